@@ -136,6 +136,10 @@ class Bundle:
         self.folds = any([phase.kind == _FOLD for phase in phases])
         self.matrices = {phase.set for phase in phases if phase.kind == _MATRIX}
 
+    def kinds(self):
+        """The kinds of its phases, by altgrad.h."""
+        return [phase.kind for phase in self._all("phase", PhaseInfo)]
+
     def _all(self, kind, info):
         native = library()
         for index in range(getattr(native, f"altgrad_{kind}_count")(self.handle)):

@@ -91,6 +91,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_bind_tensors": (c_void_p, c_void_p, c_int64, c_int64),
     "altgrad_bind_stream": (c_void_p, c_char_p, c_void_p, c_int64),
     "altgrad_bind_scalar": (c_void_p, c_char_p, c_void_p, c_int64),
+    "altgrad_bind_present": (c_void_p, c_char_p, c_int64),
     "altgrad_workspace": (c_void_p, POINTER(c_uint64)),
     "altgrad_set_parallel_for": (c_void_p, c_void_p),
     "altgrad_set_threads": (c_void_p, c_int32),

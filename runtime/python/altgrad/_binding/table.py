@@ -90,15 +90,16 @@ class TensorTable:
             check_extent(tensor)
         self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        words = self.plan.bind_tensors([
-            (row.param.numel(), row.cell, row.set, row.place, *_where(row, bundle)) for row in rows], len(groups))
+        self.declared = [(row.param.numel(), row.cell, row.set, row.place, *_where(row, bundle)) for row in rows]
+        words = self.plan.bind_tensors(self.declared, len(groups))
         self._bind_tensors()
         self._bind_statistics()
         self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
         self.results, self.place = self._values.results, self._values.place
         self._workspace = Workspace(self.plan, self.where)
-        self._shares = Parts(self.plan, bundle, rows, self._workspace.every())
+        self.words = self._workspace.every
+        self._shares = Parts(self.plan, bundle, rows, self.words())
         self._stops = sorted([*[(phase, ()) for phase in self._shares.phases],
                               *[(of.phase, of.words) for of in bundle.exchanges]])
         self._make(words)
@@ -166,10 +167,10 @@ class TensorTable:
         return self._statistics
 
     def unsummed(self):
-        if not all([part.is_whole for _, part in self._parts]):
-            return "the parts of DTensors are summed in the step"
         why = core().altgrad_table_unsummed(self._handle)
-        return None if why is None else why.decode()
+        if why is None and not all([part.is_whole for _, part in self._parts]):
+            return "the parts of DTensors are summed in the step"
+        return why and why.decode()
 
     # Called in every step.
 
@@ -240,10 +241,15 @@ class TensorTable:
     _present = None
     counted = True  # whether sums over all ranks take these rows from here
     slow = None  # a Counter of the tensors that took a slow way
+    folds = None  # the Folds of sums over all ranks with the bits of one process
 
     def run(self, given):
         """Runs the step and returns its results."""
         self.begin(given)
+        for phase in sorted({phase for phase, _ in self._stops}) if self.folds else ():
+            self._run_to(phase)
+            with self.where.guard():
+                self.folds.take(phase, self._present)
         self._run_to(-1)
         self._finish()
         return self.results()

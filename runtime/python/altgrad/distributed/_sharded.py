@@ -24,7 +24,8 @@ class Sharded(torch.optim.Optimizer):
     Every rank has the whole model and computes gradients of its own batch. As backward goes on, gradients are averaged
     in flat buckets, of which each rank keeps its part and lets go of the rest: `param.grad` is None afterwards. The
     step updates that part, with the norm of all parts, and the ranks then exchange what they have updated. Parameters
-    and states have the bits that one process would have with the same averages; the norm is within its last bits.
+    and states have the bits that one process would have with the same averages; the norm is within its last bits, or
+    has its bits with `reproducible`.
     Tensors may have any shape; frozen and unused parameters are left alone, and so is a parameter that has a
     gradient on no rank.
 
@@ -36,18 +37,22 @@ class Sharded(torch.optim.Optimizer):
         bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
         wire: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
         overlap: Whether gradients travel during backward, or all of them at its end.
+        reproducible: Whether norms have the bits of one process, too, on any number of ranks: instead of a sum, each
+            rank gives 4 bytes for each 4,096 elements.
         words: What the class takes besides.
 
     Raises:
         RuntimeError: There is no process group.
-        ValueError: This rank is not in the group, the class is Muon, or the ranks have different parameters.
+        ValueError: This rank is not in the group, the class is Muon, or the ranks have different parameters; or
+            DistMuon is to be `reproducible`.
 
     Example:
         >>> optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW8bit, model.parameters(), lr=1e-3)
     """
 
     def __init__(self, kind: type[optim.Optimizer], params: ParamsT, *, process_group: Any = None,
-                 bucket_bytes: int = 25 << 20, wire: torch.dtype | None = None, overlap: bool = True, **words: Any):
+                 bucket_bytes: int = 25 << 20, wire: torch.dtype | None = None, overlap: bool = True,
+                 reproducible: bool = False, **words: Any):
         owner = f"altgrad.distributed.{type(self).__name__}"
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
@@ -59,10 +64,13 @@ class Sharded(torch.optim.Optimizer):
                              "altgrad.distributed.DistMuon")
         if wire not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
+        if reproducible and self._whole:
+            raise ValueError(f"{owner}: reproducible=True is for classes of which each rank steps a part of every "
+                             "parameter: leave it out")
         self._inner, self._overlap, self._syncs = None, overlap, True
         super().__init__(params, {})
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
-        _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire)
+        _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible)
         self._group, self._ranks = group, Ranks([group])
         self._buckets = self._made(every, group, bucket_bytes, wire)
         for bucket in self._buckets:
@@ -74,6 +82,7 @@ class Sharded(torch.optim.Optimizer):
         groups = [{**{key: value for key, value in of.items() if key not in _ASIDE},
                    "params": [self._parts.get(param, param) for param in of["params"]]} for of in self.param_groups]
         self._inner = kind(groups, process_group=group, **words)
+        self._inner._reproducible = reproducible
         self.defaults: dict[str, Any] = self._inner.defaults
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             for key, value in theirs.items():

@@ -8,6 +8,7 @@ from math import prod
 import torch
 
 from .._binding.table import TensorTable
+from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                                check_states_apart, is_dense, is_dtensor, name_of)
@@ -102,6 +103,11 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
                           idle if part is parts[0] else [], optimizer.state) for part in parts]
     for table, part in zip(tables, parts):
         table.counted, table.slow = part.counted, optimizer._tallies.slow
+    if optimizer._reproducible and any([table.bundle.exchanges or table.bundle.partials for table in tables]):
+        if len(tables) > 1 or left:
+            raise RuntimeError(f"altgrad.optim.{owner}: reproducible=True is for parameters of one device that kernels "
+                               "update, and not torch's class")
+        tables[0].folds = Folds(tables[0], ranks)
     uncounted = [(row.owner, optimizer.state[row.owner][optimizer._count_key]) for part in parts
                  for row in part.rows
                  if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []

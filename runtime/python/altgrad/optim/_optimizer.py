@@ -291,6 +291,8 @@ class Optimizer(RuleNames, Measured, Traced):
     def _matrices_of(self, group, param):
         """(rows, columns, how many) of the matrices in a parameter, where its group says it; else None."""
 
+    _reproducible = False  # whether sums over all ranks have the bits of one process
+
     def _rebuild(self, fit, asked):
         take_all(self.state)
         self._hold()

@@ -23,6 +23,8 @@ def step_together(tables, theirs, ranks, given, clipped, scaler):
     """
     if ranks and scaler is True:
         given["flag"] = ranks.sum(given["flag"])
+    if tables and tables[0].folds:
+        return tables[0].run(given)
     others = _Others(theirs, ranks, given, clipped, checked=isinstance(scaler, str))
     if not (tables and others.wait):
         others.norm(None), others.finite(None), others.step()

@@ -1,0 +1,110 @@
+"""Sums over ranks with the bits of one process: of the partial sums of chunks that all ranks have, in one order."""
+
+import ctypes
+from itertools import accumulate
+
+import torch
+
+from .._library import library
+from .._plan import Plan
+from .workspace import Workspace
+
+# ALTGRAD_CHUNK.
+_CHUNK = 4096
+# Kinds of phases that read what sweeps have left of chunks, and no tensor: ALTGRAD_FOLD and ALTGRAD_TOTAL.
+_SUMS = 1, 2
+
+
+class Folds:
+    """The sums of a TensorTable whose rows are this rank's parts of tensors, as one process has them.
+
+        Folds(table, ranks)
+
+    All ranks make it. Raises ValueError on all of them unless they have rows of the same tensors, and the parts of each
+    tensor make up the whole and are cut between chunks. `take(phase, present)` puts the sums of the wholes in the place of this
+    rank's before a phase.
+    """
+
+    def __init__(self, table, ranks):
+        self._table, self._ranks, bundle = table, ranks, table.bundle
+        declared = [(whole, *facts, 0, whole) for _, *facts, _, whole in table.declared]
+        if (other := ranks.agree(repr(declared))) is not None:
+            raise ValueError(f"rank {other} steps other tensors than rank 0, and sums with the bits of one process need "
+                             "parts of all tensors on all ranks")
+        mine = torch.tensor([[first, numel] for numel, *_, first, _ in table.declared], dtype=torch.int64)
+        gathered = ranks.gather(mine.view(-1)).view(-1, len(declared), 2).tolist()
+        self._parts = [_parts_of([of[row] for of in gathered], numel) for row, (numel, *_) in enumerate(declared)]
+        self._ranks_parts = [[numel for _, numel in of] for of in gathered]
+        self._plan = Plan(bundle, table.where.name)
+        self._plan.bind_tensors(declared, 1 + max([group for _, group, *_ in declared]))
+        self._workspace = Workspace(self._plan, table.where)
+        self._kinds, self._present = bundle.kinds(), None
+
+    def _lay(self, present):
+        """Finds where each chunk of the wholes is in what is gathered."""
+        library().altgrad_bind_present(self._plan.handle, present, len(present))
+        counts = [[-(-numel // _CHUNK) * there for numel, there in zip(of, present)] for of in self._ranks_parts]
+        begins = [[0, *accumulate(of)] for of in counts]
+        self._most, self._present = max(map(sum, counts)), present
+        self._places = torch.tensor([rank * self._most + begins[rank][row] + chunk for row, ranks in enumerate(self._parts)
+                                     for rank in ranks for chunk in range(counts[rank][row])],
+                                    dtype=torch.int64, device=self._table.where.device)
+
+    @torch.no_grad()
+    def take(self, phase, present):
+        if present != self._present:
+            self._lay(present)
+        own, whole = self._table.words(), self._workspace.every()
+        (begin, mine), (end, chunks) = _chunks_in(self._table.plan, own), _chunks_in(self._plan, whole)
+        given = mine.new_zeros(len(mine), self._most)
+        given[:, :mine.shape[1]] = mine
+        gathered = self._ranks.gather(given.view(-1)).view(-1, *given.shape).transpose(0, 1).reshape(len(given), -1)
+        chunks[:] = gathered[:, self._places]
+        if begin == end:  # as many rows: what was found of each tensor is the same on all ranks
+            whole[:begin] = own[:begin]
+        first = phase
+        while first and self._kinds[first - 1] in _SUMS:
+            first -= 1
+        self._plan.run(*self._workspace.memory, first, phase, self._table.where.stream())
+        for offset, place in self._words(phase, present):
+            own[place // 4] = whole[offset // 4]
+
+    def _words(self, phase, present):
+        """(place in the workspace of the wholes, place in the table's) of each word that others may join."""
+        bundle = self._table.bundle
+        for exchange in bundle.exchanges:
+            yield from [(offset, offset) for offset, _ in exchange.words if exchange.phase == phase]
+        for number, (at, of, _) in enumerate(bundle.partials):
+            for index, row in enumerate(self._table.rows):
+                if at == phase and row.set == of and present[index]:
+                    yield tuple([_place(plan, number, index) for plan in (self._plan, self._table.plan)])
+
+
+def _place(plan, number, row):
+    phase, reduction, offset = ctypes.c_int64(), ctypes.c_int32(), ctypes.c_uint64()
+    library().altgrad_partial_at(plan.handle, number, row, *map(ctypes.byref, (phase, reduction, offset)))
+    return offset.value
+
+
+def _chunks_in(plan, words):
+    """(how many words lie in front, the partial sums as [words, chunks]) of a workspace."""
+    offset, count, chunks = plan.partials()
+    return offset // 4, words[offset // 4:][:count * chunks].view(count, chunks)
+
+
+def _parts_of(parts, numel):
+    """The ranks that have parts of a tensor, in the order of elements, the first one of several that have the same."""
+    ranks = {}
+    for rank, (first, count) in enumerate(parts):
+        if count:
+            ranks.setdefault(first, rank)
+    end = 0
+    for first in sorted(ranks):
+        if first != end or first % _CHUNK:
+            break
+        end += parts[ranks[first]][1]
+    if end != numel:
+        said = ", ".join([f"{first} to {first + count}" for first, count in parts])
+        raise ValueError(f"the ranks have elements {said} of a tensor of {numel}, and sums with the bits of one process "
+                         f"need parts that make up the whole and are cut at multiples of {_CHUNK}")
+    return [ranks[first] for first in sorted(ranks)]
