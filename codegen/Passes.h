@@ -22,8 +22,9 @@ namespace altgrad {
 #include "codegen/Passes.h.inc"
 
 /// From phases to the llvm dialect for `target`.
-void buildKernelPipeline(mlir::OpPassManager &manager, const Target &target,
-                         bool canonicalize = true);
+/// `ownProducts`: with a GPU's own kernels for products.
+void buildKernelPipeline(mlir::OpPassManager &manager, const Target &target, bool canonicalize = true,
+                         bool ownProducts = false);
 
 } // namespace altgrad
 

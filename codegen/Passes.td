@@ -103,7 +103,9 @@ def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
                            "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::gpu::GPUDialect"];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
-                        "The GPU whose tuning is used">];
+                        "The GPU whose tuning is used">,
+                 Option<"ownProducts", "own-products", "bool", /*default=*/"false",
+                        "Also write kernels for symmetric products of 16-bit matrices">];
 }
 
 def ToLLVMPass : Pass<"altgrad-to-llvm"> {

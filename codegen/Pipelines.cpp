@@ -9,7 +9,8 @@
 
 using namespace mlir;
 
-void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, bool canonicalize) {
+void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, bool canonicalize,
+                                  bool ownProducts) {
   VectorizePassOptions vectors;
   vectors.width = target.vectorWidth;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));
@@ -20,6 +21,7 @@ void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, 
   if (target.isPtx()) {
     LowerToGPUPassOptions gpu;
     gpu.target = target.name.str();
+    gpu.ownProducts = ownProducts;
     manager.addPass(createLowerToGPUPass(gpu));
   } else {
     LowerToHostPassOptions host;

@@ -36,6 +36,12 @@ struct CpuTuning {
   size_t chains = 4;
 };
 
+/// The tile of a product that a block of threads computes: rows and columns of the result, terms of sums of a stage
+/// in shared memory, the stages, a power of two, and how many warps lie below each other and side by side.
+struct ProductTuning {
+  int64_t rows, columns, depth, stages, down, across;
+};
+
 struct GpuTuning {
   // Bytes of a thread's load or store: the longest there is.
   unsigned accessBytes;
@@ -82,6 +88,8 @@ struct GpuTuning {
   // Partial sums of a tensor that are one thread's, and those that want a block; and
   // how many a thread loads before it adds them. By the model of tests/gpumodel.
   int64_t fewChunks = 8, manyChunks = 16384, partialsAhead = 8;
+  // 96 of 176 tiles are computed for 2048 x 2048: one for each of 108 or 132 multiprocessors. By the model.
+  ProductTuning products = {/*rows=*/128, /*columns=*/192, /*depth=*/32, /*stages=*/4, /*down=*/2, /*across=*/4};
 };
 
 struct Target {

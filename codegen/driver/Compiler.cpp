@@ -200,7 +200,7 @@ LogicalResult Compiler::lowerToPhases() {
 FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   OwningOpRef<ModuleOp> lowered(cast<ModuleOp>((*module)->clone()));
   PassManager manager(context.get());
-  buildKernelPipeline(manager, target, request.canonicalize);
+  buildKernelPipeline(manager, target, request.canonicalize, request.ownProducts);
   if (failed(reports.watch(manager, target.name)) || failed(manager.run(*lowered)))
     return failure();
   return lowered;

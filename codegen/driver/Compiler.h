@@ -29,6 +29,7 @@ struct CompileRequest {
   llvm::StringMap<double> values; // of hyper-parameters, for an analysis
   std::string ptxas;              // makes a bundle's cubins; "": there are none
   bool canonicalize = true;
+  bool ownProducts = false; // kernels for products of matrices on a GPU
   bool passOptions = false; // MLIR's own are on the command line
   bool exchange = false;    // step-wide sums may be combined with other devices'
   bool generates() const { return !step.sets.empty() || step.lossScaler; }

@@ -233,6 +233,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.targets.assign(options.targets.begin(), options.targets.end());
   request.printStep = options.printStep;
   request.canonicalize = options.canonicalize;
+  request.ownProducts = options.ownProducts;
   request.rulePath = options.rulePath;
   request.ptxas = options.ptxas;
   if (options.clip.getNumOccurrences())

@@ -2,6 +2,7 @@
 #include "codegen/Passes.h"
 #include "codegen/common/Launches.h"
 #include "codegen/gpu/GpuLowering.h"
+#include "codegen/gpu/Products.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOGPUPASS
@@ -164,6 +165,8 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     auto kernels = gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
     markOverlap(kernels, *machine);
     makeValuesKernel(kernels, steps);
+    if (ownProducts)
+      makeProductKernels(kernels, steps, *machine);
     for (StepOp step : steps) {
       if (failed(checkPhases(step)))
         return signalPassFailure();

@@ -1,0 +1,303 @@
+// Symmetric products of 16-bit matrices: tiles by cp.async, ldmatrix and mma, polynomial and mirror in the epilogue.
+#include "codegen/gpu/Products.h"
+
+#include "codegen/gpu/GpuLowering.h"
+#include "codegen/gpu/ProductTiles.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+
+enum Parameter { A, B, D, C, AMatrix, ALine, BMatrix, BLine, CMatrix, CRow, Extent, Depth, Alpha, Beta, Parameters };
+
+// mma's result: rows g and g + 8 of a warp's thread 4 g + t, and in each columns 2 t and 2 t + 1.
+constexpr int64_t mmaRows = 16, mmaColumns = 8, mmaDepth = 16;
+// Elements behind a line of the result in shared memory, so that neighbouring lines lie in other banks.
+constexpr int64_t padding = 8;
+
+class ProductKernel {
+public:
+  ProductKernel(OpBuilder &builder, Location loc, const ProductTuning &tile, Type type, bool along)
+      : b(loc, builder.getContext()), tile(tile), type(type), left(b, true, along, tile.rows, tile.depth, threads),
+        right(b, false, along, tile.columns, tile.depth, threads), memory(LLVM::LLVMPointerType::get(b.getContext(), 1)) {
+    b.restoreInsertionPoint(builder.saveInsertionPoint());
+  }
+  void write(StringRef name);
+
+private:
+  using Values = SmallVector<Value>;
+  static constexpr int64_t threads = ALTGRAD_BLOCK_THREADS;
+  int64_t groups() const { return tile.rows / tile.down / mmaRows; }        // of a warp's rows
+  int64_t strips() const { return tile.columns / tile.across / mmaColumns; } // of its columns
+  int64_t stageBytes() const { return left.bytes() + right.bytes(); }
+  Value i32(int64_t value) { return b.integer(b.getI32Type(), value); }
+  Value i64(int64_t value) { return b.integer(b.getI64Type(), value); }
+  Value wide(Value count) { return b.widen(b.getI64Type(), count); }
+  Value parameter(Parameter which) { return parameters[which]; }
+  Value matrixOf(Parameter which, Parameter distance);
+  template <typename Op> Value special() { return Op::create(b, b.getI32Type()); }
+  void barrier() { NVVM::Barrier0Op::create(b); }
+  void when(Value condition, function_ref<void()> body);
+  void loop(Value from, Value to, int64_t by, function_ref<void(Value)> body);
+
+  void setUp();
+  void computeTile();
+  void copyStage(Value number);
+  Values sums();
+  Values step(Value number, Values sums);
+  Value multiply(ArrayRef<Value> a, ArrayRef<Value> b, ValueRange c);
+  Values results(const Values &sums);
+  Value added(Value row, Value column);
+  void keep(const Values &results, bool transposed);
+  void storeTile(bool transposed);
+  void storePiece(Value line, Value first, Value from, Value to, Value held);
+
+  CodeBuilder b;
+  const ProductTuning &tile;
+  Type type;
+  OperandTile left, right;
+  LLVM::LLVMPointerType memory;
+  ValueRange parameters;
+  Value shared, thread, group, inGroup;    // of a warp's thread: 4 g + t
+  Value firstRow, firstColumn;             // of the tile
+  Value warpRow, warpColumn;               // of the warp, in the tile
+  Value extent, depth, added0, result;     // n, k, and where this matrix's D and C lie
+};
+
+} // namespace
+
+void ProductKernel::when(Value condition, function_ref<void()> body) {
+  auto branch = scf::IfOp::create(b, condition, /*withElse=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+void ProductKernel::loop(Value from, Value to, int64_t by, function_ref<void(Value)> body) {
+  auto all = scf::ForOp::create(b, from, to, i32(by));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(all.getBody());
+  body(all.getInductionVar());
+}
+
+Value ProductKernel::matrixOf(Parameter which, Parameter distance) {
+  Value first = b.mul(wide(special<NVVM::BlockIdZOp>()), parameter(distance));
+  return bytesBehind(b, parameter(which), b.mul(first, i64(2)));
+}
+
+void ProductKernel::setUp() {
+  thread = special<NVVM::ThreadIdXOp>();
+  Value lane = b.both(thread, i32(warpThreads - 1)), warp = b.div(thread, i32(warpThreads));
+  group = b.right(lane, i32(2));
+  inGroup = b.both(lane, i32(3));
+  Value across = b.div(warp, i32(tile.down));
+  warpRow = b.mul(b.sub(warp, b.mul(across, i32(tile.down))), i32(tile.rows / tile.down));
+  warpColumn = b.mul(across, i32(tile.columns / tile.across));
+  extent = b.narrow(b.getI32Type(), parameter(Extent));
+  depth = b.narrow(b.getI32Type(), parameter(Depth));
+  added0 = matrixOf(D, CMatrix);
+  result = matrixOf(C, CMatrix);
+  left.aim(thread, matrixOf(A, AMatrix), b.mul(parameter(ALine), i64(2)), firstRow, extent);
+  right.aim(thread, matrixOf(B, BMatrix), b.mul(parameter(BLine), i64(2)), firstColumn, extent);
+  left.read(lane, warpRow, groups());
+  right.read(lane, warpColumn, strips() / 2);
+}
+
+//===-- Sums ----------------------------------------------------------------===//
+
+void ProductKernel::copyStage(Value number) {
+  Value stage = b.mul(b.both(number, i32(tile.stages - 1)), i32(stageBytes()));
+  stage = bytesBehind(b, shared, stage);
+  Value from = b.mul(number, i32(tile.depth));
+  left.copy(stage, from, depth);
+  right.copy(bytesBehind(b, stage, i32(left.bytes())), from, depth);
+  NVVM::CpAsyncCommitGroupOp::create(b);
+}
+
+Value ProductKernel::multiply(ArrayRef<Value> a, ArrayRef<Value> with, ValueRange c) {
+  Type f32 = b.getF32Type();
+  auto four = LLVM::LLVMStructType::getLiteral(b.getContext(), {f32, f32, f32, f32});
+  bool isF16 = type.isF16();
+  auto typed = [&](ArrayRef<Value> words) {
+    auto pair = VectorType::get({2}, type);
+    return llvm::map_to_vector(
+        words, [&](Value word) -> Value { return isF16 ? LLVM::BitcastOp::create(b, pair, word).getResult() : word; });
+  };
+  NVVM::MMATypes types = isF16 ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16;
+  return NVVM::MmaOp::create(b, four, typed(a), typed(with), c, {mmaRows, mmaColumns, mmaDepth}, std::nullopt,
+                             std::nullopt, std::array{types, types},
+                             std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
+}
+
+// A stage's terms, after those of a later one have been asked for. The barrier says that all threads' copies are
+// there, and that nobody reads what is overwritten next.
+ProductKernel::Values ProductKernel::step(Value number, Values sums) {
+  NVVM::CpAsyncWaitGroupOp::create(b, tile.stages - 2);
+  barrier();
+  copyStage(b.add(number, i32(tile.stages - 1)));
+  Value stage = b.mul(b.both(number, i32(tile.stages - 1)), i32(stageBytes()));
+  stage = bytesBehind(b, shared, stage);
+  Value behind = bytesBehind(b, stage, i32(left.bytes()));
+  for (int64_t part = 0; part < tile.depth / mmaDepth; ++part) {
+    auto rows = left.fragments(stage, part), columns = right.fragments(behind, part);
+    for (int64_t i = 0; i < groups(); ++i)
+      for (int64_t j = 0; j < strips(); ++j) {
+        MutableArrayRef<Value> four = MutableArrayRef(sums).slice(4 * (i * strips() + j), 4);
+        Value all = multiply(rows[i], columns[j], ValueRange(four));
+        for (int64_t k = 0; k < 4; ++k)
+          four[k] = LLVM::ExtractValueOp::create(b, all, k);
+      }
+  }
+  return sums;
+}
+
+ProductKernel::Values ProductKernel::sums() {
+  for (int64_t stage = 0; stage + 1 < tile.stages; ++stage)
+    copyStage(i32(stage));
+  Values zeros(groups() * strips() * 4, b.f32(0));
+  Value stages = b.div(b.add(depth, i32(tile.depth - 1)), i32(tile.depth));
+  auto all = scf::ForOp::create(b, i32(0), stages, i32(1), zeros);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(all.getBody());
+  scf::YieldOp::create(b, step(all.getInductionVar(), Values(all.getRegionIterArgs())));
+  return Values(all.getResults());
+}
+
+//===-- The result ----------------------------------------------------------===//
+
+// Two neighbours of D, or zeros.
+Value ProductKernel::added(Value row, Value column) {
+  auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
+  Value exists = b.both(b.both(b.less(row, extent), b.less(column, extent)),
+                        b.differs(LLVM::PtrToIntOp::create(b, b.getI64Type(), parameter(D)), i64(0)));
+  return branch(
+      b, exists, Type(pair),
+      [&]() -> Values {
+        Value at = b.add(b.mul(wide(row), parameter(CRow)), wide(column));
+        Value found = LLVM::LoadOp::create(b, codes, bytesBehind(b, added0, b.mul(at, i64(2))), /*alignment=*/4);
+        return {arith::ExtFOp::create(b, pair, found)};
+      },
+      [&]() -> Values { return {b.f32(0, pair)}; })[0];
+}
+
+// Pairs of neighbours, rounded once.
+ProductKernel::Values ProductKernel::results(const Values &sums) {
+  auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
+  Value alpha = b.spread(pair, parameter(Alpha)), beta = b.spread(pair, parameter(Beta));
+  Values found;
+  for (auto [number, first] : llvm::enumerate(llvm::seq<int64_t>(0, sums.size() / 2))) {
+    int64_t half = number % 2, strip = number / 2 % strips(), part = number / 2 / strips();
+    Value row = b.add(b.add(b.add(firstRow, warpRow), i32(part * mmaRows + half * 8)), group);
+    Value column = b.add(b.add(firstColumn, warpColumn), i32(strip * mmaColumns));
+    column = b.add(column, b.mul(inGroup, i32(2)));
+    Value two = b.vectorOf(pair, {sums[2 * first], sums[2 * first + 1]});
+    two = b.fma(beta, added(row, column), b.mulF(alpha, two));
+    found.push_back(arith::TruncFOp::create(b, codes, two));
+  }
+  return found;
+}
+
+// In shared memory, as lines of rows or of columns.
+void ProductKernel::keep(const Values &results, bool transposed) {
+  int64_t length = (transposed ? tile.rows : tile.columns) + padding;
+  for (auto [number, two] : llvm::enumerate(results)) {
+    int64_t half = number % 2, strip = number / 2 % strips(), part = number / 2 / strips();
+    Value row = b.add(b.add(warpRow, i32(part * mmaRows + half * 8)), group);
+    Value column = b.add(b.add(warpColumn, i32(strip * mmaColumns)), b.mul(inGroup, i32(2)));
+    auto place = [&](Value line, Value at) {
+      return bytesBehind(b, shared, b.mul(b.add(b.mul(line, i32(length)), at), i32(2)));
+    };
+    if (!transposed) {
+      LLVM::StoreOp::create(b, two, place(row, column), /*alignment=*/4);
+      continue;
+    }
+    for (int64_t k = 0; k < 2; ++k)
+      LLVM::StoreOp::create(b, b.element(two, k), place(b.add(column, i32(k)), row), /*alignment=*/2);
+  }
+}
+
+// Of the elements [first, first + 8) of a line those in [from, to).
+void ProductKernel::storePiece(Value line, Value first, Value from, Value to, Value held) {
+  from = b.most(from, first);
+  to = b.least(to, b.add(first, i32(pieceElements)));
+  Value at = b.mul(b.add(b.mul(wide(line), parameter(CRow)), wide(first)), i64(2));
+  Value target = bytesBehind(b, result, at);
+  Value whole = b.equal(b.sub(to, from), i32(pieceElements));
+  auto both = scf::IfOp::create(b, whole, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&both.getThenRegion().front());
+  auto four = VectorType::get({4}, b.getI32Type());
+  Value piece = LLVM::LoadOp::create(b, four, held, pieceBytes);
+  LLVM::StoreOp::create(b, piece, target, pieceBytes);
+  b.setInsertionPointToStart(&both.getElseRegion().front());
+  loop(from, to, 1, [&](Value element) {
+    Value behind = b.mul(b.sub(element, first), i32(2));
+    Value code = LLVM::LoadOp::create(b, b.getI16Type(), bytesBehind(b, held, behind), 2);
+    LLVM::StoreOp::create(b, code, bytesBehind(b, target, behind), 2);
+  });
+}
+
+// Each number on or below the diagonal is stored in its row, and each below it in its column's.
+void ProductKernel::storeTile(bool transposed) {
+  int64_t lines = transposed ? tile.columns : tile.rows, length = transposed ? tile.rows : tile.columns;
+  int64_t pieces = length / pieceElements;
+  loop(thread, i32(lines * pieces), threads, [&](Value which) {
+    Value number = b.div(which, i32(pieces));
+    Value piece = b.mul(b.sub(which, b.mul(number, i32(pieces))), i32(pieceElements));
+    Value line = b.add(transposed ? firstColumn : firstRow, number);
+    Value first = b.add(transposed ? firstRow : firstColumn, piece);
+    Value next = b.add(line, i32(1));
+    Value from = transposed ? next : i32(0);
+    Value to = transposed ? extent : b.choose(b.less(line, extent), next, i32(0));
+    Value held = b.mul(b.add(b.mul(number, i32(length + padding)), piece), i32(2));
+    storePiece(line, first, from, to, bytesBehind(b, shared, held));
+  });
+}
+
+void ProductKernel::computeTile() {
+  setUp();
+  Values found = results(sums());
+  NVVM::CpAsyncWaitGroupOp::create(b, 0);
+  for (bool transposed : {false, true}) {
+    barrier();
+    keep(found, transposed);
+    barrier();
+    storeTile(transposed);
+  }
+}
+
+void ProductKernel::write(StringRef name) {
+  Type count = b.getI64Type();
+  SmallVector<Type> types(Parameters, count);
+  std::fill(types.begin(), types.begin() + AMatrix, memory);
+  types[Alpha] = types[Beta] = b.getF32Type();
+  LLVM::LLVMFuncOp function = makeKernel(b, name, types);
+  Block *entry = function.addEntryBlock(b);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(entry);
+  parameters = entry->getArguments();
+  shared = sharedVariable(b, function, "stages", /*bytes=*/0, pieceBytes);
+  firstRow = b.mul(special<NVVM::BlockIdYOp>(), i32(tile.rows));
+  firstColumn = b.mul(special<NVVM::BlockIdXOp>(), i32(tile.columns));
+  when(b.less(firstColumn, b.add(firstRow, i32(tile.rows))), [&] { computeTile(); });
+  LLVM::ReturnOp::create(b, ValueRange{});
+}
+
+void altgrad::makeProductKernels(gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps, const Target &target) {
+  SetVector<Type> types;
+  for (StepOp step : steps)
+    step.walk([&](MultiplyOp op) {
+      StringRef format = cast<TensorsType>(op.getInto().getType()).getFormat().getKnownName();
+      if (format == "bf16")
+        types.insert(BFloat16Type::get(op.getContext()));
+      else if (format == "f16")
+        types.insert(Float16Type::get(op.getContext()));
+    });
+  OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
+  for (Type type : types)
+    for (bool along : {true, false}) {
+      std::string name = std::string("altgrad_symmetric_") + (along ? "" : "columns_") + (type.isBF16() ? "bf16" : "f16");
+      ProductKernel(builder, kernels.getLoc(), target.gpu.products, type, along).write(name);
+    }
+}
