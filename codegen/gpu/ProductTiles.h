@@ -18,12 +18,12 @@ inline Value bytesBehind(CodeBuilder &b, Value pointer, Value bytes) {
                                    ArrayRef<mlir::LLVM::GEPArg>{bytes});
 }
 
-/// One operand's tile of 16-bit numbers: `extent` rows of the left operand, or columns of the right one, and `depth` terms
-/// of sums. It has lines as the matrix has them in memory: along sums, a line for each row or column, or across
+/// One operand's tile of 16-bit numbers: `extent` rows of the left operand, or columns of the right one, and `depth`
+/// terms of sums. It has lines as the matrix has them in memory: along sums, a line for each row or column, or across
 /// them, a line for each term.
 ///
-/// Pieces of a line change places with the line's number, so that neither ldmatrix, which reads a piece of each of eight
-/// lines, nor a copy of neighbouring pieces has a bank conflict.
+/// Pieces of a line change places with the line's number, so that neither ldmatrix, which reads a piece of each of
+/// eight lines, nor a copy of neighbouring pieces has a bank conflict.
 class OperandTile {
 public:
   OperandTile(CodeBuilder &b, bool left, bool along, int64_t extent, int64_t depth, int64_t threads)
@@ -31,8 +31,8 @@ public:
 
   int64_t bytes() const { return extent * depth * 2; }
 
-  /// Says what the block's thread copies: from a matrix whose lines are `stride` bytes apart and of whose `limit` rows or
-  /// columns the tile begins with `first`.
+  /// Says what the block's thread copies: from a matrix whose lines are `stride` bytes apart and of whose `limit` rows
+  /// or columns the tile begins with `first`.
   void aim(Value thread, Value matrix, Value stride, Value first, Value limit);
   /// Begins to copy the terms from `from` on. Of all terms there are `terms`; what does not exist is 0.
   void copy(Value stage, Value from, Value terms);

@@ -20,7 +20,8 @@ class ProductKernel {
 public:
   ProductKernel(OpBuilder &builder, Location loc, const ProductTuning &tile, Type type, bool along)
       : b(loc, builder.getContext()), tile(tile), type(type), left(b, true, along, tile.rows, tile.depth, threads),
-        right(b, false, along, tile.columns, tile.depth, threads), memory(LLVM::LLVMPointerType::get(b.getContext(), 1)) {
+        right(b, false, along, tile.columns, tile.depth, threads),
+        memory(LLVM::LLVMPointerType::get(b.getContext(), 1)) {
     b.restoreInsertionPoint(builder.saveInsertionPoint());
   }
   void write(StringRef name);
@@ -44,10 +45,15 @@ private:
   void setUp();
   void computeTile();
   void copyStage(Value number);
+  void awaitStage();
+  Values fragments(Value number, int64_t part);
+  void multiplyAll(ArrayRef<Value> fragments, MutableArrayRef<Value> sums);
+  Values step(Value number, Values carried);
   Values sums();
-  Values step(Value number, Values sums);
   Value multiply(ArrayRef<Value> a, ArrayRef<Value> b, ValueRange c);
   Values results(const Values &sums);
+  Values results(const Values &sums, bool adds);
+  std::pair<Value, Value> placeOf(int64_t number);
   Value added(Value row, Value column);
   void keep(const Values &results, bool transposed);
   void storeTile(bool transposed);
@@ -62,7 +68,7 @@ private:
   Value shared, thread, group, inGroup;    // of a warp's thread: 4 g + t
   Value firstRow, firstColumn;             // of the tile
   Value warpRow, warpColumn;               // of the warp, in the tile
-  Value extent, depth, added0, result;     // n, k, and where this matrix's D and C lie
+  Value extent, depth, addend, result;     // n, k, and where this matrix's D and C lie
 };
 
 } // namespace
@@ -96,7 +102,7 @@ void ProductKernel::setUp() {
   warpColumn = b.mul(across, i32(tile.columns / tile.across));
   extent = b.narrow(b.getI32Type(), parameter(Extent));
   depth = b.narrow(b.getI32Type(), parameter(Depth));
-  added0 = matrixOf(D, CMatrix);
+  addend = matrixOf(D, CMatrix);
   result = matrixOf(C, CMatrix);
   left.aim(thread, matrixOf(A, AMatrix), b.mul(parameter(ALine), i64(2)), firstRow, extent);
   right.aim(thread, matrixOf(B, BMatrix), b.mul(parameter(BLine), i64(2)), firstColumn, extent);
@@ -130,81 +136,117 @@ Value ProductKernel::multiply(ArrayRef<Value> a, ArrayRef<Value> with, ValueRang
                              std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
 }
 
-// A stage's terms, after those of a later one have been asked for. The barrier says that all threads' copies are
-// there, and that nobody reads what is overwritten next.
-ProductKernel::Values ProductKernel::step(Value number, Values sums) {
+// The registers of both operands for 16 terms, one list behind the other.
+ProductKernel::Values ProductKernel::fragments(Value number, int64_t part) {
+  Value stage = bytesBehind(b, shared, b.mul(b.both(number, i32(tile.stages - 1)), i32(stageBytes())));
+  Values all;
+  for (auto &operand : {left.fragments(stage, part), right.fragments(bytesBehind(b, stage, i32(left.bytes())), part)})
+    for (ArrayRef<Value> words : operand)
+      llvm::append_range(all, words);
+  return all;
+}
+
+void ProductKernel::multiplyAll(ArrayRef<Value> fragments, MutableArrayRef<Value> sums) {
+  ArrayRef<Value> rows = fragments.take_front(4 * groups()), columns = fragments.drop_front(4 * groups());
+  for (int64_t i = 0; i < groups(); ++i)
+    for (int64_t j = 0; j < strips(); ++j) {
+      MutableArrayRef<Value> four = sums.slice(4 * (i * strips() + j), 4);
+      Value all = multiply(rows.slice(4 * i, 4), columns.slice(2 * j, 2), ValueRange(four));
+      for (int64_t k = 0; k < 4; ++k)
+        four[k] = LLVM::ExtractValueOp::create(b, all, k);
+    }
+}
+
+// All threads' copies of the oldest stage on its way are there, and nobody reads the one before any more.
+void ProductKernel::awaitStage() {
   NVVM::CpAsyncWaitGroupOp::create(b, tile.stages - 2);
   barrier();
-  copyStage(b.add(number, i32(tile.stages - 1)));
-  Value stage = b.mul(b.both(number, i32(tile.stages - 1)), i32(stageBytes()));
-  stage = bytesBehind(b, shared, stage);
-  Value behind = bytesBehind(b, stage, i32(left.bytes()));
-  for (int64_t part = 0; part < tile.depth / mmaDepth; ++part) {
-    auto rows = left.fragments(stage, part), columns = right.fragments(behind, part);
-    for (int64_t i = 0; i < groups(); ++i)
-      for (int64_t j = 0; j < strips(); ++j) {
-        MutableArrayRef<Value> four = MutableArrayRef(sums).slice(4 * (i * strips() + j), 4);
-        Value all = multiply(rows[i], columns[j], ValueRange(four));
-        for (int64_t k = 0; k < 4; ++k)
-          four[k] = LLVM::ExtractValueOp::create(b, all, k);
-      }
+}
+
+// A stage's terms. Of each 16 the fragments are loaded while those before are multiplied. `carried`: the sums, and the
+// first fragments of this stage.
+ProductKernel::Values ProductKernel::step(Value number, Values carried) {
+  int64_t parts = tile.depth / mmaDepth, count = groups() * strips() * 4;
+  MutableArrayRef<Value> sums = MutableArrayRef(carried).take_front(count);
+  Values now(ArrayRef(carried).drop_front(count));
+  for (int64_t part = 0; part < parts; ++part) {
+    bool last = part + 1 == parts;
+    if (last)
+      awaitStage();
+    Values next = fragments(last ? b.add(number, i32(1)) : number, last ? 0 : part + 1);
+    if (part == 0)
+      copyStage(b.add(number, i32(tile.stages - 1)));
+    multiplyAll(now, sums);
+    now = next;
   }
-  return sums;
+  Values all(sums);
+  llvm::append_range(all, now);
+  return all;
 }
 
 ProductKernel::Values ProductKernel::sums() {
   for (int64_t stage = 0; stage + 1 < tile.stages; ++stage)
     copyStage(i32(stage));
-  Values zeros(groups() * strips() * 4, b.f32(0));
+  awaitStage();
+  int64_t count = groups() * strips() * 4;
+  Values carried(count, b.f32(0));
+  llvm::append_range(carried, fragments(i32(0), 0));
   Value stages = b.div(b.add(depth, i32(tile.depth - 1)), i32(tile.depth));
-  auto all = scf::ForOp::create(b, i32(0), stages, i32(1), zeros);
+  auto all = scf::ForOp::create(b, i32(0), stages, i32(1), carried);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(all.getBody());
   scf::YieldOp::create(b, step(all.getInductionVar(), Values(all.getRegionIterArgs())));
-  return Values(all.getResults());
+  return Values(all.getResults().take_front(count));
 }
 
 //===-- The result ----------------------------------------------------------===//
 
-// Two neighbours of D, or zeros.
+// Two neighbours of D; what does not exist is not stored.
 Value ProductKernel::added(Value row, Value column) {
   auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
-  Value exists = b.both(b.both(b.less(row, extent), b.less(column, extent)),
-                        b.differs(LLVM::PtrToIntOp::create(b, b.getI64Type(), parameter(D)), i64(0)));
   return branch(
-      b, exists, Type(pair),
+      b, b.both(b.less(row, extent), b.less(column, extent)), Type(pair),
       [&]() -> Values {
         Value at = b.add(b.mul(wide(row), parameter(CRow)), wide(column));
-        Value found = LLVM::LoadOp::create(b, codes, bytesBehind(b, added0, b.mul(at, i64(2))), /*alignment=*/4);
+        Value found = LLVM::LoadOp::create(b, codes, bytesBehind(b, addend, b.mul(at, i64(2))), /*alignment=*/4);
         return {arith::ExtFOp::create(b, pair, found)};
       },
       [&]() -> Values { return {b.f32(0, pair)}; })[0];
 }
 
 // Pairs of neighbours, rounded once.
-ProductKernel::Values ProductKernel::results(const Values &sums) {
+ProductKernel::Values ProductKernel::results(const Values &sums, bool adds) {
   auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
   Value alpha = b.spread(pair, parameter(Alpha)), beta = b.spread(pair, parameter(Beta));
   Values found;
-  for (auto [number, first] : llvm::enumerate(llvm::seq<int64_t>(0, sums.size() / 2))) {
-    int64_t half = number % 2, strip = number / 2 % strips(), part = number / 2 / strips();
-    Value row = b.add(b.add(b.add(firstRow, warpRow), i32(part * mmaRows + half * 8)), group);
-    Value column = b.add(b.add(firstColumn, warpColumn), i32(strip * mmaColumns));
-    column = b.add(column, b.mul(inGroup, i32(2)));
-    Value two = b.vectorOf(pair, {sums[2 * first], sums[2 * first + 1]});
-    two = b.fma(beta, added(row, column), b.mulF(alpha, two));
+  for (size_t number = 0; number < sums.size() / 2; ++number) {
+    auto [row, column] = placeOf(number);
+    Value two = b.mulF(alpha, b.vectorOf(pair, ArrayRef(sums).slice(2 * number, 2)));
+    if (adds)
+      two = b.fma(beta, added(b.add(firstRow, row), b.add(firstColumn, column)), two);
     found.push_back(arith::TruncFOp::create(b, codes, two));
   }
   return found;
+}
+
+ProductKernel::Values ProductKernel::results(const Values &sums) {
+  Value adds = b.differs(LLVM::PtrToIntOp::create(b, b.getI64Type(), parameter(D)), i64(0));
+  SmallVector<Type> types(sums.size() / 2, VectorType::get({2}, type));
+  return branch(b, adds, types, [&] { return results(sums, true); }, [&] { return results(sums, false); });
+}
+
+// Where the thread's pair of that number stands in the tile.
+std::pair<Value, Value> ProductKernel::placeOf(int64_t number) {
+  int64_t half = number % 2, strip = number / 2 % strips(), part = number / 2 / strips();
+  Value row = b.add(b.add(warpRow, group), i32(part * mmaRows + half * 8));
+  return {row, b.add(b.add(warpColumn, b.mul(inGroup, i32(2))), i32(strip * mmaColumns))};
 }
 
 // In shared memory, as lines of rows or of columns.
 void ProductKernel::keep(const Values &results, bool transposed) {
   int64_t length = (transposed ? tile.rows : tile.columns) + padding;
   for (auto [number, two] : llvm::enumerate(results)) {
-    int64_t half = number % 2, strip = number / 2 % strips(), part = number / 2 / strips();
-    Value row = b.add(b.add(warpRow, i32(part * mmaRows + half * 8)), group);
-    Value column = b.add(b.add(warpColumn, i32(strip * mmaColumns)), b.mul(inGroup, i32(2)));
+    auto [row, column] = placeOf(number);
     auto place = [&](Value line, Value at) {
       return bytesBehind(b, shared, b.mul(b.add(b.mul(line, i32(length)), at), i32(2)));
     };
@@ -297,7 +339,8 @@ void altgrad::makeProductKernels(gpu::GPUModuleOp kernels, ArrayRef<StepOp> step
   OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
   for (Type type : types)
     for (bool along : {true, false}) {
-      std::string name = std::string("altgrad_symmetric_") + (along ? "" : "columns_") + (type.isBF16() ? "bf16" : "f16");
+      std::string format = type.isBF16() ? "bf16" : "f16";
+      std::string name = "altgrad_symmetric_" + std::string(along ? "" : "columns_") + format;
       ProductKernel(builder, kernels.getLoc(), target.gpu.products, type, along).write(name);
     }
 }

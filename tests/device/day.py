@@ -13,12 +13,12 @@ import gpu_bench
 import parts
 from gpu import ROOT, STAND_IN, Skipped, find, patience
 
-MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "matrices", "libtorch", "shards", "seeds"]
+MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "matrices", "products", "libtorch", "shards", "seeds"]
 LONGEST = 240  # seconds of a part on a GPU
 SANITIZED = 3  # failed checks that compute-sanitizer looks at: it takes its time
 CURVE = "curve-"
 # They fill the card, or measure.
-ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory", "muon_times", "symmetric_times"}
+ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory", "muon_times", "symmetric_times", "own_product_times"}
 LONG = ("mixed_and_stored", "stock_classes", "bytes_equal_host")  # they begin first
 
 

@@ -64,6 +64,10 @@ class FakeDriver:
         self.kernels[kernel._obj.value] = module.value, name.decode()
         return 0
 
+    def cuFuncSetAttribute(self, kernel, attribute, value):
+        assert kernel.value in self.kernels and attribute == 8
+        return 0
+
     def cuMemAlloc_v2(self, base, size):
         room = np.zeros(size.value + 256, np.uint8)
         self.memory = room[-room.ctypes.data % 256:][:size.value]  # as the driver aligns
@@ -89,7 +93,7 @@ class FakeDriver:
         module = self.modules[handle]
         address = module.map(self.memory)
         try:
-            module.launch(name, (gx, gy, gz), (bx, by, bz), parameters)
+            module.launch(name, (gx, gy, gz), (bx, by, bz), parameters, dynamic_shared_bytes=shared)
         except Faulted:
             self.fault = LAUNCH_FAILED
         finally:

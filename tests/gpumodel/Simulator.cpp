@@ -6,6 +6,7 @@
 //   gpu-simulator < JOBS        what a job is: readJob; a line of answers for
 //   each
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,19 +17,12 @@
 
 namespace {
 
-// What an instruction keeps busy. The order is the one of trace.py.
+// What an instruction keeps busy. The order is the one of simulate.py.
 enum Class {
-  Fma,
-  HalfFma,
-  Alu,
-  Xu,
-  Load,
-  Store,
-  Shared,
-  Control,
-  Other,
-  Barrier,
-  Fence,
+  Fma, HalfFma, Alu, Xu, Load, Store, Shared, Control, Other, Barrier, Fence,
+  // Of products: cp.async, a group of such, and a wait for all groups but as
+  // many as its bytes say.
+  Mma, Copy, Commit, Wait,
   Classes
 };
 
@@ -45,9 +39,10 @@ constexpr int64_t never = INT64_MAX / 4;
 struct Machine {
   int processors, blocks; // blocks: resident at most on a processor
   double bandwidth, fill; // bytes a cycle: of the memory, of a processor
+  double cached;          // and of the L2 cache
   int64_t memory, cache;  // cycles until a load is there
   int64_t blockStart, jump, multi, sharedLatency, queue;
-  int64_t interval[Classes];
+  double interval[Classes];
 };
 
 struct Job {
@@ -59,6 +54,8 @@ struct Job {
 
 struct Warp {
   int64_t done[barriers], ready;
+  int64_t copied, groups[8]; // when copies are there
+  int committed;
   int64_t item, left;
   size_t at;
   int part, block, inBlock;
@@ -72,7 +69,7 @@ struct Block {
 struct Scheduler {
   std::vector<int> warps;
   size_t turn = 0;
-  int64_t pipe[Classes] = {};
+  double pipe[Classes] = {};
 };
 
 class Simulation {
@@ -109,7 +106,7 @@ private:
   std::vector<double> filled;  // and what brings its bytes
   using Event = std::pair<int64_t, int>;
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> events;
-  double served = 0, moved = 0, waitedBytes = 0;
+  double served = 0, moved = 0, waitedBytes = 0, fetched = 0;
   int64_t blocks = 0, nextBlock = 0, now = 0, issued = 0;
   uint32_t noise = 1;
 };
@@ -187,9 +184,20 @@ void Simulation::settle(Warp &warp, int64_t from) {
 // Cycles until a load or store of global memory is done.
 int64_t Simulation::access(int processor, const Instruction &one,
                            int64_t time) {
+  if (one.unit == Shared && !one.bytes) // what sweeps have of it is little
+    return machine.sharedLatency;
   int64_t waves = std::max(1, one.bytes / 128);
   int64_t &unit = queued[size_t(processor)];
   unit = std::max(unit, time) + waves;
+  if (one.unit == Shared)
+    return std::max(unit - time, machine.sharedLatency);
+  double &port = filled[size_t(processor)];
+  if (one.unit == Copy) {
+    double way = double(machine.cache) / 2;
+    fetched = std::max(double(time) + way, fetched) + one.bytes / machine.cached;
+    port = std::max(port, fetched) + one.bytes / machine.fill;
+    return int64_t(port + way) - time;
+  }
   if (one.bytes == 0) // a table's, and cached
     return machine.cache;
   double half = double(machine.memory) / 2;
@@ -198,7 +206,6 @@ int64_t Simulation::access(int processor, const Instruction &one,
   moved += one.bytes;
   if (one.unit == Store)
     return 20;
-  double &port = filled[size_t(processor)];
   port = std::max(port, served) + one.bytes / machine.fill;
   noise = noise * 1664525u + 1013904223u;
   int64_t late = int64_t(noise >> 8) % std::max<int64_t>(1, machine.memory / 6);
@@ -212,17 +219,18 @@ void Simulation::issue(Scheduler &scheduler, int number, int64_t time) {
   const Instruction one = code(warp)[warp.at];
   int processor = started[size_t(warp.block)].processor;
   ++issued;
-  scheduler.pipe[one.unit] = time + machine.interval[one.unit];
+  double &pipe = scheduler.pipe[one.unit]; // a part of a cycle is not lost
+  pipe = (pipe > double(time - 1) ? pipe : double(time)) + machine.interval[one.unit];
   if (one.unit == Fma)
     scheduler.pipe[HalfFma] =
-        std::max(scheduler.pipe[HalfFma], time + machine.interval[Fma]);
+        std::max(scheduler.pipe[HalfFma], double(time) + machine.interval[Fma]);
   int64_t latency = 0, blocked = 0;
-  if (one.unit == Load || one.unit == Store)
+  if (one.unit == Load || one.unit == Store || one.unit == Copy || one.unit == Shared)
     latency = access(processor, one, time);
+  if (one.unit == Copy) // its registers are free as soon as those of a store
+    warp.copied = std::max(warp.copied, time + std::exchange(latency, 20));
   else if (one.unit == Xu || one.unit == Other)
     latency = machine.multi;
-  else if (one.unit == Shared)
-    latency = machine.sharedLatency;
   else if (one.unit == Fence)
     latency = blocked = machine.cache;
   if (one.sets < barriers)
@@ -231,6 +239,10 @@ void Simulation::issue(Scheduler &scheduler, int number, int64_t time) {
     warp.done[one.releases] = std::max(warp.done[one.releases], time + 12);
   int64_t next =
       time + std::max(1, one.stall) + (one.jumps ? machine.jump : 0) + blocked;
+  if (one.unit == Commit)
+    warp.groups[warp.committed++ % 8] = warp.copied;
+  else if (one.unit == Wait && warp.committed > one.bytes)
+    next = std::max(next, warp.groups[(warp.committed - 1 - one.bytes) % 8]);
   bool waits = one.unit == Barrier;
   if (++warp.at >= code(warp).size() && !findWork(warp))
     return retire(scheduler, number, time);
@@ -286,8 +298,8 @@ void Simulation::run() {
       size_t place = (scheduler.turn + k) % count;
       Warp &warp = warps[size_t(scheduler.warps[place])];
       int unit = code(warp)[warp.at].unit;
-      int64_t ready = std::max(warp.ready, scheduler.pipe[unit]);
-      if (unit == Load || unit == Store || unit == Shared)
+      int64_t ready = std::max(warp.ready, int64_t(std::ceil(scheduler.pipe[unit])));
+      if (unit == Load || unit == Store || unit == Shared || unit == Copy)
         ready = std::max(ready,
                          queued[size_t(number / schedulers)] - machine.queue);
       if (ready <= time) {
@@ -334,11 +346,12 @@ Machine readMachine() {
   m.blocks = int(number("blocks"));
   m.bandwidth = real("bandwidth");
   m.fill = real("fill");
+  m.cached = real("cached");
   for (int64_t *field : {&m.memory, &m.cache, &m.blockStart, &m.jump, &m.multi,
                          &m.sharedLatency, &m.queue})
     *field = number("a latency");
-  for (int64_t &interval : m.interval)
-    interval = number("an interval");
+  for (double &interval : m.interval)
+    interval = real("an interval");
   require(m.processors > 0 && m.blocks > 0 && m.bandwidth > 0 && m.fill > 0,
           "a machine");
   return m;

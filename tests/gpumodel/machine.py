@@ -6,7 +6,12 @@ instructions let expect, `streams` the share of the copy rate that a step's stre
 curve. The H100's other figures are what `tools/device_check.sh run --only facts,curve` measured there, with launches that
 overlap; those of other cards, and latencies of a loaded machine, are assumptions. Throughputs are those of the CUDA C++
 Programming Guide's table of arithmetic instructions, as cycles between two warp instructions of a scheduler: 128 (8.0: 64)
-FMAs, 64 integer operations and 16 special functions per processor and cycle."""
+FMAs, 64 integer operations and 16 special functions per processor and cycle.
+
+Of products: `mma` is the interval of mma.m16n8k16 with f32 sums, whose 2048 FMAs are those of 8 cycles on 8.0. On 9.0 they
+are of 4, and mma reaches 62.9 % of that rate (Luo et al., arXiv:2402.13499). `l2_bytes_cycle` is what SMs read of the L2 cache
+together: of the A100's 5120 (NVIDIA's whitepaper) 76 %, as was measured of the V100's 2048 (Jia et al., arXiv:1804.06826);
+for the H100, of which 5.5 to 7 TB/s are reported, it is an assumption."""
 
 import json
 import os
@@ -41,10 +46,12 @@ class Machine:
         processors = next(p for p in range(SHARE, 0, -1) if self.processors % p == 0)
         return processors, self.processors // processors
 
-    def words(self, blocks):
-        """As the simulator reads it."""
-        processors, parts = self.part()
-        values = [processors, blocks, self.bytes_per_cycle() / parts, self.fill_bytes_cycle, self.memory_cycles,
+    def words(self, blocks, part=None, bandwidth=None):
+        """As the simulator reads it; of a part (processors, how many such parts there are), and with another bandwidth than
+        the memory's."""
+        processors, parts = part or self.part()
+        values = [processors, blocks, (bandwidth or self.bytes_per_cycle()) / parts, self.fill_bytes_cycle,
+                  self.l2_bytes_cycle / parts, self.memory_cycles,
                   self.cache_cycles, self.block_start_cycles, self.jump_cycles, self.multi_cycles, self.shared_cycles,
                   self.load_queue, *self.intervals.values()]
         return " ".join(map(str, values))

@@ -14,14 +14,16 @@ XU = {"MUFU", "FCHK", "F2F", "I2F", "F2I", "POPC", "FLO"}
 CONTROL = {"BRA", "BSSY", "BSYNC", "CALL", "RET", "EXIT", "WARPSYNC", "BREAK"}
 OTHER = {"S2R", "S2UR", "LDC", "ULDC", "R2UR", "CS2R", "VOTE", "VOTEU", "REDUX"}
 FENCE = {"MEMBAR", "ATOMG", "ATOM", "RED", "ERRBAR"}
-UNITS = ("fma", "half", "alu", "xu", "load", "store", "shared", "control", "other", "barrier", "fence")
+UNITS = ("fma", "half", "alu", "xu", "load", "store", "shared", "control", "other", "barrier", "fence", "mma", "copy",
+         "commit", "wait")
 
 
 def unit(instruction):
     base = instruction.base
     for name, bases in (("fma", FMA), ("half", HALF), ("xu", XU), ("control", CONTROL), ("other", OTHER),
                         ("fence", FENCE), ("load", ("LDG", "LD")), ("store", ("STG", "ST")),
-                        ("shared", ("LDS", "STS", "SHFL")), ("barrier", ("BAR",))):
+                        ("shared", ("LDS", "STS", "SHFL", "LDSM")), ("barrier", ("BAR",)), ("mma", ("HMMA",)),
+                        ("copy", ("LDGSTS",)), ("commit", ("LDGDEPBAR",)), ("wait", ("DEPBAR",))):
         if base in bases:
             return name
     return "alu"
