@@ -5,6 +5,8 @@
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 
 #include <dlfcn.h>
+#include <map>
+#include <mutex>
 
 using namespace altgrad::core;
 
@@ -28,20 +30,18 @@ template <typename Function> void find(const char *name, Function &function) {
 }
 
 const Products &productsOn(int32_t device) {
-  if (device != aoti_torch_device_type_cuda())
-    throw Refusal(ALTGRAD_UNAVAILABLE, "products of matrices are known on the CPU and on NVIDIA's GPUs, not on torch's "
-                                       "device type " +
-                                           std::to_string(device));
-  static const Products found = [&] {
-    Products products{device};
-    find("aoti_torch_cuda_mm_out", products.mm);
-    find("aoti_torch_cuda_bmm_out", products.bmm);
-    find("aoti_torch_cuda_addmm_out", products.addmm);
-    find("aoti_torch_cuda_baddbmm_out", products.baddbmm);
-    find("aoti_torch_cuda_add_Scalar", products.add);
-    return products;
-  }();
-  return found;
+  static std::mutex one;
+  static std::map<int32_t, Products> all;
+  std::lock_guard<std::mutex> held(one);
+  if (auto known = all.find(device); known != all.end())
+    return known->second;
+  Products products{device};
+  find("aoti_torch_cuda_mm_out", products.mm);
+  find("aoti_torch_cuda_bmm_out", products.bmm);
+  find("aoti_torch_cuda_addmm_out", products.addmm);
+  find("aoti_torch_cuda_baddbmm_out", products.baddbmm);
+  find("aoti_torch_cuda_add_Scalar", products.add);
+  return all.emplace(device, products).first->second;
 }
 
 int32_t typeOf(int32_t type) {
