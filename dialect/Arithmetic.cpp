@@ -58,6 +58,8 @@ static constexpr AllowedOperation operations[] = {
      "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and or count (of i1) of all "
      "elements of this tensor; over block<1x32>: max or absmax of each run of 32 (16 to 256) neighbours",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
+    {"altgrad.lerp", "f32, f64", "a + w * (b - a), from the nearer end as torch.lerp has it",
+     "%c = altgrad.lerp %m to %g by %w : f32"},
     {"altgrad.binade", "f32", "the largest power of two that is at most the magnitude", "%c = altgrad.binade %g : f32"},
     {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0", "%c = altgrad.index : i64"},
     {"altgrad.tag", "i64", "the number that the caller gave this tensor", "%c = altgrad.tag : i64"},

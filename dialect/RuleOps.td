@@ -267,6 +267,23 @@ def Altgrad_ScaledQuotientOp : Altgrad_Op<"scaled_quotient", [Pure, SameOperands
   let assemblyFormat = "$number `by` $scale `with` $inverse attr-dict `:` type($number)";
 }
 
+def Altgrad_LerpOp : Altgrad_Op<"lerp", [Pure, SameOperandsAndResultType]> {
+  let summary = "a number between two others, from the nearer one as torch.lerp has it";
+  let description = [{
+    The result is start + weight * (end - start) where |weight| < 0.5, and
+    end + (weight - 1) * (end - start) elsewhere; the product and the sum are rounded once, together. So it is
+    `end` where the weight is 1. `altgrad-expand-gradients` replaces it by arithmetic; what the weight alone
+    decides is computed once per tensor.
+
+    ```mlir
+    %m1 = altgrad.lerp %m to %g by %rest : f32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, F64]>:$start, AnyTypeOf<[F32, F64]>:$end, AnyTypeOf<[F32, F64]>:$weight);
+  let results = (outs AnyTypeOf<[F32, F64]>:$between);
+  let assemblyFormat = "$start `to` $end `by` $weight attr-dict `:` type($between)";
+}
+
 def Altgrad_DimOp : Altgrad_Op<"dim", [Pure,
     DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
   let summary = "an extent of this tensor";

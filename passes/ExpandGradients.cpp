@@ -1,4 +1,4 @@
-// unscale, norm, scale and what clips ==> reductions, and factors of lists.
+// unscale, norm, scale and what clips ==> reductions, and factors of lists; lerp ==> arithmetic.
 #include "dialect/CodeBuilder.h"
 #include "passes/Passes.h"
 
@@ -74,6 +74,14 @@ static void expand(CodeBuilder &b, CoefficientOp op) {
   op.replaceAllUsesWith(coefficientOf(b, op.getNorm(), op.getMaxNorm(), op.getTorch()));
 }
 
+static void expand(CodeBuilder &b, LerpOp op) {
+  Value start = op.getStart(), end = op.getEnd(), weight = op.getWeight();
+  auto number = [&](double one) -> Value { return arith::ConstantOp::create(b, b.getFloatAttr(weight.getType(), one)); };
+  Value near = b.compareF(arith::CmpFPredicate::OLT, b.absF(weight), number(0.5));
+  Value step = b.choose(near, weight, b.subF(weight, number(1)));
+  op.replaceAllUsesWith(b.fma(step, b.subF(end, start), b.choose(near, start, end)));
+}
+
 static void expand(CodeBuilder &b, ClipOp clip) {
   Value norm = normOf(b, NormKind::L2, clip.getValues(), Scope::Step);
   Value factor = coefficientOf(b, norm, clip.getMaxNorm(), std::nullopt);
@@ -89,10 +97,11 @@ struct ExpandGradients : altgrad::impl::ExpandGradientsPassBase<ExpandGradients>
   void runOnOperation() override {
     for (Operation &op : llvm::make_early_inc_range(getOperation().getBody().front())) {
       CodeBuilder b(op.getLoc(), &op);
-      llvm::TypeSwitch<Operation *>(&op).Case<UnscaleOp, ClipOp, CoefficientOp, NormOp, ScaleOp>([&](auto expanded) {
-        expand(b, expanded);
-        op.erase();
-      });
+      llvm::TypeSwitch<Operation *>(&op).Case<UnscaleOp, ClipOp, CoefficientOp, NormOp, ScaleOp, LerpOp>(
+          [&](auto expanded) {
+            expand(b, expanded);
+            op.erase();
+          });
     }
   }
 };

@@ -33,7 +33,7 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
 }
 
 def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {
-  let summary = "replace unscale, norm, scale and clips by reductions and factors";
+  let summary = "replace unscale, norm, scale, clips and lerp by reductions, factors and arithmetic";
   let description = [{
     These operations only change the pending factor of a list. So an element is multiplied
     once, however many of them it goes through.

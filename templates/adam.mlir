@@ -25,14 +25,7 @@ altgrad.rule @adam(
   // m <- m + (1 - beta1) (g - m), from the nearer end as torch's lerp does
   %rest1 = subf %one, %beta1 : f64
   %blend = truncf %rest1 : f64 to f32
-  %half = constant 0.5 : f32
-  %unit = constant 1.0 : f32
-  %near = cmpf olt, %blend, %half : f32
-  %back = subf %blend, %unit : f32
-  %weight = select %near, %blend, %back : f32
-  %base = select %near, %m, %g1 : f32
-  %dm = subf %g1, %m : f32
-  %m1 = math.fma %weight, %dm, %base : f32
+  %m1 = altgrad.lerp %m to %g1 by %blend : f32
 
   // v <- beta2 v + (1 - beta2) g^2; amsgrad divides by the largest v so far
   %rest2 = subf %one, %beta2 : f64

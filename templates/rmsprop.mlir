@@ -34,14 +34,7 @@ altgrad.rule @rmsprop(
   %v1 = math.fma %gg, %g1, %old : f32
 
   // mean <- mean + (1 - alpha) (g - mean), from the nearer end as torch's lerp does
-  %half = constant 0.5 : f32
-  %unit = constant 1.0 : f32
-  %near = cmpf olt, %gain, %half : f32
-  %back = subf %gain, %unit : f32
-  %weight = select %near, %gain, %back : f32
-  %base = select %near, %mean, %g1 : f32
-  %dmean = subf %g1, %mean : f32
-  %mean1 = math.fma %weight, %dmean, %base : f32
+  %mean1 = altgrad.lerp %mean to %g1 by %gain : f32
   %meankeep = select %centered, %mean1, %mean : f32
 
   // denominator <- sqrt(v) + eps, or sqrt(v - mean^2) + eps

@@ -85,6 +85,7 @@ std::optional<double> Numbers::real(Operation &op) {
       .Case<math::FPowIOp>([&](auto) { return std::pow(a(), double(operand(op, 1).integer)); })
       .Case<math::LogOp>([&](auto) { return std::log(a()); })
       .Case<math::ExpOp>([&](auto) { return std::exp(a()); })
+      .Case<LerpOp>([&](auto) { return a() + operand(op, 2).real * (b() - a()); })
       .Case<BinadeOp>([&](auto) {
         bool has = std::isfinite(a()) && a() != 0;
         return has ? std::exp2(std::ilogb(a())) : std::fabs(a());

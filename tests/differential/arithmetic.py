@@ -40,10 +40,16 @@ def _copysign(x, sign):
     return np.copysign(x, sign)
 
 
+def _lerp(a, b, weight):
+    """torch.lerp's: from the nearer end, with one rounding."""
+    near, one = np.abs(weight) < 0.5, weight.dtype.type(1)
+    return soft.fma(np.where(near, weight, weight - one), b - a, np.where(near, a, b))
+
+
 ARITHMETIC = {
     "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply,
     "arith.divf": np.divide, "arith.negf": np.negative, "math.sqrt": np.sqrt,
-    "math.absf": np.abs, "math.floor": np.floor, "math.copysign": _copysign, "math.fma": soft.fma,
+    "math.absf": np.abs, "math.floor": np.floor, "math.copysign": _copysign, "math.fma": soft.fma, "altgrad.lerp": _lerp,
     "arith.minimumf": soft.minimum, "arith.maximumf": soft.maximum,
     "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
     "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,

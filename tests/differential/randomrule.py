@@ -73,7 +73,7 @@ class Rule:
             return self.add("e", str(name), operands)
         if r < 0.5:
             small = self._damped()
-            return self.add("e", "math.fma", [small, self.pick("e"), self.either()])
+            return self.add("e", "math.fma" if r < 0.45 else "altgrad.lerp", [small, self.pick("e"), self.either()])
         if r < 0.6:
             return self.add("e", str(self.rng.choice(["negf", "math.absf", "math.floor"])), [self.pick("e")])
         if r < 0.7:
@@ -260,6 +260,9 @@ def _line(rule, statement):
     args = ", ".join("%" + o for o in operands)
     if operation == "constant":
         return f"%{result} = constant {extra}" + ("" if kind == "c" else f" : {TYPE[kind]}")
+    if operation == "altgrad.lerp":
+        weight, start, end = operands
+        return f"%{result} = altgrad.lerp %{start} to %{end} by %{weight} : f32"
     if operation == "reduce":
         return f"%{result} = altgrad.reduce {extra} {args} over tensor : {types[0]}"
     if operation in ("cmpf", "cmpi"):

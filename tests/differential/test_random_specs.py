@@ -77,7 +77,7 @@ def test_every_operation_is_generated():
     listed = {"constant", "addf", "subf", "mulf", "divf", "negf", "minimumf", "maximumf", "cmpf",
               "cmpi", "select", "truncf", "extf", "addi", "subi", "muli", "andi", "ori", "xori",
               "sitofp", "fptosi", "math.fma", "math.sqrt", "math.absf", "math.floor", "math.copysign",
-              "math.fpowi", "math.log", "math.exp", "reduce"}
+              "math.fpowi", "math.log", "math.exp", "reduce", "altgrad.lerp"}
     assert found == listed
 
 

@@ -90,6 +90,7 @@ CONTEXTS = {
     "Altgrad_DimOp": step,
     "Altgrad_ScaledQuotientOp": lambda text: step("%x = element %w\n" + rename(text, w="x", scale="x", inverse="x")),
     "Altgrad_BinadeOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
+    "Altgrad_LerpOp": lambda text: step("%x = element %w\n" + rename(text, m="x", g="x", rest="x")),
     "Altgrad_SquaresType": aliases("!"),
     "Altgrad_MatrixOp": lambda text: multiplied(rename(text, x="v")),
     "Altgrad_EntryOp": lambda text: multiplied(rename(text, y="y0")),

@@ -90,3 +90,23 @@ altgrad.step @as_torch(in %norm: f32, in %limit: f32, out %c: f32) {
   %both = arith.addf %j, %k : f32
   commit always %both to %c : f32
 }
+
+// A step of the way is one rounding, from the end that is nearer.
+// CHECK-LABEL: @lerp
+altgrad.step @lerp(inout %w: !altgrad.tensors<f32>, in %k: f32) {
+  // CHECK: %[[X:.*]] = element
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %x = element %v
+  %y = arith.negf %x : f32
+  // CHECK: %[[Y:.*]] = arith.negf %[[X]]
+  // CHECK: %[[SIZE:.*]] = math.absf %k : f32
+  // CHECK: %[[NEAR:.*]] = arith.cmpf olt, %[[SIZE]], %{{.*}} : f32
+  // CHECK: %[[BACK:.*]] = arith.subf %k, %{{.*}} : f32
+  // CHECK: %[[STEP:.*]] = arith.select %[[NEAR]], %k, %[[BACK]] : f32
+  // CHECK: %[[D:.*]] = arith.subf %[[Y]], %[[X]] : f32
+  // CHECK: %[[FROM:.*]] = arith.select %[[NEAR]], %[[X]], %[[Y]] : f32
+  // CHECK: math.fma %[[STEP]], %[[D]], %[[FROM]] : f32
+  %z = altgrad.lerp %x to %y by %k : f32
+  %list = collect %z : f32 to !altgrad.reals
+  commit always %list to %w : !altgrad.tensors<f32>
+}
