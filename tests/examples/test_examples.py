@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 NEEDS = {"plain_loop": [], "with_lightning": ["lightning"], "with_trainer": ["transformers", "accelerate"],
-         "with_accelerate": ["accelerate"]}
+         "with_factory": ["transformers", "accelerate"], "with_accelerate": ["accelerate"]}
 
 
 def skip_without(*packages):
