@@ -128,6 +128,12 @@ def test_the_cache(tmp_path, spoil, words):
     assert line.state == OK or "set ALTGRAD_CACHE_DIR" in line.advice
 
 
+def test_an_entry_that_goes_meanwhile_is_not_counted(tmp_path):
+    (tmp_path / "here.bundle").write_bytes(bytes(2**20))
+    (tmp_path / "gone.bundle").symlink_to(tmp_path / "nowhere")
+    assert "1 entries, 1.0 MiB" in _doctor.cache({"ALTGRAD_CACHE_DIR": str(tmp_path)}).words
+
+
 def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     within = {"XDG_CACHE_HOME": str(tmp_path)}

@@ -4,6 +4,7 @@ Each check returns lines; none of them may end the doctor. The exit status is 1
 when altgrad cannot train here, and 0 also where only something further is missing.
 """
 
+import contextlib
 import os
 import platform
 import shutil
@@ -174,7 +175,10 @@ def cache(environment):
     why = _why_no_cache(folder)
     if why:
         return Line(NOTE, "cache", f"{folder} {why}", advice)
-    sizes = [path.stat().st_size for path in folder.glob("*.bundle")]
+    sizes = []
+    for path in folder.glob("*.bundle"):
+        with contextlib.suppress(FileNotFoundError):  # another process keeps the cache small
+            sizes.append(path.stat().st_size)
     return Line(OK, "cache", f"{folder}, {len(sizes)} entries, {sum(sizes) / 2**20:.1f} MiB")
 
 
