@@ -53,12 +53,21 @@ def test_a_run_on_rungs_learns(tmp_path):
     assert last < 0.9 * first, said
 
 
+def test_a_gpt_learns_under_muon_and_under_adamw(tmp_path):
+    code, said, wrong = draw(tmp_path, "--only", "muon", "--steps", "30", "--runs", "1")
+    assert code == 0, wrong
+    for line in said.splitlines()[2:4]:
+        first, last, held_out = map(float, line.split()[-5:-2])
+        assert last < 0.8 * first and held_out < 0.8 * first, said
+    assert (tmp_path / "muon.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_an_unknown_picture_is_named(tmp_path):
     code, _, wrong = draw(tmp_path, "--only", "formats,curves")
-    assert code == 2 and "no picture is called 'curves'; there are formats, states, rungs" in wrong
+    assert code == 2 and "no picture is called 'curves'; there are formats, states, muon, rungs" in wrong
 
 
-@pytest.mark.parametrize("name", ["runs", "epochs"])
+@pytest.mark.parametrize("name", ["runs", "epochs", "steps"])
 def test_no_run_at_all_is_refused(tmp_path, name):
     code, _, wrong = draw(tmp_path, "--only", "states", f"--{name}", "0")
     assert code == 2 and f"--{name} is 0; it is at least 1" in wrong

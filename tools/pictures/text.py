@@ -21,9 +21,9 @@ class Text:
         for folder in ("dialect", "passes", "codegen", "runtime"):
             names += sorted(path for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h", ".py", ".td"))
         words = "".join(name.read_text() for name in names)
-        codes = torch.tensor([min(ord(letter), LETTERS - 1) for letter in words[:length]])
-        self.x = codes.unfold(0, CONTEXT, 1)[:-1]
-        self.y = codes[CONTEXT:]
+        self.codes = torch.tensor([min(ord(letter), LETTERS - 1) for letter in words[:length]])
+        self.x = self.codes.unfold(0, CONTEXT, 1)[:-1]
+        self.y = self.codes[CONTEXT:]
         self.batches_of_an_epoch = -(-len(self.x) // BATCH)
 
     def batches(self, epochs, seed=1):

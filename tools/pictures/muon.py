@@ -1,0 +1,113 @@
+"""A small GPT that reads this repository's text: Muon with AdamW beside it in one program, and AdamW alone.
+
+AdamW's rate is the best of 4e-3, 8e-3 and 1.6e-2 at 400 steps, and AdamW beside Muon takes it, too; Muon's rate is
+K. Jordan's, untuned. All grow over a twentieth of the steps and then fall to a tenth of themselves.
+"""
+
+import math
+import statistics
+import time
+
+import torch
+from matplotlib.figure import Figure
+
+import altgrad
+
+from .text import LETTERS, Text
+
+CONTEXT, BATCH, WIDTH, LAYERS = 64, 16, 96, 3
+HELD_OUT = 20_000  # letters at the text's end
+ADAMW = {"lr": 1.6e-2, "betas": (0.9, 0.95), "weight_decay": 0.1}
+MUON = {"lr": 0.02, "weight_decay": 0.1, "ns_dtype": torch.float32}
+
+
+class GPT(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.letters, self.places = torch.nn.Embedding(LETTERS, WIDTH), torch.nn.Embedding(CONTEXT, WIDTH)
+        layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, activation="gelu",
+                                                 batch_first=True, norm_first=True, bias=False)
+        self.layers = torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+        for weight in self.layers.parameters():  # the encoder's layers are copies of one
+            if weight.ndim == 2:
+                torch.nn.init.normal_(weight, std=0.02)
+        self.head = torch.nn.Linear(WIDTH, LETTERS, bias=False)
+        self.mask = torch.nn.Transformer.generate_square_subsequent_mask(CONTEXT)
+
+    def forward(self, x):
+        return self.head(self.layers(self.letters(x) + self.places.weight, mask=self.mask, is_causal=True))
+
+
+def adamw(model):
+    return altgrad.optim.AdamW(model.parameters(), **ADAMW)
+
+
+def muon(model):
+    """Muon for the matrices of the layers, AdamW for embeddings, norms and head."""
+    inner = [weight for weight in model.layers.parameters() if weight.ndim == 2]
+    chosen = set(inner)
+    others = {"params": [weight for weight in model.parameters() if weight not in chosen], "use_muon": False, **ADAMW}
+    return altgrad.optim.Muon([{"params": inner}, others], **MUON)
+
+
+def loss_of(model, codes, starts):
+    windows = codes[starts[:, None] + torch.arange(CONTEXT + 1)]
+    return torch.nn.functional.cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+
+
+@torch.no_grad()
+def held_out(model, codes):
+    """The mean loss of the windows that follow each other at the text's end."""
+    starts = torch.arange(len(codes) - HELD_OUT, len(codes) - CONTEXT, CONTEXT)
+    return statistics.mean(loss_of(model, codes, some).item() for some in starts.split(256))
+
+
+def train(make, codes, steps, seed):
+    """(loss of every step, {step: loss of the text that is held out}, the processor's seconds).
+
+    Of one seed both optimizers have the same network and batches.
+    """
+    torch.manual_seed(seed)
+    model, start = GPT(), time.process_time()
+    optimizer, draws = make(model), torch.Generator().manual_seed(seed)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1.0, 20 * (step + 1) / steps) * (1.0 - 0.9 * step / steps))
+    losses, others = [], {}
+    for step in range(1, steps + 1):
+        optimizer.zero_grad()
+        starts = torch.randint(len(codes) - HELD_OUT - CONTEXT, (BATCH,), generator=draws)
+        loss = loss_of(model, codes, starts)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+        if step % max(1, steps // 10) == 0 or step == steps:
+            others[step] = held_out(model, codes)
+    return losses, others, time.process_time() - start
+
+
+def report(name, runs):
+    """Prints what runs of one optimizer reached, and gives the means of their two curves."""
+    losses = [statistics.mean(step) for step in zip(*(run[0] for run in runs), strict=True)]
+    others = {step: statistics.mean(run[1][step] for run in runs) for step in runs[0][1]}
+    final, few = [run[1][len(losses)] for run in runs], max(1, len(losses) // 20)
+    error = statistics.stdev(final) / len(final) ** 0.5 if len(final) > 1 else math.nan
+    print(f"{name:<16}{statistics.mean(losses[:few]):>12.4f}{statistics.mean(losses[-few:]):>12.4f}"
+          f"{statistics.mean(final):>10.4f}{error:>13.4f}{sum(run[2] for run in runs) / 60:>9.1f}", flush=True)
+    return losses, others
+
+
+def draw_muon(options):
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axis, codes = figure.subplots(), Text(10_000_000).codes
+    print(f"{options.steps} steps, mean of {options.runs} runs\n"
+          f"{'optimizer':<16}{'first steps':>12}{'last steps':>12}{'held out':>10}{'error of it':>13}{'CPU min':>9}")
+    for color, (name, make) in {"C0": ("AdamW", adamw), "C1": ("Muon and AdamW", muon)}.items():
+        losses, others = report(name, [train(make, codes, options.steps, seed) for seed in range(options.runs)])
+        axis.plot(range(1, options.steps + 1), losses, color, linewidth=0.5, alpha=0.5)
+        axis.plot(others.keys(), others.values(), f"{color}o-", markersize=3,
+                  label=f"{name}: {others[options.steps]:.3f}")
+    axis.set(xlabel="step", ylabel="loss, nats for a letter", yscale="log")
+    axis.grid(alpha=0.3, which="both")
+    axis.legend(title="text that is held out")
+    return figure
