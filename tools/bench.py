@@ -10,6 +10,7 @@ The candidates of a case take turns within each round, so that a busy machine sl
     tools/bench.py --only grid            GridOptim beside the same formulas in torch
     tools/bench.py --only rounding        AdamW with stochastic rounding and with 8-bit states, beside torch's and torchao's
     tools/bench.py --only experts         64 experts of which 8 have gradients, in turn and always the same
+    tools/bench.py --only host            bf16 gradients and weights, f32 masters and moments, beside kernels in a --folder
     tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass that makes it
 """
 
@@ -29,7 +30,7 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import (backward, candidates, copies, experts, floor, grid, latency, measure, ops, program, report,  # noqa: E402
+from bench import (backward, candidates, copies, experts, floor, grid, host, latency, measure, ops, program, report,  # noqa: E402
                    rounding)
 
 
@@ -39,6 +40,7 @@ def arguments():
     parser.add_argument("--only", default="", help="only cases whose name has all of these words, separated by commas; "
                         "'latency' measures compile times, 'backward' iterations with norm_in_backward")
     parser.add_argument("--without", default="", help="candidates to leave out, separated by commas")
+    parser.add_argument("--folder", default="", help="sources of DeepSpeed, whose kernel steps masters on the host")
     parser.add_argument("--rounds", type=int, help="rounds for each case (default 25)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of every candidate (default: all cores)")
     parser.add_argument("--clock", choices=measure.CLOCKS, default="wall", help="'cpu' counts processor time, for machines on which others work; it needs --threads 1")
@@ -122,6 +124,10 @@ def main():
     for name in grid.CASES:
         if wanted(name, only):
             data["grid"][name] = grid.run(name, rounds, options.clock, progress(name))
+    data["host"] = {}
+    for name, workload in host.cases(options.quick):
+        if wanted(name, only):
+            data["host"][name] = host.run(name, workload, rounds, options.clock, progress(name), options.folder)
     data["copies"] = {}
     for workload, shape in copies.WORKLOADS.items():
         if wanted(name := f"copies {workload}", only):

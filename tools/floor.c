@@ -12,6 +12,7 @@ enum { chunk = 16384 }; // bytes of one stream: 4096 f32, as the sweeps have
 struct row {
   char *grad, *param, *m, *v;
   int64_t bytes; // of each stream
+  char *weight;  // of bf16, beside a master `param`
 };
 
 struct job {
@@ -79,6 +80,43 @@ static void grid(int64_t begin, int64_t end, void *context) {
   }
 }
 
+// The 30 bytes of a master on the host: bf16 gradients read, masters, m and v of f32 and bf16 weights read and written.
+static void host(int64_t begin, int64_t end, void *context) {
+  const struct job *job = context;
+  for (int64_t i = begin; i < end; ++i) {
+    const struct row *row = &job->rows[job->chunks[2 * i]];
+    int64_t at = job->chunks[2 * i + 1], stop = least(at + chunk, row->bytes);
+    for (; at + 2 * (int64_t)sizeof(bytes_t) <= stop; at += 2 * sizeof(bytes_t)) {
+      bytes_t g = *(bytes_t *)(row->grad + at / 2), w = *(bytes_t *)(row->weight + at / 2);
+      KEEP(g);
+      KEEP(w);
+      for (int64_t k = 0; k < 2 * (int64_t)sizeof(bytes_t); k += sizeof(bytes_t)) {
+        bytes_t p = *(bytes_t *)(row->param + at + k), m = *(bytes_t *)(row->m + at + k);
+        bytes_t v = *(bytes_t *)(row->v + at + k);
+        KEEP(p);
+        KEEP(m);
+        KEEP(v);
+        *(bytes_t *)(row->param + at + k) = p;
+        *(bytes_t *)(row->m + at + k) = m;
+        *(bytes_t *)(row->v + at + k) = v;
+      }
+      *(bytes_t *)(row->weight + at / 2) = w;
+    }
+  }
+}
+
+static void norm16(int64_t begin, int64_t end, void *context) {
+  const struct job *job = context;
+  for (int64_t i = begin; i < end; ++i) {
+    const struct row *row = &job->rows[job->chunks[2 * i]];
+    int64_t at = job->chunks[2 * i + 1] / 2, stop = least(at + chunk / 2, row->bytes / 2);
+    for (; at + (int64_t)sizeof(bytes_t) <= stop; at += sizeof(bytes_t)) {
+      bytes_t g = *(bytes_t *)(row->grad + at);
+      KEEP(g);
+    }
+  }
+}
+
 static void norm(int64_t begin, int64_t end, void *context) {
   const struct job *job = context;
   for (int64_t i = begin; i < end; ++i) {
@@ -90,6 +128,18 @@ static void norm(int64_t begin, int64_t end, void *context) {
     }
     for (; at < stop; ++at)
       (void)*(volatile char *)(row->grad + at);
+  }
+}
+
+// A step with masters; `bytes` of a row are those of its f32. What is no whole vector of bf16 is left out.
+void floor_host(const struct row *rows, const int64_t *chunks, int64_t count, int clipped, parallel_fn run) {
+  struct job job = {rows, chunks};
+  for (int pass = clipped ? 0 : 1; pass < 2; ++pass) {
+    body_fn body = pass ? host : norm16;
+    if (run)
+      run(0, count, 8, body, &job);
+    else
+      body(0, count, &job);
   }
 }
 

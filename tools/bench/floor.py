@@ -37,7 +37,8 @@ def torch_parallel_for():
 
 
 class Row(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("grad", "param", "m", "v")] + [("bytes", ctypes.c_int64)]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("grad", "param", "m", "v")] + [
+        ("bytes", ctypes.c_int64), ("weight", ctypes.c_void_p)]
 
 
 class Floor:
