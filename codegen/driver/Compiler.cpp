@@ -34,17 +34,17 @@ LogicalResult Compiler::findTargets() {
     if (!llvm::is_contained(targets, target))
       targets.push_back(target);
   }
-  bool single =
-      request.product == Product::LLVM || request.product == Product::PTX || request.product == Product::Assembly;
+  bool ofGpu = request.product == Product::PTX || request.product == Product::Resources;
+  bool single = ofGpu || request.product == Product::LLVM || request.product == Product::Assembly;
   if (targets.empty() && request.product == Product::Bundle)
     for (const char *name : {"x86-64-v3", "x86-64-v4", "sm_80", "sm_90"})
       targets.push_back(findTarget(name));
   if (single && targets.size() != 1)
     return fail("this --emit wants one --target, got " + Twine(targets.size()) +
-                "; write --target=" + (request.product == Product::PTX ? "sm_90" : "x86-64-v3"));
-  if (request.product == Product::PTX && !targets[0]->isPtx())
+                "; write --target=" + (ofGpu ? "sm_90" : "x86-64-v3"));
+  if (ofGpu && !targets[0]->isPtx())
     return fail("'" + targets[0]->name + "' has no PTX; write --target=sm_90, or --emit=asm");
-  if (single && request.product != Product::PTX && targets[0]->isPtx())
+  if (single && !ofGpu && targets[0]->isPtx())
     return fail("'" + targets[0]->name + "' has PTX only; use --emit=ptx");
   return success();
 }
@@ -206,7 +206,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   return lowered;
 }
 
-FailureOr<std::string> Compiler::ptxOf(const Target &target) {
+FailureOr<Ptx> Compiler::ptxOf(const Target &target) {
   auto lowered = lowerTo(target);
   if (failed(lowered))
     return failure();
@@ -243,19 +243,22 @@ FailureOr<std::string> Compiler::bundle() {
   std::vector<std::string> objects;
   std::vector<GpuCode> gpu;
   for (const Target *target : targets) {
-    FailureOr<std::string> code = target->isPtx() ? ptxOf(*target) : hostOf(*target, HostForm::Object);
-    if (failed(code))
-      return failure();
     if (!target->isPtx()) {
+      FailureOr<std::string> code = hostOf(*target, HostForm::Object);
+      if (failed(code))
+        return failure();
       objects.push_back(*code);
       continue;
     }
+    FailureOr<Ptx> code = ptxOf(*target);
+    if (failed(code))
+      return failure();
     FailureOr<std::string> cubin = std::string();
     if (!request.ptxas.empty())
-      cubin = assemble(*code, *target, request.ptxas);
+      cubin = assemble(code->text, *target, request.ptxas);
     if (failed(cubin))
       return failure();
-    gpu.push_back({target->name, *code, *cubin});
+    gpu.push_back({target->name, code->text, *cubin});
   }
   std::string manifest;
   llvm::raw_string_ostream(manifest) << llvm::json::Value(this->manifest());
@@ -280,7 +283,11 @@ LogicalResult Compiler::make(std::string &product) {
     out << llvm::formatv("{0:2}\n", llvm::json::Value(manifest()));
     break;
   case Product::PTX:
-    made = ptxOf(*targets[0]);
+  case Product::Resources:
+    if (FailureOr<Ptx> ptx = ptxOf(*targets[0]); failed(ptx))
+      made = failure();
+    else
+      out << (request.product == Product::PTX ? ptx->text : writeResources(ptx->resources));
     break;
   case Product::LLVM:
     made = hostOf(*targets[0], HostForm::LLVMIR);

@@ -17,7 +17,7 @@ class SourceMgr;
 
 namespace altgrad {
 
-enum class Product { MLIR, LLVM, Assembly, PTX, Report, Manifest, Bundle, Analysis };
+enum class Product { MLIR, LLVM, Assembly, PTX, Resources, Report, Manifest, Bundle, Analysis };
 
 struct CompileRequest {
   Product product = Product::MLIR;
@@ -55,7 +55,7 @@ private:
   llvm::json::Object manifest();
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerTo(const Target &target);
-  mlir::FailureOr<std::string> ptxOf(const Target &target);
+  mlir::FailureOr<Ptx> ptxOf(const Target &target);
   mlir::FailureOr<std::string> hostOf(const Target &target, HostForm form);
   mlir::FailureOr<std::string> bundle();
   mlir::LogicalResult fail(const llvm::Twine &words);

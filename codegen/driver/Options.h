@@ -58,6 +58,7 @@ struct Options {
                  clEnumValN(Product::LLVM, "llvm", "LLVM IR for one processor"),
                  clEnumValN(Product::Assembly, "asm", "assembly for one processor"),
                  clEnumValN(Product::PTX, "ptx", "PTX for one GPU"),
+                 clEnumValN(Product::Resources, "resources", "registers, shared memory and stack of kernels for one GPU"),
                  clEnumValN(Product::Report, "report", "passes over memory, bytes per element, kernel launches"),
                  clEnumValN(Product::Manifest, "manifest", "what a bundle says of its tensors and functions, as JSON"),
                  clEnumValN(Product::Bundle, "bundle", "a shared library with code for all targets")),

@@ -3,6 +3,7 @@
 #define ALTGRAD_CODEGEN_EMIT_CODE_H
 
 #include "codegen/Target.h"
+#include "codegen/emit/Resources.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
 #include <string>
@@ -16,8 +17,13 @@ namespace altgrad {
 /// Runs LLVM's passes that are worth their time for kernels.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
+struct Ptx {
+  std::string text;
+  std::vector<Resources> resources; // of each kernel
+};
+
 /// PTX of a gpu.module whose body is in the llvm dialect.
-mlir::FailureOr<std::string> emitPtx(mlir::Operation *gpuModule, const Target &target);
+mlir::FailureOr<Ptx> emitPtx(mlir::Operation *gpuModule, const Target &target);
 
 enum class HostForm { LLVMIR, Assembly, Object };
 /// Code for a CPU of a module in the llvm dialect.

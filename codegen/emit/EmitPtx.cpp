@@ -18,6 +18,7 @@ struct PtxSerializer : LLVM::ModuleToObject {
     if (failed(machine))
       return failure();
     optimize(module, **machine);
+    resources = resourcesOf(module);
     return success();
   }
 
@@ -31,6 +32,8 @@ struct PtxSerializer : LLVM::ModuleToObject {
       return failure();
     return SmallVector<char, 0>(text->begin(), text->end());
   }
+
+  std::vector<Resources> resources;
 };
 } // namespace
 
@@ -45,7 +48,7 @@ static void initializeNvptx() {
   (void)once;
 }
 
-FailureOr<std::string> altgrad::emitPtx(Operation *gpuModule, const Target &target) {
+FailureOr<Ptx> altgrad::emitPtx(Operation *gpuModule, const Target &target) {
   initializeNvptx();
   std::string features = "+ptx";
   for (char c : target.ptx)
@@ -58,5 +61,5 @@ FailureOr<std::string> altgrad::emitPtx(Operation *gpuModule, const Target &targ
   // LLVM ends the text with the NUL that the driver's loader wants.
   while (!text->empty() && text->back() == '\0')
     text->pop_back();
-  return std::string(text->begin(), text->end());
+  return Ptx{std::string(text->begin(), text->end()), std::move(serializer.resources)};
 }

@@ -1,0 +1,184 @@
+// Registers are numbers that are live at once: how many, LLVM's optimized code shows. Which of them ptxas moves apart or
+// computes again, nobody says; tests/gpumodel/test_registers.py has the error of this count.
+#include "codegen/emit/Resources.h"
+
+#include "altgrad/bundle.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/PostOrderIterator.h"
+#include "llvm/IR/CFG.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace altgrad;
+using namespace llvm;
+
+namespace {
+// A vector is as many registers as it has words, which live and die one by one, as in PTX.
+class Liveness {
+public:
+  explicit Liveness(Function &kernel) : layout(kernel.getDataLayout()) {
+    for (Instruction &op : instructions(kernel))
+      number(op);
+    liveIn.assign(kernel.size(), BitVector(weights.size()));
+    for (auto [index, block] : enumerate(kernel))
+      blocks[&block] = index;
+    while (spread(kernel))
+      ;
+  }
+  unsigned most = 0;
+
+private:
+  // What needs no register: a flag is in a predicate, an address with a fixed distance in the access.
+  static bool isFree(const Instruction &op) {
+    auto *address = dyn_cast<GetElementPtrInst>(&op);
+    Type *type = op.getType();
+    return type->isVoidTy() || type->getScalarType()->isIntegerTy(1) || isa<AllocaInst>(op) ||
+           (address && address->hasAllConstantIndices());
+  }
+
+  unsigned bitsOf(Type *type) const { return layout.getTypeSizeInBits(type->getScalarType()); }
+  static unsigned lanesOf(Type *type) {
+    auto *vector = dyn_cast<FixedVectorType>(type);
+    return vector ? vector->getNumElements() : 1;
+  }
+
+  void number(Instruction &op) {
+    if (isFree(op) || op.getType()->isStructTy())
+      return;
+    unsigned bits = bitsOf(op.getType()), weight = bits == 64 ? 2 : 1;
+    unsigned count = divideCeil(lanesOf(op.getType()) * bits, 32 * weight);
+    words[&op] = {unsigned(weights.size()), count};
+    weights.append(count, weight);
+  }
+
+  // The words of a value that an operation with `lanes` of it needs; all of them without.
+  void add(BitVector &live, Value *value, ArrayRef<int> lanes = {}) {
+    while (auto *address = dyn_cast<GetElementPtrInst>(value)) {
+      if (!isFree(*address))
+        break;
+      value = address->getPointerOperand();
+    }
+    auto it = words.find(value);
+    if (it == words.end())
+      return;
+    auto [first, count] = it->second;
+    unsigned inWord = std::max(32 / bitsOf(value->getType()), 1u);
+    if (lanes.empty())
+      live.set(first, first + count);
+    for (int lane : lanes)
+      if (lane >= 0)
+        live.set(first + lane / inWord);
+  }
+
+  void use(BitVector &live, Instruction &op) {
+    if (auto *extract = dyn_cast<ExtractElementInst>(&op))
+      if (auto *lane = dyn_cast<ConstantInt>(extract->getIndexOperand()))
+        return add(live, extract->getVectorOperand(), int(lane->getZExtValue()));
+    if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&op)) {
+      int lanes = lanesOf(shuffle->getOperand(0)->getType());
+      SmallVector<int> left, right;
+      for (int lane : shuffle->getShuffleMask())
+        (lane < lanes ? left : right).push_back(lane < lanes ? lane : lane - lanes);
+      for (auto [operand, taken] : zip(shuffle->operands(), ArrayRef{&left, &right}))
+        if (!taken->empty())
+          add(live, operand, *taken);
+      return;
+    }
+    for (Value *operand : op.operands())
+      add(live, operand);
+  }
+
+  void remove(BitVector &live, Instruction &op) {
+    auto [first, count] = words.lookup(&op);
+    live.reset(first, first + count);
+  }
+
+  // Once through all blocks, from the last on; whether anything was new.
+  bool spread(Function &kernel) {
+    bool grew = false;
+    for (BasicBlock *block : post_order(&kernel)) {
+      BitVector live(weights.size());
+      for (BasicBlock *next : successors(block)) {
+        live |= liveIn[blocks[next]];
+        for (PHINode &phi : next->phis())
+          add(live, phi.getIncomingValueForBlock(block));
+      }
+      for (Instruction &op : reverse(*block)) {
+        count(live, op);
+        remove(live, op);
+        if (!isa<PHINode>(op))
+          use(live, op);
+      }
+      grew |= liveIn[blocks[block]] != live;
+      liveIn[blocks[block]] = live;
+    }
+    return grew;
+  }
+
+  // What is live behind an operation, its result included.
+  void count(const BitVector &live, Instruction &op) {
+    unsigned sum = 0;
+    for (unsigned word : live.set_bits())
+      sum += weights[word];
+    most = std::max(most, sum);
+  }
+
+  const DataLayout &layout;
+  DenseMap<Value *, std::pair<unsigned, unsigned>> words; // the first, and how many
+  SmallVector<unsigned> weights; // registers of a word
+  DenseMap<BasicBlock *, unsigned> blocks;
+  std::vector<BitVector> liveIn;
+};
+} // namespace
+
+// The bytes of shared variables that a kernel's code names; a launch brings those of a square's tile.
+static unsigned sharedBytes(Function &kernel) {
+  unsigned bytes = 0;
+  for (GlobalVariable &variable : kernel.getParent()->globals()) {
+    auto isHere = [&](User *user) {
+      auto *op = dyn_cast<Instruction>(user);
+      return op && op->getFunction() == &kernel;
+    };
+    SmallVector<User *> users(variable.users());
+    for (size_t i = 0; i < users.size(); ++i)
+      if (isa<Constant>(users[i]))
+        append_range(users, users[i]->users());
+    if (variable.getAddressSpace() == 3 && any_of(users, isHere))
+      bytes += variable.isDeclaration() ? ALTGRAD_SQUARE_BYTES
+                                        : kernel.getDataLayout().getTypeAllocSize(variable.getValueType());
+  }
+  return bytes;
+}
+
+// What ptxas gives a kernel that does hardly anything; what the threads of a multiprocessor share, in parts of 8.
+static constexpr unsigned leastRegisters = 20, allRegisters = 65536;
+
+std::vector<Resources> altgrad::resourcesOf(Module &module) {
+  std::vector<Resources> all;
+  for (Function &kernel : module) {
+    if (kernel.isDeclaration())
+      continue;
+    Resources &one = all.emplace_back();
+    one.kernel = kernel.getName().str();
+    one.threads = ALTGRAD_BLOCK_THREADS;
+    one.live = Liveness(kernel).most;
+    one.shared = sharedBytes(kernel);
+    for (Instruction &op : instructions(kernel))
+      if (auto *stack = dyn_cast<AllocaInst>(&op))
+        one.stack += stack->getAllocationSize(kernel.getDataLayout())->getFixedValue();
+    one.blocks = kernel.getFnAttributeAsParsedInteger("nvvm.minctasm", 1);
+    one.registers = std::clamp<unsigned>(one.live, leastRegisters, alignDown(allRegisters / (one.threads * one.blocks), 8));
+  }
+  return all;
+}
+
+std::string altgrad::writeResources(ArrayRef<Resources> all) {
+  std::string text;
+  raw_string_ostream out(text);
+  for (const Resources &one : all)
+    out << formatv("{0}: {1} threads, {2} registers ({3} live), {4} bytes shared, {5} bytes of stack, {6} blocks\n",
+                   one.kernel, one.threads, one.registers, one.live, one.shared, one.stack, one.blocks);
+  return text;
+}
