@@ -32,7 +32,8 @@ def arguments():
     parser.add_argument("--latency", type=float, default=5.0, help="microseconds of one hop (default 5)")
     parser.add_argument("--memory", type=float, default=3000.0, help="GB/s of a GPU's memory (default 3000)")
     parser.add_argument("--bucket", type=float, default=100e6, help="bytes of one collective (default 100e6)")
-    parser.add_argument("--counts", type=pathlib.Path, default=pathlib.Path(__file__).with_name("bench_ranks.json"))
+    parser.add_argument("--counts", type=pathlib.Path, default=pathlib.Path(__file__).with_name("bench_ranks.json"),
+                        help="what tools/bench_ranks.py --json wrote (default tools/bench_ranks.json)")
     return parser.parse_args()
 
 
