@@ -5,6 +5,30 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CutStagesPass : Pass<"altgrad-cut-stages", "::altgrad::StepOp"> {
+  let summary = "say in which stages a sweep goes through a block";
+  let description = [{
+    Elements of a block wait for what is reduced over it. On a CPU a value that they need again waits on the stack. On
+    a GPU it is computed again, unless it comes from a code book: then it waits in shared memory, as far as there is
+    room. A sweep between bf16 streams alone may have two stages as well, so that divisions and roots do not wait for
+    each other. What waits for the largest of a column or a square becomes a sweep of its own, over numbers that the
+    first one stores to memory of the kernel.
+
+    This is the result on a CPU:
+
+    ```mlir
+    %m = reduce absmax %x over block<1x32> : f32
+    %y = arith.divf %x, %m : f32
+    stage reduce(%m : f32) keep(%x : f32) emit []
+    stage emit [0]
+    emit %y : f32
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect"];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
+                        "The processor or GPU whose stages are wanted">];
+}
+
 def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
   let summary = "give sweeps a body that divides and takes roots by products";
   let description = [{

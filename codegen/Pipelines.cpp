@@ -11,6 +11,9 @@ using namespace mlir;
 
 void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, bool canonicalize,
                                   bool ownProducts) {
+  CutStagesPassOptions stages;
+  stages.target = target.name.str();
+  manager.nest<StepOp>().addPass(createCutStagesPass(stages));
   VectorizePassOptions vectors;
   vectors.width = target.vectorWidth;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));

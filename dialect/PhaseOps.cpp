@@ -71,7 +71,7 @@ LogicalResult PhaseOp::verify() {
     if (auto work = dyn_cast<PhaseWork>(op); work && failed(verifyWork(*this, op, work)))
       return failure();
   // phase_c2
-  if (getDomain() == Domain::Chunks && count<SweepOp>() != 1)
+  if (getDomain() == Domain::Chunks && count<SweepOp>() != 1 + (getSweep() && getSweep().getTiles()))
     return emitOpError() << "is over chunks and has " << count<SweepOp>() << " sweeps, expected 1";
   // phase_c4
   if (getExchange() && getDomain() != Domain::Once && !count<FoldOp>())

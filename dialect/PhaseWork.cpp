@@ -95,6 +95,11 @@ unsigned SweepOp::getTileRows() {
   return 0;
 }
 
+SweepOp SweepOp::getTiles() {
+  auto next = dyn_cast_or_null<SweepOp>((*this)->getNextNode());
+  return next && next.goesOverTiles() && isa<PhaseOp>((*this)->getParentOp()) ? next : SweepOp();
+}
+
 //===-- Phases --------------------------------------------------------------===//
 
 PhaseWork PhaseOp::getMain() {

@@ -243,6 +243,33 @@ static LogicalResult verifyQuick(SweepOp sweep, Region &wide, Region &quick) {
   return success();
 }
 
+LogicalResult StageOp::verify() {
+  for (Value reduced : getReductions())
+    // stage_c1
+    if (auto reduce = reduced.getDefiningOp<ReduceOp>(); !reduce || !reduce.isOverBlock())
+      return emitOpError("completes something that is no reduction over blocks");
+  unsigned emitted = (*this)->getBlock()->back().getNumOperands();
+  for (int64_t place : getEmitted())
+    // stage_c2
+    if (place < 0 || place >= emitted)
+      return emitOpError() << "stores value " << place << " of " << emitted << " that its body emits";
+  return success();
+}
+
+SmallVector<ReduceOp> StageOp::getReduceOps() {
+  return llvm::map_to_vector(getReductions(), [](Value value) { return value.getDefiningOp<ReduceOp>(); });
+}
+
+SmallVector<Value> StageOp::getWanted() {
+  SmallVector<Value> wanted;
+  for (ReduceOp reduce : getReduceOps())
+    wanted.push_back(reduce.getValue());
+  for (int64_t place : getEmitted())
+    wanted.push_back((*this)->getBlock()->getTerminator()->getOperand(place));
+  llvm::append_range(wanted, getKept());
+  return wanted;
+}
+
 LogicalResult SweepOp::verify() {
   // Before MLIR's own check of the terminator.
   auto emit = dyn_cast<EmitOp>(getBody().front().getTerminator());

@@ -232,6 +232,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     /// In a phase: the word of each chunk in which a reduction is kept.
     unsigned getChunkWord(unsigned index);
     bool goesOverTiles() { return getTileRows() != 0; }
+    /// The sweep over the tiles of what this one stores, where they are stages; or null.
+    SweepOp getTiles();
   }];
 }
 
@@ -246,6 +248,38 @@ def Altgrad_EmitOp : Altgrad_Op<"emit", [Pure, Terminator,
   let arguments = (ins Variadic<AnyType>:$values);
   let builders = [OpBuilder<(ins), [{ (void)$_state; }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+def Altgrad_StageOp : Altgrad_Op<"stage", [AttrSizedOperandSegments, HasParent<"::altgrad::SweepOp">]> {
+  let summary = "one walk over the elements of a block";
+  let description = [{
+    The stages of a body stand at its end, in the order in which each block goes through them. A walk
+    completes reductions over the block, keeps values of its elements for later walks, and stores what
+    the body emits at these places. What it needs and no earlier walk has kept, it computes again. A first
+    stage that only keeps is for codes of books, which some processors decode best by themselves.
+
+    ```mlir
+    altgrad.stage reduce(%most : f32) keep(%x : f32) emit []
+    altgrad.stage emit [0, 1]
+    ```
+
+    Constraints:
+
+    - (stage_c1) what is reduced is a reduction over blocks;
+    - (stage_c2) the body emits a value at each place.
+  }];
+  let arguments = (ins Variadic<AnyType>:$reductions, Variadic<AnyType>:$kept, DenseI64ArrayAttr:$emitted);
+  let assemblyFormat = [{
+    (`reduce` `(` $reductions^ `:` type($reductions) `)`)? (`keep` `(` $kept^ `:` type($kept) `)`)?
+    `emit` $emitted attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<ReduceOp> getReduceOps();
+    /// The values that are reduced, those that are emitted, and those that are kept.
+    ::llvm::SmallVector<::mlir::Value> getWanted();
+    bool onlyKeeps() { return getReductions().empty() && getEmitted().empty(); }
+  }];
 }
 
 #endif // ALTGRAD_SWEEPOPS_TD

@@ -45,7 +45,7 @@ static void vectorize(SweepOp sweep, const Variances &variances, int64_t width) 
   for (BlockArgument argument : sweep.getBody().getArguments())
     map.map(argument, block->addArgument(VectorType::get({width}, argument.getType()), argument.getLoc()));
   for (Operation &op : sweep.getBody().front().without_terminator())
-    if (!variances.isElement(op.getResult(0)))
+    if (isa<StageOp>(op) || !variances.isElement(op.getResult(0)))
       builder.clone(op, map);
     else
       cloneWide(op, builder, map, width);

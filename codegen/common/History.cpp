@@ -32,8 +32,7 @@ static Value numberAt(KernelBuilder &kernel, Value history, Value place) {
   return kernel.offset(history, kernel.builder.add(place, kernel.i64(1)), sizeof(float));
 }
 
-// Bits of numbers that are not negative are in their order, and those of all
-// others beyond the infinity's.
+// Bits of numbers that are not negative are in their order, and those of all others beyond the infinity's.
 static Value isNumber(CodeBuilder &b, Value bits) {
   return b.belowUnsigned(bits, b.integer(b.getI32Type(), infinityBits));
 }

@@ -35,8 +35,7 @@ Value altgrad::accumulate(CodeBuilder &builder, Reduction kind, Value partial, V
   return join(builder, kind, partial, element);
 }
 
-// Magnitudes have no sign: their bits have their order, a NaN comes last, and a maximum is
-// one instruction.
+// Magnitudes have no sign: their bits have their order, a NaN comes last, and a maximum is one instruction.
 static Value largerOfBits(CodeBuilder &builder, Value a, Value b) {
   Type type = likeShape(a.getType(), builder.getI32Type());
   Value most = builder.most(builder.cast(type, a), builder.cast(type, b));

@@ -61,6 +61,8 @@ static std::optional<altgrad_row_word> headerWordOf(Operation &op) {
 }
 
 void ScalarLowering::lower(Operation &op) {
+  if (isa<SpillOp>(op)) // memory of the kernel
+    return;
   if (auto read = dyn_cast<ReadOp>(op))
     known.map(read.getValue(), kernel.loadWord(read.getType(), pointerTo(read.getScalar())));
   else if (auto recall = dyn_cast<RecallOp>(op))
@@ -80,8 +82,7 @@ void ScalarLowering::lower(Operation &op) {
     kernel.builder.clone(op, known);
 }
 
-// What is in memory before the first write is loaded before anything is stored:
-// loads wait for each other otherwise.
+// What is in memory before the first write is loaded before anything is stored: loads wait for each other otherwise.
 void ScalarLowering::lower(PhaseOp phase) {
   auto isKnown = [&](Operation &op) { return op.getNumResults() && known.contains(op.getResult(0)); };
   for (Operation &op : phase.getBody().front()) {

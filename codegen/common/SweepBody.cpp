@@ -20,9 +20,31 @@ bool altgrad::exchangesInBlocks(SweepOp sweep) {
          llvm::any_of(sweep.getStores(), isPacked);
 }
 
+bool altgrad::isOfHalves(SweepOp sweep) {
+  auto isHalf = [](Value stream) {
+    auto type = cast<TensorsType>(stream.getType());
+    return type.getFormat().getKnownName() == "bf16" && !type.isShared();
+  };
+  return llvm::all_of(sweep.getLoads(), isHalf) && llvm::all_of(sweep.getStores(), isHalf) &&
+         blockReductions(sweep.getBody()).empty();
+}
+
 SmallVector<ReduceOp> altgrad::blockReductions(Region &body) {
   return llvm::to_vector(
       llvm::make_filter_range(body.getOps<ReduceOp>(), [](ReduceOp reduce) { return !isTileMax(reduce); }));
+}
+
+SmallVector<StageOp> altgrad::stagesOf(Region &body) { return llvm::to_vector(body.getOps<StageOp>()); }
+
+LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
+  if (sweep.getWide().empty() || sweep.getWidth() != target.vectorWidth)
+    return sweep.emitOpError() << "has a body for " << sweep.getWidth() << " elements, '" << target.name << "' wants "
+                               << target.vectorWidth;
+  SweepOp tiles = sweep.getTiles();
+  if (sweep.goesOverTiles() || (tiles && stagesOf(tiles.getBody()).size() != 3) ||
+      (exchangesInBlocks(sweep) && stagesOf(sweep.getBody()).empty()))
+    return sweep.emitOpError("has blocks and no stages; run altgrad-cut-stages before altgrad-vectorize");
+  return success();
 }
 
 unsigned altgrad::blockOf(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getLength(); }
@@ -60,6 +82,20 @@ llvm::SetVector<Operation *> altgrad::neededFor(ValueRange wanted, Region &body,
       llvm::append_range(work, op->getOperands());
   }
   return needed;
+}
+
+llvm::BitVector altgrad::argumentsFor(ValueRange wanted, Region &body, const IRMapping &known) {
+  llvm::BitVector read(body.getNumArguments());
+  auto note = [&](ValueRange values) {
+    for (Value value : values)
+      if (auto argument = dyn_cast<BlockArgument>(value);
+          argument && argument.getOwner() == &body.front() && !known.contains(value))
+        read.set(argument.getArgNumber());
+  };
+  note(wanted);
+  for (Operation *op : neededFor(wanted, body, known))
+    note(op->getOperands());
+  return read;
 }
 
 SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, ValueRange wanted,

@@ -2,7 +2,9 @@
 #ifndef ALTGRAD_CODEGEN_SWEEPBODY_H
 #define ALTGRAD_CODEGEN_SWEEPBODY_H
 
+#include "codegen/Target.h"
 #include "codegen/common/KernelBuilder.h"
+#include "llvm/ADT/BitVector.h"
 
 namespace altgrad {
 
@@ -13,8 +15,18 @@ bool usesDraws(SweepOp sweep);
 /// Whether elements are done block by block: values go from one to another, or they
 /// share bytes.
 bool exchangesInBlocks(SweepOp sweep);
+/// Whether its streams are bf16 alone, of which words of 32 bits have two.
+bool isOfHalves(SweepOp sweep);
 /// The reductions over blocks of neighbours in a body, in order.
 SmallVector<ReduceOp> blockReductions(Region &body);
+
+/// How each block goes through a body, if `altgrad-cut-stages` found stages.
+SmallVector<StageOp> stagesOf(Region &body);
+/// How many codes of a book a CPU decodes at once.
+constexpr int64_t codesAtOnce = 32;
+
+/// Emits an error and fails if a target cannot lower a sweep: passes before have not run.
+LogicalResult checkSweep(SweepOp sweep, const Target &target);
 
 /// Elements that share a value of a stream, and bytes of that value or of two
 /// packed codes.
@@ -41,6 +53,8 @@ struct BodyInputs {
 };
 /// The operations of a body that compute `wanted` from what `known` holds.
 SetVector<Operation *> neededFor(ValueRange wanted, Region &body, const IRMapping &known);
+/// The arguments of a body that they read.
+llvm::BitVector argumentsFor(ValueRange wanted, Region &body, const IRMapping &known);
 /// Copies what computes `wanted` values of a body.
 SmallVector<Value> cloneValues(CodeBuilder &builder, Region &body, ValueRange wanted, const BodyInputs &inputs);
 /// Copies a body; returns what it emits.

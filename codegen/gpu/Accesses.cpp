@@ -1,5 +1,4 @@
-// How wide a thread's accesses to a stream are: 16 bytes, or what its elements of
-// a row have.
+// How wide a thread's accesses to a stream are: 16 bytes, or what its elements of a row have.
 #include "codegen/gpu/GpuLowering.h"
 
 using namespace mlir;
@@ -24,9 +23,8 @@ Value GpuLowering::isAligned(const Chunk &chunk, Value tensors, Value base) {
   return builder.equal(low, kernel.i64(0));
 }
 
-// Strong, or LLVM and ptxas would keep what was loaded before in registers for it;
-// of the block's scope, which the nearest cache may answer. LLVM has no such load of
-// a vector.
+// Strong, or LLVM and ptxas would keep what was loaded before in registers for it; of the block's scope, which the
+// nearest cache may answer. LLVM has no such load of a vector.
 static SmallVector<Value> loadAgain(CodeBuilder &builder, VectorType type, Value base, int64_t offset) {
   Type word = type.getElementType();
   int64_t count = type.getNumElements();
@@ -62,6 +60,14 @@ Value GpuLowering::loadAccess(Chunk &chunk, Value tensors, int64_t element, bool
         type, loadAgain(builder, type, chunk.pointers.lookup(tensors), element / sharedBy(tensors) * bytesOf(tensors)));
   return LLVM::LoadOp::create(builder, type, address(chunk, tensors, element), bytes,
                               /*isVolatile=*/false, /*isNonTemporal=*/false, readOnly(tensors));
+}
+
+SmallVector<SmallVector<Value>> GpuLowering::accessesFrom(Chunk &chunk, int64_t first, const llvm::BitVector &read) {
+  SmallVector<SmallVector<Value>> all(chunk.sweep.getLoads().size());
+  for (auto [index, tensors] : llvm::enumerate(chunk.sweep.getLoads()))
+    for (int64_t element = 0; read[index] && element < chunk.width; element += periodOf(chunk, tensors))
+      all[index].push_back(loadAccess(chunk, tensors, first + element));
+  return all;
 }
 
 // What a block's first rounds load is on its way to L2 while its threads wait for the

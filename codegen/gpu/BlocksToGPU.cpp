@@ -1,11 +1,9 @@
-// Blocks of elements on a GPU, each done by a few neighbouring threads. What a
-// block has stored its first thread reads, for the others too: it may overwrite
-// it. A reduction is each thread's over its own elements, then the threads'
-// among themselves.
+// Blocks of elements on a GPU, each done by a few neighbouring threads. What a block has stored its first thread reads,
+// for the others too: it may overwrite it. A reduction is each thread's over its own elements, then the threads' among
+// themselves.
 //
-// All threads of a warp take part, those behind the tensor's end with nothing.
-// A thread's elements are read once for each reduction and once more for the
-// body.
+// All threads of a warp take part, those behind the tensor's end with nothing. A thread's elements are read once for
+// each reduction and once more for the body.
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
 
@@ -14,8 +12,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-// The elements of one thread: as vectors where all of them exist and are
-// aligned.
+// The elements of one thread: as vectors where all of them exist and are aligned.
 GpuLowering::Carried GpuLowering::threadInBlock(Chunk &chunk, Value at, Carried carried, unsigned part) {
   int32_t first = part * warpThreads * chunk.width;
   loadShared(chunk, at, part);
@@ -49,18 +46,18 @@ static Value grown(CodeBuilder &builder, ReduceOp reduce, Value partial, Value e
   return accumulate(builder, joinedBy(reduce), partial, element);
 }
 
+// At once where something waits: what they read is loaded once then. Otherwise one by one, which has fewer registers.
 void GpuLowering::reduceBlocks(Chunk &chunk, Value at, unsigned part) {
-  SmallVector<ReduceOp> all = blockReductions(chunk.sweep.getBody());
-  for (unsigned first = 0; first < all.size();) {
-    unsigned count = reducedTogether(chunk, first);
-    SmallVector<Value> own = reduceOwn(chunk, at, part, first, count);
-    for (unsigned i = first; i < first + count; ++i) {
-      Value one = joinBlock(chunk, all[i], own[i - first]);
-      chunk.known.map(all[i].getResult(), one);
-      for (Region &wide : chunk.sweep.getWide())
-        chunk.known.map(blockReductions(wide)[i].getResult(), one);
+  for (auto [number, stage] : llvm::enumerate(stagesOf(chunk.sweep.getBody()))) {
+    unsigned all = stage.getReductions().size(), count = chunk.kept.empty() ? 1 : all;
+    for (unsigned first = 0; first < all; first += count) {
+      SmallVector<Value> own = reduceOwn(chunk, at, part, {unsigned(number), first, count});
+      for (unsigned i = first; i < first + count; ++i) {
+        Value one = joinBlock(chunk, stage.getReduceOps()[i], own[i - first]);
+        for (Region &body : chunk.sweep->getRegions())
+          chunk.known.map(stagesOf(body)[number].getReductions()[i], one);
+      }
     }
-    first += count;
   }
 }
 
@@ -124,14 +121,14 @@ SmallVector<Value> GpuLowering::loadAlone(Chunk &chunk, int64_t element) {
   return loaded;
 }
 
-// What a thread's own elements give, for `count` reductions: as vectors where all
+// What a thread's own elements give, for some reductions: as vectors where all
 // of them exist and are aligned, otherwise one after the other.
-SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part, unsigned reduction, unsigned count) {
+SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part, Reduced some) {
   SweepOp sweep = chunk.sweep;
   int64_t first = part * warpThreads * chunk.width;
   auto reductionsOf = [&](Region &body) {
-    SmallVector<ReduceOp> all = blockReductions(body);
-    return SmallVector<ReduceOp>(ArrayRef(all).slice(reduction, count));
+    SmallVector<ReduceOp> all = stagesOf(body)[some.stage].getReduceOps();
+    return SmallVector<ReduceOp>(ArrayRef(all).slice(some.begin, some.count));
   };
   SmallVector<Value> sums, wanted;
   auto begin = [&](ArrayRef<ReduceOp> reduces) {
@@ -149,7 +146,8 @@ SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part,
     Region &wide = sweep.getWide().front();
     SmallVector<ReduceOp> reduces = reductionsOf(wide);
     begin(reduces);
-    SmallVector<Kept> kept = keptBy(chunk, reduction, count);
+    SmallVector<Kept> kept;
+    llvm::copy_if(chunk.kept, std::back_inserter(kept), [&](const Kept &one) { return one.stage == some.stage; });
     for (const Kept &one : kept)
       wanted.push_back(one.values.front());
     SmallVector<Value> words(sweep.getLoads().size());
@@ -162,7 +160,7 @@ SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part,
       SmallVector<Value> draws = drawApart(chunk, wide, index, 1);
       SmallVector<Value> values = cloneValues(builder, wide, wanted, {loaded, chunk.known, index, 1, draws});
       grow(sums, reduces, values);
-      for (auto [one, value] : llvm::zip(kept, ArrayRef(values).drop_front(count)))
+      for (auto [one, value] : llvm::zip(kept, ArrayRef(values).drop_front(some.count)))
         kernel.store(value, slotOf(one, number, width), width * sizeof(float));
     }
     for (auto [sum, reduce] : llvm::zip(sums, reduces))
@@ -187,6 +185,6 @@ SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part,
     });
   };
   Value inside = builder.atMost(at, kernel.i32(-int32_t(first) - int32_t(chunk.width)));
-  SmallVector<Type> types(count, builder.getF32Type());
+  SmallVector<Type> types(some.count, builder.getF32Type());
   return branch(builder, builder.both(inside, chunk.aligned), types, ofVectors, oneByOne);
 }

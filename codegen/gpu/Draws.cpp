@@ -39,9 +39,8 @@ SmallVector<Value> GpuLowering::call(Chunk &chunk, DrawOp draw, Value index) {
   return SmallVector<Value>(words.begin(), words.end());
 }
 
-// The key, and two words of the counter in one. What LLVM knows to be the same
-// in all rounds, twenty words of the key's schedule, it would keep in registers
-// throughout them.
+// The key, and two words of the counter in one. What LLVM knows to be the same in all rounds, twenty words of the key's
+// schedule, it would keep in registers throughout them.
 std::pair<Value, Value> GpuLowering::fixedOf(Chunk &chunk, DrawOp draw) {
   Integers whole{builder, builder.getI64Type()};
   if (chunk.fixed) {
@@ -134,8 +133,7 @@ SmallVector<Value> GpuLowering::drawVector(Chunk &chunk, Region &body, Value at,
   return takeDraws(chunk, body, within);
 }
 
-// Those of `vectors` vectors of elements that lie apart, before anything is
-// loaded for them.
+// Those of `vectors` vectors of elements that lie apart, before anything is loaded for them.
 void GpuLowering::drawAhead(Chunk &chunk, Region &body, ArrayRef<Value> indices) {
   int64_t width = chunk.sweep.getWidth();
   for (auto [i, index] : llvm::enumerate(indices))

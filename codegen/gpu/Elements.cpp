@@ -1,7 +1,6 @@
-// A chunk's elements one by one: of streams that are not 16-byte aligned, and
-// what does not fill a vector at a tensor's end. Neighbouring threads have
-// neighbouring elements, so that a warp's access is to one piece of memory,
-// wherever that begins.
+// A chunk's elements one by one: of streams that are not 16-byte aligned, and what does not fill a vector at a tensor's
+// end. Neighbouring threads have neighbouring elements, so that a warp's access is to one piece of memory, wherever
+// that begins.
 #include "codegen/common/Guard.h"
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
@@ -25,12 +24,10 @@ Value GpuLowering::vectorsFrom(Chunk &chunk) {
   return builder.add(chunk.from, further);
 }
 
-// The bits that the place of any thread behind its vectors has if the chunk is
-// not done.
+// The bits that the place of any thread behind its vectors has if the chunk is not done.
 Value GpuLowering::leftOver(Chunk &chunk) { return kernel.i32(moved | int32_t(chunk.width - 1)); }
 
-// The first element that a thread does by itself, from the chunk's end, when
-// its vectors have come to `at`.
+// The first element that a thread does by itself, from the chunk's end, when its vectors have come to `at`.
 Value GpuLowering::elementsFrom(Chunk &chunk, Value at) {
   Value own = builder.narrow(builder.getI32Type(), again("tid.x"));
   if (chunk.threads == warpThreads)
@@ -43,8 +40,7 @@ Value GpuLowering::elementsFrom(Chunk &chunk, Value at) {
   return builder.sub(own, left);
 }
 
-// Finds the tensors anew: kept from before the vectors, where they lie would be
-// registers throughout them.
+// Finds the tensors anew: kept from before the vectors, where they lie would be registers throughout them.
 void GpuLowering::reopen(Chunk &chunk, Value index, Value from) {
   Type i64 = builder.getI64Type();
   auto [row, first] = placeOf(opaque(index));
@@ -64,8 +60,7 @@ Value GpuLowering::loadApart(Chunk &chunk, Value tensors, int64_t number, Vector
   return builder.vectorOf(type, elements);
 }
 
-// `vectors` of a thread's elements, which all exist. Gives whether they are
-// done.
+// `vectors` of a thread's elements, which all exist. Gives whether they are done.
 Value GpuLowering::vectorsApart(Chunk &chunk, Value at, Carried &carried, unsigned first, unsigned vectors) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults();
@@ -117,9 +112,8 @@ int64_t GpuLowering::elementsOfGroup(const Chunk &chunk) {
   return SweepOp(chunk.sweep).getNumResults() ? ALTGRAD_LANES / chunk.threads : target.gpu.accessBytes / sizeof(float);
 }
 
-// A group of a thread's elements, each `threads` behind the one before: as
-// vectors where all of them exist and are ordinary, otherwise one after the
-// other.
+// A group of a thread's elements, each `threads` behind the one before: as vectors where all of them exist and are
+// ordinary, otherwise one after the other.
 GpuLowering::Carried GpuLowering::groupAt(Chunk &chunk, Value at, Carried carried) {
   int64_t elements = elementsOfGroup(chunk), width = chunk.sweep.getWidth();
   int32_t last = (elements - 1) * chunk.threads;
@@ -142,8 +136,7 @@ GpuLowering::Carried GpuLowering::groupAt(Chunk &chunk, Value at, Carried carrie
                   /*lane=*/0);
 }
 
-// Where the element `offset` behind the thread's `first` lies, or what its block
-// shares.
+// Where the element `offset` behind the thread's `first` lies, or what its block shares.
 Value GpuLowering::behind(Chunk &chunk, Value tensors, int64_t first, Value offset) {
   Value from = address(chunk, tensors, first);
   if (blockOf(tensors) > 1)

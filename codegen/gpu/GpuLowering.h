@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_CODEGEN_GPULOWERING_H
 #define ALTGRAD_CODEGEN_GPULOWERING_H
 
-#include "codegen/common/Columns.h"
 #include "codegen/common/Scalars.h"
+#include "codegen/common/TileSweep.h"
 #include "codegen/gpu/ThreadSums.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -17,15 +17,14 @@ public:
   void lower(PhaseOp phase);
 
 private:
-  /// What is computed of each element for a reduction over its block and once more
-  /// for the body, in every wide body, and where the thread keeps it meanwhile.
+  /// What a stage keeps of each element for later ones: its number, the value in every
+  /// wide body, and where the thread keeps it meanwhile.
   struct Kept {
-    unsigned reduction;
+    unsigned stage;
     SmallVector<Value> values;
     Value slots;
   };
-  /// One chunk on its way through a sweep. A thread does `width` neighbouring
-  /// elements at a time, as vectors.
+  /// One chunk on its way through a sweep. A thread does `width` neighbouring elements at a time, as vectors.
   struct Chunk {
     SweepOp sweep;
     ThreadSums sums;
@@ -44,15 +43,13 @@ private:
     /// where they wait, and the words where there is no room for that.
     int64_t drawnFrom = -1;
     Value waiting = {};
-    /// Where `end` and what is fixed of every draw's counter and key lie; null
-    /// where there is no room.
+    /// Where `end` and what is fixed of every draw's counter and key lie; null where there is no room.
     Value fixed = {};
     SmallVector<Value> drawn = {};
     /// Where the thread's next element of each stream lies.
     MapVector<Value, Value> pointers = {};
-    /// Where threads exchange values of blocks: minus the elements of the
-    /// chunk, and the thread's first element in the warp's. All threads have
-    /// the same loop.
+    /// Where threads exchange values of blocks: minus the elements of the chunk, and the thread's first element in the
+    /// warp's. All threads have the same loop.
     Value start = {}, mine = {};
     /// What the elements in work share of streams stored per block.
     IRMapping shared = {};
@@ -102,6 +99,8 @@ private:
   Value isAligned(const Chunk &chunk, Value tensors, Value base);
   /// The words of one. `again`: not those that were loaded before.
   Value loadAccess(Chunk &chunk, Value tensors, int64_t element, bool again = false);
+  /// Those of the streams in `read` for the thread's elements from `first` on.
+  SmallVector<SmallVector<Value>> accessesFrom(Chunk &chunk, int64_t first, const llvm::BitVector &read);
   /// Asks for what the block loads first, from the row's element `first` up to its last.
   void fetchAhead(Chunk &chunk, Value first, Value last);
 
@@ -109,11 +108,6 @@ private:
   void allocateKept(Chunk &chunk, ThreadMemory &memory);
   /// Where a thread keeps the value of its vector `number`.
   Value slotOf(const Kept &kept, unsigned number, unsigned width);
-  /// What `count` reductions keep.
-  static SmallVector<Kept> keptBy(const Chunk &chunk, unsigned reduction, unsigned count);
-  /// How many reductions from this one on may be done at once: what they read is
-  /// loaded once then. One where nothing is kept: they would have more registers.
-  static unsigned reducedTogether(const Chunk &chunk, unsigned first);
   /// Loads what the body has of the streams, of all accesses before the first use.
   void loadAhead(Chunk &chunk, int64_t first);
   /// What is known in a body of the thread's vector `number`.
@@ -163,7 +157,11 @@ private:
   Value fromFirst(Chunk &chunk, Value code, unsigned block);
   void reduceBlocks(Chunk &chunk, Value at, unsigned part);
   SmallVector<Value> loadAlone(Chunk &chunk, int64_t element);
-  SmallVector<Value> reduceOwn(Chunk &chunk, Value at, unsigned part, unsigned reduction, unsigned count);
+  /// Of a stage `count` reductions from number `begin` on.
+  struct Reduced {
+    unsigned stage, begin, count;
+  };
+  SmallVector<Value> reduceOwn(Chunk &chunk, Value at, unsigned part, Reduced some);
   Value joinBlock(Chunk &chunk, ReduceOp reduce, Value own);
 
   Value exchanged(Value own, int32_t distance);
@@ -174,7 +172,7 @@ private:
   /// What waits for the columns of a tile, or for its largest, and shared memory: of
   /// the tile's numbers, and of what each thread finds in half a column.
   struct TileMemory {
-    Columns &columns;
+    TileSweep sweep;
     Value tile, halves;
   };
   /// As many rows as a block of threads does at once, and those below them.
@@ -182,7 +180,7 @@ private:
     Tile tile;
     Value first, memory;
   };
-  TileMemory makeTile(Columns &columns);
+  TileMemory makeTile(SweepOp tiles);
   void sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Value index);
   Chunk openPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
                  const TilePart &part);

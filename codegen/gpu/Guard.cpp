@@ -1,14 +1,12 @@
-// The vectors of an access under one guard: by the quick body, or, where its
-// guard says no, once more by the wide one.
+// The vectors of an access under one guard: by the quick body, or, where its guard says no, once more by the wide one.
 #include "codegen/common/Guard.h"
 #include "codegen/gpu/GpuLowering.h"
 
 using namespace mlir;
 using namespace altgrad;
 
-// More elements at once have more registers than a thread has. Nothing that a
-// guard is about is stored before it is asked: an access ends with its
-// elements.
+// More elements at once have more registers than a thread has. Nothing that a guard is about is stored before it is
+// asked: an access ends with its elements.
 unsigned GpuLowering::vectorsOfGuard(Chunk &chunk) {
   SweepOp sweep = chunk.sweep;
   if (!sweep.getQuick())

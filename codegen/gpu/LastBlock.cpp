@@ -27,8 +27,7 @@ Value GpuLowering::comesLast() {
   return builder.differs(kernel.load(i32, word, wordBytes), kernel.i32(0));
 }
 
-// Reads a special register once more: its value would be a register through the
-// whole sweep otherwise.
+// Reads a special register once more: its value would be a register through the whole sweep otherwise.
 Value GpuLowering::again(StringRef name) {
   Value read = assembly(builder, ("mov.u32 $0, %" + name + ";").str(), "=r", builder.getI32Type(), {})[0];
   return builder.widen(builder.getI64Type(), read);

@@ -119,8 +119,7 @@ Value GpuLowering::totalOf(Chunk &chunk, const Carried &carried, unsigned result
   return branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements)[0];
 }
 
-// Of neighbours in a thread: parts, then threads, then vectors and their
-// elements.
+// Of neighbours in a thread: parts, then threads, then vectors and their elements.
 Value GpuLowering::totalInRow(Chunk &chunk, const Carried &carried, unsigned result) {
   Reduction kind = chunk.sweep.getReduction(result);
   unsigned all = chunk.sums.vectors(result);
@@ -171,12 +170,8 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
       if (failed(checkPhases(step)))
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
-        if (SweepOp sweep = phase.getSweep();
-            sweep && (sweep.getWide().empty() || sweep.getWidth() != machine->vectorWidth)) {
-          sweep.emitOpError() << "has a body for " << sweep.getWidth() << " elements, '" << target << "' wants "
-                              << machine->vectorWidth;
+        if (SweepOp sweep = phase.getSweep(); sweep && failed(checkSweep(sweep, *machine)))
           return signalPassFailure();
-        }
       GpuLowering lowering(step, *machine, &kernels.getBodyRegion().front());
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (phase.getPhaseKind() != PhaseKind::Matrix) // the runtime's

@@ -29,8 +29,7 @@ void GpuLowering::letNextBegin(PhaseOp phase) {
 
 bool GpuLowering::waits(PhaseOp phase) { return target.overlapsLaunches && followsLaunch(phase); }
 
-// The next launch begins no earlier: all launches before this one have ended
-// then.
+// The next launch begins no earlier: all launches before this one have ended then.
 void GpuLowering::waitForLaunches(PhaseOp phase) {
   if (!waits(phase))
     return;

@@ -36,36 +36,13 @@ Value GpuLowering::elementsInGroups(Chunk &chunk, int64_t rows) {
 }
 
 GpuLowering::Carried GpuLowering::rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows) {
-  SweepOp sweep = chunk.sweep;
-  Region &body = sweep.getWide().front();
-  int64_t covered = warpThreads * chunk.width, width = sweep.getWidth();
-  int64_t parts = ALTGRAD_LANES / covered;
-  // Of each part of each row: the words of every stream, in accesses.
-  using Words = SmallVector<SmallVector<Value>>;
-  SmallVector<Words> all;
-  for (int64_t part = 0; part < rows * parts; ++part) {
-    Words &words = all.emplace_back();
-    for (Value tensors : sweep.getLoads()) {
-      words.emplace_back();
-      for (int64_t element = 0; element < chunk.width; element += periodOf(chunk, tensors))
-        words.back().push_back(loadAccess(chunk, tensors, part * covered + element));
-    }
+  llvm::BitVector every(chunk.sweep.getLoads().size(), true);
+  SmallVector<SmallVector<SmallVector<Value>>> ahead; // of each part of each row
+  for (int64_t part = 0; part < rows * partsOf(chunk); ++part)
+    ahead.push_back(accessesFrom(chunk, part * warpThreads * chunk.width, every));
+  for (auto [part, words] : llvm::enumerate(ahead)) {
+    chunk.ahead = words;
+    carried = vectorsAt(chunk, at, carried, part);
   }
-  for (auto [part, words] : llvm::enumerate(all))
-    for (unsigned number = 0; number < chunk.vectors(); ++number) {
-      int64_t element = number * width;
-      SmallVector<Value> loaded;
-      for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
-        auto type = cast<VectorType>(body.getArgument(index).getType());
-        int64_t period = periodOf(chunk, tensors);
-        loaded.push_back(slice(tensors, words[index][element / period], type, element % period / width));
-      }
-      int64_t further = int64_t(part) * covered + element;
-      SmallVector<Value> draws = drawVector(chunk, body, at, further);
-      SmallVector<Value> emitted =
-          cloneSweepBody(builder, body, {loaded, chunk.known, indexOf(chunk, at, further), 1, draws});
-      for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-        chunk.sums.add(carried, i, part % parts * chunk.vectors() + number, emitted[i]);
-    }
   return carried;
 }

@@ -7,8 +7,7 @@
 
 namespace altgrad {
 
-/// Every byte that the threads of a block share comes from here, so that a kernel never
-/// has more than its target.
+/// Every byte that the threads of a block share comes from here, so that a kernel never has more than its target.
 class SharedMemory {
 public:
   SharedMemory(CodeBuilder &builder, mlir::LLVM::LLVMFuncOp kernel, const GpuTuning &tuning)

@@ -19,9 +19,8 @@ unsigned GpuLowering::waitingWords(Chunk &chunk) {
   return std::max(bytes(chunk.sweep.getLoads()), bytes(chunk.sweep.getStores())) / sizeof(int32_t);
 }
 
-// Where pointers, uniform numbers and waiting codes take too many registers, as
-// many numbers as exceed wait in shared memory for every use: those with the
-// fewest uses.
+// Where pointers, uniform numbers and waiting codes take too many registers, as many numbers as exceed wait in shared
+// memory for every use: those with the fewest uses.
 void GpuLowering::storeScalars(Chunk &chunk, ThreadMemory &memory) {
   SmallVector<Value> numbers = chunk.sweep.getScalars();
   llvm::erase_if(numbers,
@@ -49,10 +48,9 @@ void GpuLowering::storeScalars(Chunk &chunk, ThreadMemory &memory) {
   }
 }
 
-// Blocks that ptxas makes room for, of a sweep whose numbers may all wait: a
-// block's shared values, and sums beside draws or beside a master in two parts,
-// are registers through the body, under a guard of every element. LAMB's two sums
-// beside such a master are not too many.
+// Blocks that ptxas makes room for, of a sweep whose numbers may all wait: a block's shared values, and sums beside
+// draws or beside a master in two parts, are registers through the body, under a guard of every element. LAMB's two
+// sums beside such a master are not too many.
 unsigned GpuLowering::residentOf(Chunk &chunk) {
   const GpuTuning &tuning = target.gpu;
   Region &body = chunk.sweep.getBody();

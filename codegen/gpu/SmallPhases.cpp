@@ -1,5 +1,4 @@
-// What lies between sweeps: folds and scalars. A grid does such a phase, or the
-// last block of the launch before it.
+// What lies between sweeps: folds and scalars. A grid does such a phase, or the last block of the launch before it.
 #include "codegen/common/Launches.h"
 #include "codegen/gpu/GpuLowering.h"
 
@@ -67,9 +66,8 @@ Value GpuLowering::foldFew(const Fold &fold) {
   return branch(builder, some, fold.type, sum, [&]() -> SmallVector<Value> { return {none}; })[0];
 }
 
-// The lanes `lane`, lane + 256 / perThread … of a tensor's partial sums: whole
-// rounds of 256 first, then one that lacks some. All loads of several rounds
-// come before their first sum.
+// The lanes `lane`, lane + 256 / perThread … of a tensor's partial sums: whole rounds of 256 first, then one that lacks
+// some. All loads of several rounds come before their first sum.
 SmallVector<Value> GpuLowering::foldLanes(const Fold &fold, Value lane, int64_t perThread) {
   int64_t ahead = target.gpu.partialsAhead / perThread, step = ALTGRAD_LANES / perThread;
   FoldOp op = fold.op;
@@ -204,8 +202,7 @@ void GpuLowering::lowerFolds(PhaseOp phase, const Crew &crew) {
 
 //===-- Once ----------------------------------------------------------------===//
 
-// All threads of the block load, the first adds, rows in order. Words behind
-// the last row are neutral.
+// All threads of the block load, the first adds, rows in order. Words behind the last row are neutral.
 Value GpuLowering::total(TotalOp op) {
   constexpr int64_t unroll = 16, width = 4;
   Reduction kind = op.getReduction();

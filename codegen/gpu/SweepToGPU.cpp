@@ -1,10 +1,9 @@
 // A sweep on a GPU: a block for a chunk, or a warp where sums are to be kept
 // apart; 16 bytes of every stream per access.
 //
-// A thread does as many neighbouring elements as fill 16 bytes of the narrowest
-// stream, two at a time. A stream is loaded where the codes of its last access
-// run out and stored where 16 bytes are complete; in between, codes are packed
-// in words of 32 bits. So a kernel's registers hardly depend on the formats.
+// A thread does as many neighbouring elements as fill 16 bytes of the narrowest stream, two at a time. A stream is
+// loaded where the codes of its last access run out and stored where 16 bytes are complete; in between, codes are
+// packed in words of 32 bits. So a kernel's registers hardly depend on the formats.
 #include "codegen/common/Launches.h"
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
@@ -14,9 +13,8 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Elements per thread; with reductions a warp must not pass the 256 lanes. No
-// block is of more elements than a warp does at a time, and no call of the
-// generator serves more elements than a thread.
+// Elements per thread; with reductions a warp must not pass the 256 lanes. No block is of more elements than a warp
+// does at a time, and no call of the generator serves more elements than a thread.
 static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
   int64_t bytes = 4;
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
@@ -59,7 +57,7 @@ static void shortenLives(Block &body) {
       if (Operation *drawn = draw.getDefiningOp(); drawn && order(last, drawn))
         last = drawn;
     for (Operation *user : number.getUsers())
-      if (!isa<EncodeOp, UpperCodeOp, LowerCodeOp, EmitOp>(user) && order(last, user))
+      if (!isa<EncodeOp, UpperCodeOp, LowerCodeOp, EmitOp, StageOp>(user) && order(last, user))
         last = user;
     if (llvm::none_of(encode->getUsers(), [&](Operation *user) { return order(user, last); }))
       encode->moveAfter(last);
@@ -74,10 +72,9 @@ void GpuLowering::lowerSweep(SweepOp sweep) {
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
   shared->reserve(bookBytes(sweep));
   ThreadMemory memory(kernel, inBlock, *shared, target.gpu);
-  std::optional<Columns> cut;
   std::optional<TileMemory> tile;
-  if (sweep.goesOverTiles())
-    tile.emplace(makeTile(cut.emplace(sweep)));
+  if (SweepOp tiles = sweep.getTiles())
+    tile.emplace(makeTile(tiles));
   auto body = [&](Value index) {
     if (tile)
       sweepTile(memory, sweep, *tile, index);
@@ -156,9 +153,8 @@ GpuLowering::Chunk GpuLowering::openChunk(ThreadMemory &memory, SweepOp sweep, V
   return chunk;
 }
 
-// Goes on from `from` as far as rounds of `elements` begin before `to`; gives
-// where it is then. The pointers walk with the thread: one register pair for
-// each stream.
+// Goes on from `from` as far as rounds of `elements` begin before `to`; gives where it is then. The pointers walk with
+// the thread: one register pair for each stream.
 Value GpuLowering::walk(Chunk &chunk, Carried &sums, Value from, Value to, int32_t elements,
                         function_ref<Carried(Value, Carried)> body) {
   size_t count = sums.size();
@@ -188,9 +184,8 @@ Value GpuLowering::walk(Chunk &chunk, Carried &sums, Value from, Value to, int32
         pointer = next(tensors, pointer);
       return all(builder.add(at, kernel.i32(elements)));
     }));
-  // Where a round has branches, ptxas moves pointers before it stores by the
-  // old ones and then keeps both, unless they are moved behind the jump that
-  // ends the last round.
+  // Where a round has branches, ptxas moves pointers before it stores by the old ones and then keeps both, unless they
+  // are moved behind the jump that ends the last round.
   return take(either(goesOn(from), all(from), [&](Carried initial) {
     TypeRange types = ValueRange(initial).getTypes();
     SmallVector<Location> places(types.size(), builder.getLoc());
@@ -298,7 +293,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(Chunk &chunk, Value at, Carried carr
       ready = vectorsUnderGuard(chunk, at, first, number, words);
     SmallVector<Value> &emitted = ready[number % guarded];
     for (unsigned i = 0; i < results; ++i)
-      chunk.sums.add(carried, i, part * vectors + number, emitted[i]);
+      chunk.sums.add(carried, i, (part * vectors + number) % (partsOf(chunk) * vectors), emitted[i]);
     int64_t element = (number + 1) * width;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
       Value code = emitted[results + index];

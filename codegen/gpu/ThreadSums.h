@@ -10,9 +10,8 @@ namespace altgrad {
 
 constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpThreads;
 
-/// As vectors of a sweep's wide body. Each of the 32 threads of a warp has
-/// eight of the 256 lanes of a sum. One sum has them in registers, several have
-/// them in shared memory as far as there is room.
+/// As vectors of a sweep's wide body. Each of the 32 threads of a warp has eight of the 256 lanes of a sum. One sum has
+/// them in registers, several have them in shared memory as far as there is room.
 class ThreadSums {
 public:
   ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory);

@@ -1,6 +1,5 @@
-// A sweep over tiles on a GPU, a block of threads for a tile. Each thread does its
-// elements of a row, or of one in 32, as in other sweeps and leaves their numbers in
-// shared memory; then each does half of a column.
+// A sweep over tiles on a GPU, a block of threads for a tile. Each thread does its elements of a row, or of one in 32,
+// as in other sweeps and leaves their numbers in shared memory; then each does half of a column.
 #include "codegen/gpu/GpuLowering.h"
 
 #include "codegen/numerics/Philox.h"
@@ -14,15 +13,16 @@ static constexpr int64_t perRow = 8, // threads
 static_assert(rowsAtOnce == columnBlock);
 static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
 
-GpuLowering::TileMemory GpuLowering::makeTile(Columns &columns) {
+GpuLowering::TileMemory GpuLowering::makeTile(SweepOp tiles) {
+  TileSweep sweep(tiles);
   constexpr unsigned bytes = sizeof(float);
   static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * bytes);
   // More than 48 KB are dynamic.
-  if (columns.isSquare())
+  if (sweep.isSquare())
     resident = std::min(resident, target.gpu.residentSquare);
-  unsigned held = columns.rows() * tileColumns * bytes;
-  Value tile = columns.isSquare() ? shared->allocateDynamic("tile", held, 16) : shared->allocate("tile", held, 16);
-  return {columns, tile, shared->allocate("halves", ALTGRAD_BLOCK_THREADS * bytes, 16)};
+  unsigned held = sweep.rows() * tileColumns * bytes;
+  Value tile = sweep.isSquare() ? shared->allocateDynamic("tile", held, 16) : shared->allocate("tile", held, 16);
+  return {sweep, tile, shared->allocate("halves", ALTGRAD_BLOCK_THREADS * bytes, 16)};
 }
 
 // The thread's part of a row as a chunk of its own, of as many elements as exist.
@@ -60,7 +60,7 @@ GpuLowering::Chunk GpuLowering::openPart(ThreadMemory &memory, SweepOp sweep, co
       Value &pointer = chunk.pointers[tensors];
       if (pointer)
         continue;
-      if (tensors == shared.columns.tile()) {
+      if (tensors == shared.sweep.tile()) {
         pointer = kernel.offset(part.memory, builder.mul(inBlock, kernel.i64(chunk.width)), sizeof(float));
         continue;
       }
@@ -86,10 +86,11 @@ IRMapping GpuLowering::scalarsOf(SweepOp sweep, Row row, Tile &tile) {
 
 void GpuLowering::sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Value index) {
   auto phase = sweep->getParentOfType<PhaseOp>();
-  bool square = shared.columns.isSquare();
+  const TileSweep &tiles = shared.sweep;
+  bool square = tiles.isSquare();
   kernel.readsTablesEarly = waits(phase);
   auto [row, first] = placeOf(index);
-  Tile tile = tileAt(kernel, row, first, shared.columns.rows());
+  Tile tile = tileAt(kernel, row, first, tiles.rows());
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;
   IRMapping known;
@@ -103,7 +104,7 @@ void GpuLowering::sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemor
   barrier();
   if (square) {
     std::tie(row, first) = placeOf(opaque(index));
-    tile = tileAt(kernel, row, first, shared.columns.rows());
+    tile = tileAt(kernel, row, first, tiles.rows());
     known = scalarsOf(sweep, row, tile);
   }
   halfColumn(shared, tile, known, row, first);
@@ -150,7 +151,7 @@ Value GpuLowering::largestOfColumn(const TileMemory &shared, Value own) {
 }
 
 void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first) {
-  Columns &cut = shared.columns;
+  const TileSweep &cut = shared.sweep;
   Value column = builder.both(inBlock, kernel.i64(tileColumns - 1));
   int64_t halfRows = cut.rows() / 2;
   Value half = builder.div(inBlock, kernel.i64(tileColumns));
@@ -174,15 +175,14 @@ void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const I
   Value leads = builder.both(exists, builder.equal(cut.isSquare() ? inBlock : half, kernel.i64(0)));
   SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, largest);
   size_t next = 0;
-  auto once = ArrayRef(values).drop_back(cut.countShared());
-  auto shares = ArrayRef(values).drop_front(once.size());
-  for (const Columns::Store &store : cut.stores()) {
-    Value base = kernel.stream(store.stream, row);
-    unsigned bytes = bytesOf(store.stream);
-    if (store.ofBlock())
-      kernel.when(leads, [&] { kernel.store(once[next++], kernel.offset(base, block, bytes), bytes); });
+  auto shares = ArrayRef(values).take_back(cut.countShared());
+  for (auto [store, stream] : llvm::enumerate(cut.streams())) {
+    Value base = kernel.stream(stream, row);
+    unsigned bytes = bytesOf(stream);
+    if (isOfTileBlock(stream))
+      kernel.when(leads, [&] { kernel.store(values[next++], kernel.offset(base, block, bytes), bytes); });
     else
-      kernel.loop(from, to, kernel.i64(1), [&](Value r) {
+      kernel.loop(from, to, kernel.i64(1), [&, store = store](Value r) {
         Value code = cut.ofElement(kernel, cut.narrow(), store, known, number(r), shares);
         Value place = builder.add(at, builder.mul(r, tile.rowLength));
         kernel.store(code, kernel.offset(base, place, bytes), bytes);

@@ -1,5 +1,4 @@
-// Numbers of the host's that a launch has among its parameters: a kernel that puts them
-// where the others read them.
+// Numbers of the host's that a launch has among its parameters: a kernel that puts them where the others read them.
 #include "altgrad/values.h"
 #include "codegen/gpu/GpuLowering.h"
 

@@ -73,7 +73,7 @@ void QuickBody::findShared() {
         (op.getNumOperands() && llvm::all_of(op.getOperands(), [&](Value value) {
            return shared.contains(value) || value.getParentBlock() != &wide;
          })))
-      shared.insert(op.getResult(0));
+      shared.insert_range(op.getResults());
 }
 
 // A root's magnitude is known: its quotients by scalars need no test.
@@ -176,7 +176,7 @@ static bool passesNan(Operation *op) {
 void QuickBody::check() {
   SmallVector<Value> values(wide.getArguments());
   for (Operation &op : wide.without_terminator())
-    values.push_back(op.getResult(0));
+    llvm::append_range(values, op.getResults());
   for (Value value : llvm::reverse(values)) {
     if (!isNumbers(value) || shared.contains(value))
       continue;
@@ -259,7 +259,7 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     SmallVector<SweepOp> sweeps;
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() && hasRoom(sweep, *machine))
+      if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() && !sweep.getTiles() && hasRoom(sweep, *machine))
         QuickBody(sweep, *machine).build();
   }
 };

@@ -1,6 +1,5 @@
-// The draws of a sweep on a host: a chunk's are made at once, vectors of calls
-// at a time, and lie in memory in the order of the elements. From there on they
-// are a stream like others.
+// The draws of a sweep on a host: a chunk's are made at once, vectors of calls at a time, and lie in memory in the
+// order of the elements. From there on they are a stream like others.
 #include "codegen/numerics/Integers.h"
 #include "codegen/numerics/Philox.h"
 #include "codegen/x86/HostLowering.h"
@@ -65,8 +64,7 @@ const HostLowering::Drawn *HostLowering::drawnAs(Value stream) {
   return it == drawn.end() ? nullptr : it;
 }
 
-// Those of `count` elements from the global index `base` on; gives where the
-// first one's is.
+// Those of `count` elements from the global index `base` on; gives where the first one's is.
 Value HostLowering::fill(const Drawn &of, HostChunk &chunk, Row row, Value base, Value count) {
   int64_t width = chunk.sweep.getWidth();
   Type i64 = builder.getI64Type();

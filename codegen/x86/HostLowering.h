@@ -3,10 +3,9 @@
 #define ALTGRAD_CODEGEN_HOSTLOWERING_H
 
 #include "codegen/Target.h"
-#include "codegen/common/Columns.h"
 #include "codegen/common/Reductions.h"
 #include "codegen/common/Scalars.h"
-#include "codegen/common/SweepBody.h"
+#include "codegen/common/TileSweep.h"
 #include "codegen/x86/WordSweep.h"
 
 namespace altgrad {
@@ -46,12 +45,11 @@ struct HostChunk {
   Value count = {};
 };
 
-// A sweep over tiles: what waits for their columns, where their numbers do, and
+// What waits for the columns of a tile or its largest, where its numbers lie, and
 // where what elements of a column share, in rows of a tile's length. Elements of a
 // square share one number each.
 struct HostTile {
-  SweepOp sweep;
-  Columns &columns;
+  TileSweep sweep;
   Value memory, shared;
 };
 
@@ -64,58 +62,38 @@ struct HostColumns {
   int64_t width;
 };
 
-// A body of a sweep over blocks, cut at their reductions: a value's stage is how many
-// of them, one after the other, it waits for.
-class BlockStages {
+// A body of a sweep over blocks: its stages, and memory on the stack for what they
+// leave to later ones.
+class BlockBody {
 public:
-  struct Stage {
-    SmallVector<ReduceOp> reductions; // of its values
-    SmallVector<size_t> emitted;      // operands of the terminator
-    SetVector<Value> kept;            // that later stages read
-  };
+  BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body);
 
-  /// `booksFirst`: codes of code books are numbers before all else begins.
-  BlockStages(SweepOp sweep, Region &body, bool booksFirst);
-  // Memory for what is kept, on the stack.
-  void allocate(KernelBuilder &kernel);
   // `place`: the element's in its block.
-  void keep(KernelBuilder &kernel, Value value, Value now, Value place) const;
-  Value take(KernelBuilder &kernel, Value value, Value place) const;
+  void keep(Value value, Value now, Value place) const;
+  Value take(Value value, Value place) const;
   // Where it is kept.
-  Value slot(KernelBuilder &kernel, Value value, Value place) const;
+  Value slot(Value value, Value place) const;
 
   // The same of what the elements of a block share, where that is not the largest:
   // a reduction, or what was loaded.
-  void keepShared(KernelBuilder &kernel, Value value, Value now, Value place) const;
-  Value takeShared(KernelBuilder &kernel, Value value, Value place) const;
+  void keepShared(Value value, Value now, Value place) const;
+  Value takeShared(Value value, Value place) const;
 
-  /// The sizes of blocks, from the largest on.
-  ArrayRef<unsigned> getSizes() const { return sizes; }
   /// The loads that blocks of one size share, by their numbers; and reductions over
   /// them that stages before this one give.
   SmallVector<unsigned> sharedBy(unsigned size) const;
   SmallVector<ReduceOp> reducedBefore(unsigned stage, unsigned size) const;
 
-  unsigned size() const { return stages.size(); }
-  // The stage that reads what lies in memory first.
-  unsigned first() const { return booksFirst; }
-  const Stage &at(unsigned number) const { return stages[number]; }
-  Region &getBody() const { return body; }
+  Region &body;
+  SmallVector<StageOp> stages;
+  /// The sizes of blocks, from the largest on.
+  SmallVector<unsigned> sizes;
+  /// The stage that reads what lies in memory first.
+  unsigned first;
 
 private:
-  struct Place {
-    unsigned stage = 0;
-    bool varies = false; // within a block
-  };
-  Place placeOf(Value value) const;
-  void keepFor(unsigned stage);
-
+  KernelBuilder &kernel;
   SweepOp sweep;
-  Region &body;
-  bool booksFirst;
-  SmallVector<unsigned> sizes;
-  SmallVector<Stage> stages;
-  DenseMap<Value, Place> places;
   DenseMap<Value, Value> memory;
 };
 
@@ -131,7 +109,7 @@ public:
 private:
   // SweepToHost.cpp
   void lowerSweep(SweepOp sweep, Value begin, Value end);
-  void sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockStages> bodies, WordSweep *words);
+  void sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockBody> bodies, WordSweep *words);
   void elements(HostChunk &chunk, Region &body, int64_t width, Value from, Value to);
   SmallVector<Value> load(HostChunk &chunk, Region &body, int64_t width, Value index, bool prefetch);
   Value indexOf(HostChunk &chunk, Value index);
@@ -139,9 +117,9 @@ private:
   void emit(HostChunk &chunk, size_t which, int64_t width, Value index, Value value);
 
   // Tiles.cpp
-  HostTile makeTile(Columns &columns, SweepOp sweep);
-  void sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> bodies);
-  void run(HostChunk &chunk, ArrayRef<BlockStages> bodies, Value count);
+  HostTile makeTile(SweepOp tiles);
+  void sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRef<BlockBody> bodies);
+  void run(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count);
   Value numberAt(const HostColumns &of, Value memory, Value row, Value column);
   Value sharedAt(const HostColumns &of, unsigned number, Value column);
   void findLargest(const HostColumns &of, Value from, Value to);
@@ -149,20 +127,20 @@ private:
   void shareOfSquare(const HostColumns &wide, const HostColumns &narrow, Value whole);
   void storeRow(const HostColumns &of, Value row, Value from, Value to);
 
-  // BlockStages.cpp
-  void blocks(HostChunk &chunk, ArrayRef<BlockStages> bodies, Value count);
-  void decodeBooks(HostChunk &chunk, const BlockStages &stages, Value from, Value to);
+  // Blocks.cpp
+  void blocks(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count);
+  void decodeBooks(HostChunk &chunk, const BlockBody &body, Value from, Value to);
   // A block of elements in work, or of one inside it.
   struct BlockRange {
     unsigned number; // of the stage
     int64_t width;
     Value first, from, to; // `first`: where the largest begins
   };
-  SmallVector<Value> blocksOf(HostChunk &chunk, const BlockStages &stages, BlockRange range, ArrayRef<unsigned> sizes,
+  SmallVector<Value> blocksOf(HostChunk &chunk, const BlockBody &body, BlockRange range, ArrayRef<unsigned> sizes,
                               ArrayRef<ReduceOp> outer, SmallVector<Value> most);
-  SmallVector<Value> blockElements(HostChunk &chunk, const BlockStages &stages, BlockRange range,
+  SmallVector<Value> blockElements(HostChunk &chunk, const BlockBody &body, BlockRange range,
                                    ArrayRef<ReduceOp> reductions, SmallVector<Value> most);
-  void share(HostChunk &chunk, const BlockStages &stages, const BlockRange &range, unsigned size);
+  void share(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size);
 
   // RowSums.cpp
   bool sumsByRows(SweepOp sweep);

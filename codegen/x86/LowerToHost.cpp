@@ -74,8 +74,7 @@ void HostLowering::clear(const Lanes &lanes, int64_t from) {
     kernel.store(neutralVector(lanes), lane(lanes, kernel.i64(i)), width * laneBytes);
 }
 
-// The tree 128, 64 … 1: in memory while a vector holds no more than half of
-// what is left, then inside one vector.
+// The tree 128, 64 … 1: in memory while a vector holds no more than half of what is left, then inside one vector.
 Value HostLowering::total(const Lanes &lanes) {
   int64_t width = target.vectorWidth;
   Type type = neutralVector(lanes).getType();
@@ -155,13 +154,8 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (SweepOp sweep = phase.getSweep();
-            sweep && (sweep.getWide().empty() || sweep.getWidth() != target->vectorWidth)) {
-          sweep.emitOpError() << "has a body for " << sweep.getWidth() << " elements, '" << level << "' wants "
-                              << target->vectorWidth;
+            sweep && (failed(checkSweep(sweep, *target)) || failed(checkDraws(sweep, *target))))
           return signalPassFailure();
-        } else if (sweep && failed(checkDraws(sweep, *target))) {
-          return signalPassFailure();
-        }
       if (!getOperation().lookupSymbol(prefetchVariable)) {
         OpBuilder top = OpBuilder::atBlockBegin(getOperation().getBody());
         LLVM::GlobalOp::create(top, step.getLoc(), top.getI64Type(),

@@ -59,8 +59,7 @@ void HostLowering::askForRow(HostChunk &chunk, Value row) {
   }
 }
 
-// A Zen 4 reads one stream from memory in three quarters of the time where each
-// line is loaded three times.
+// A Zen 4 reads one stream from memory in three quarters of the time where each line is loaded three times.
 void HostLowering::askAgain(HostChunk &chunk, Value index, int64_t elements) {
   if (chunk.loads.size() != 1)
     return;
@@ -100,7 +99,7 @@ void HostLowering::add(SmallVector<Value> &sums, MutableArrayRef<Carried> carrie
 void HostLowering::rows(HostChunk &chunk, Value end) {
   Region &body = chunk.sweep.getWide().front();
   int64_t width = chunk.sweep.getWidth();
-  bool halves = WordSweep::takesHalves(chunk.sweep, target);
+  bool halves = target.cpu.bf16ByHalves && isOfHalves(chunk.sweep);
   SmallVector<Carried> carried = carry(chunk);
   SmallVector<Value> initial;
   for (const Carried &one : carried) {

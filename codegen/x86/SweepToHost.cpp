@@ -11,9 +11,7 @@ using namespace mlir;
 using namespace altgrad;
 
 void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
-  std::optional<Columns> cut;
-  if (sweep.goesOverTiles())
-    cut.emplace(sweep);
+  SweepOp tiles = sweep.getTiles();
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     lanes.push_back(makeLanes(sweep.getReduction(i), sweep.getChunkWord(i),
@@ -21,15 +19,15 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
   ahead = prefetchDistance();
   makeStreams(sweep);
   std::optional<WordSweep> words;
-  if (!cut && WordSweep::fits(sweep, target))
+  if (!exchangesInBlocks(sweep) && !stagesOf(sweep.getBody()).empty())
     words.emplace(kernel, sweep, target.cpu, ahead);
-  SmallVector<BlockStages, 0> bodies;
+  SmallVector<BlockBody, 0> bodies;
   if (exchangesInBlocks(sweep))
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
-      bodies.emplace_back(sweep, *body, target.cpu.quickBooks && body != &sweep.getBody()).allocate(kernel);
-  if (cut) {
-    HostTile work = makeTile(*cut, sweep);
-    kernel.loop(begin, end, kernel.i64(1), [&](Value tile) { sweepTile(work, tile, bodies); });
+      bodies.emplace_back(kernel, sweep, *body);
+  if (tiles) {
+    HostTile work = makeTile(tiles);
+    kernel.loop(begin, end, kernel.i64(1), [&](Value tile) { sweepTile(sweep, work, tile, bodies); });
   } else {
     kernel.loop(begin, end, kernel.i64(1),
                 [&](Value chunk) { sweepChunk(sweep, chunk, lanes, bodies, words ? &*words : nullptr); });
@@ -37,7 +35,7 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
   dropStreams(sweep);
 }
 
-void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockStages> bodies,
+void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockBody> bodies,
                               WordSweep *words) {
   Type i64 = builder.getI64Type();
   Value entry = kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));

@@ -8,21 +8,22 @@
 using namespace mlir;
 using namespace altgrad;
 
-HostTile HostLowering::makeTile(Columns &columns, SweepOp sweep) {
+HostTile HostLowering::makeTile(SweepOp tiles) {
   auto numbers = [&](int64_t count) -> Value {
     return LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getF32Type(), kernel.i64(count),
                                   /*alignment=*/64);
   };
-  return {sweep, columns, numbers(columns.rows() * tileColumns), numbers(columns.countShared() * tileColumns)};
+  TileSweep sweep(tiles);
+  Value memory = numbers(sweep.rows() * tileColumns);
+  return {sweep, memory, numbers(sweep.countShared() * tileColumns)};
 }
 
-void HostLowering::sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> bodies) {
+void HostLowering::sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRef<BlockBody> bodies) {
   Type i64 = builder.getI64Type();
-  SweepOp sweep = work.sweep;
   Value entry = kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8));
   Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
-  Tile tile = tileAt(kernel, row, first, work.columns.rows());
+  Tile tile = tileAt(kernel, row, first, work.sweep.rows());
   ScalarLowering scalars(kernel, row);
   scalars.lowerBefore(sweep,
                       [&](Value condition) { tile.columns = builder.choose(condition, tile.columns, kernel.i64(0)); });
@@ -34,7 +35,7 @@ void HostLowering::sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> 
   };
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
     for (Value tensors : streams)
-      if (tensors != work.columns.tile() && !drawnAs(tensors))
+      if (tensors != work.sweep.tile() && !drawnAs(tensors))
         base(tensors);
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     HostChunk chunk{sweep, {}};
@@ -46,7 +47,7 @@ void HostLowering::sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> 
     auto pointerTo = [&](Value tensors) -> Value {
       if (const Drawn *one = drawnAs(tensors))
         return fill(*one, chunk, row, chunk.base, tile.columns);
-      if (tensors == work.columns.tile())
+      if (tensors == work.sweep.tile())
         return kernel.offset(work.memory, r, tileColumns * sizeof(float));
       return elementAt(kernel, tensors, base(tensors), from);
     };
@@ -56,19 +57,15 @@ void HostLowering::sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> 
       chunk.stores.push_back(pointerTo(tensors));
     run(chunk, bodies, tile.columns);
   });
-  auto place = [&](const Columns::Store &store) {
-    Value at = first;
-    if (store.ofBlock())
-      at = work.columns.firstBlock(kernel, tile);
-    return kernel.offset(kernel.stream(store.stream, row), at, bytesOf(store.stream));
-  };
   SmallVector<Value> places;
-  for (const Columns::Store &store : work.columns.stores())
-    places.push_back(place(store));
+  for (Value stream : work.sweep.streams()) {
+    Value at = isOfTileBlock(stream) ? work.sweep.firstBlock(kernel, tile) : first;
+    places.push_back(kernel.offset(kernel.stream(stream, row), at, bytesOf(stream)));
+  }
   Value whole = builder.both(tile.columns, kernel.i64(-int64_t(sweep.getWidth())));
   HostColumns wide{work, tile, scalars.known, places, int64_t(sweep.getWidth())};
   HostColumns narrow{work, tile, scalars.known, places, 1};
-  if (work.columns.isSquare()) {
+  if (work.sweep.isSquare()) {
     shareOfSquare(wide, narrow, whole);
   } else {
     findLargest(wide, kernel.i64(0), whole);
@@ -80,7 +77,7 @@ void HostLowering::sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> 
   });
 }
 
-void HostLowering::run(HostChunk &chunk, ArrayRef<BlockStages> bodies, Value count) {
+void HostLowering::run(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count) {
   if (!bodies.empty())
     return blocks(chunk, bodies, count);
   int64_t width = chunk.sweep.getWidth();
@@ -100,7 +97,7 @@ Value HostLowering::numberAt(const HostColumns &of, Value memory, Value row, Val
 // What elements of a column share, or those of a square, of which there is one.
 Value HostLowering::sharedAt(const HostColumns &of, unsigned number, Value column) {
   Value which = kernel.i64(number);
-  if (!of.work.columns.isSquare())
+  if (!of.work.sweep.isSquare())
     return numberAt(of, of.work.shared, which, column);
   Value one = kernel.load(builder.getF32Type(), kernel.offset(of.work.shared, which, tileColumns * sizeof(float)),
                           sizeof(float));
@@ -111,7 +108,7 @@ Value HostLowering::sharedAt(const HostColumns &of, unsigned number, Value colum
 
 // Columns from `from` to `to`: what each stores once, and what its elements share.
 void HostLowering::findLargest(const HostColumns &of, Value from, Value to) {
-  Columns &cut = of.work.columns;
+  const TileSweep &cut = of.work.sweep;
   Region &body = of.width > 1 ? cut.wide() : cut.narrow();
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
     auto number = [&](Value r) { return numberAt(of, of.work.memory, r, column); };
@@ -121,9 +118,10 @@ void HostLowering::findLargest(const HostColumns &of, Value from, Value to) {
                                     })[0];
     SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, largest);
     size_t next = 0;
-    for (auto [store, place] : llvm::zip(cut.stores(), of.places))
-      if (store.ofBlock())
-        kernel.store(values[next++], kernel.offset(place, column, bytesOf(store.stream)), bytesOf(store.stream));
+    for (int64_t store : cut.ofBlocks()) {
+      unsigned bytes = bytesOf(cut.streams()[store]);
+      kernel.store(values[next++], kernel.offset(of.places[store], column, bytes), bytes);
+    }
     for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next))) {
       Value at = kernel.offset(of.work.shared, kernel.i64(i), tileColumns * sizeof(float));
       kernel.store(value, kernel.offset(at, column, sizeof(float)), sizeof(float));
@@ -149,24 +147,21 @@ Value HostLowering::largestOfSquare(const HostColumns &of, Value from, Value to)
 // What the square stores once, and what its elements share. A tile without columns,
 // of a step that was called off, stores nothing.
 void HostLowering::shareOfSquare(const HostColumns &wide, const HostColumns &narrow, Value whole) {
-  Columns &cut = wide.work.columns;
+  const TileSweep &cut = wide.work.sweep;
   Value largest = join(builder, Reduction::AbsMax, largestOfSquare(wide, kernel.i64(0), whole),
                        largestOfSquare(narrow, whole, wide.tile.columns));
   SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), narrow.known, largest);
   size_t next = 0;
   Value any = builder.differs(wide.tile.columns, kernel.i64(0));
-  for (auto [store, place] : llvm::zip(cut.stores(), narrow.places))
-    if (store.ofBlock())
-      kernel.when(any,
-                  [&, place = place, stream = store.stream] { kernel.store(values[next++], place, bytesOf(stream)); });
+  for (int64_t store : cut.ofBlocks())
+    kernel.when(any, [&] { kernel.store(values[next++], narrow.places[store], bytesOf(cut.streams()[store])); });
   for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next)))
     kernel.store(value, kernel.offset(wide.work.shared, kernel.i64(i), tileColumns * sizeof(float)), sizeof(float));
 }
 
-// Row by row: the stores of a column lie in one set of the cache where rows are
-// as long as a power of two.
+// Row by row: the stores of a column lie in one set of the cache where rows are as long as a power of two.
 void HostLowering::storeRow(const HostColumns &of, Value row, Value from, Value to) {
-  Columns &cut = of.work.columns;
+  const TileSweep &cut = of.work.sweep;
   Region &body = of.width > 1 ? cut.wide() : cut.narrow();
   Value before = builder.mul(row, of.tile.rowLength);
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
@@ -175,9 +170,10 @@ void HostLowering::storeRow(const HostColumns &of, Value row, Value from, Value 
       shared.push_back(sharedAt(of, i, column));
     Value number = numberAt(of, of.work.memory, row, column);
     Value at = builder.add(column, before);
-    for (auto [store, place] : llvm::zip(cut.stores(), of.places))
-      if (!store.ofBlock())
-        kernel.store(cut.ofElement(kernel, body, store, of.known, number, shared),
-                     kernel.offset(place, at, bytesOf(store.stream)), bytesOf(store.stream));
+    for (int64_t store : cut.ofElements()) {
+      unsigned bytes = bytesOf(cut.streams()[store]);
+      Value code = cut.ofElement(kernel, body, store, of.known, number, shared);
+      kernel.store(code, kernel.offset(of.places[store], at, bytes), bytes);
+    }
   });
 }

@@ -226,3 +226,27 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   }
   commit
 }
+
+// -----
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    // stage_c1
+    // expected-error@+1 {{'altgrad.stage' op completes something that is no reduction over blocks}}
+    stage reduce(%a : f32) emit [0]
+    emit %a : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    // stage_c2
+    // expected-error@+1 {{'altgrad.stage' op stores value 1 of 1 that its body emits}}
+    stage emit [0, 1]
+    emit %a : f32
+  }
+  commit
+}

@@ -145,6 +145,9 @@ CONTEXTS = {
         "%n = sweep @s load(%code from %grads : !altgrad.tensors<bf16>) reduce(add over step)\n"
         f"store(%grads : !altgrad.tensors<bf16>) {{\n%x = decode %code format<bf16> : i16 to f32\n{text}\n}}")
         .replace("in %grads", "inout %grads"),
+    "Altgrad_StageOp": lambda text: step(
+        "sweep @s load(%x from %master : !altgrad.tensors<f32>) reduce() store(%master : !altgrad.tensors<f32>) {\n"
+        f"%most = reduce absmax %x over block<1x32> : f32\n{text.replace('[0, 1]', '[0]')}\nemit %most : f32\n}}", end="commit"),
     "Altgrad_PhaseOp": lambda text: phases(folded() + text),
     "Altgrad_ReadOp": lambda text: phases(phase("once", text)),
     "Altgrad_WriteOp": lambda text: phases(phase(
@@ -167,6 +170,9 @@ CONTEXTS = {
     "SplitSweepsPass": lambda text: "altgrad.step @s(in %grads: !altgrad.tensors<f32>, "
                                     f"out %out: !altgrad.tensors<f32>) {{\n{text}\n}}",
     "PlanPhasesPass": lambda text: "altgrad.step @s(in %g: !altgrad.tensors<f32>, out %norm: f32) {\n" + text + "\n}",
+    "CutStagesPass": lambda text: step(
+        "sweep @s load(%x from %master : !altgrad.tensors<f32>) reduce() store(%master : !altgrad.tensors<f32>) {\n"
+        f"{text}\n}}", end="commit"),
     "QuickBodiesPass": lambda text: step(text, ", in %k: f32", prelude="%one = arith.constant 1.0 : f32\n", end="commit"),
     "LowerNumericsPass": lambda text: "llvm.func @f(%c: i16) -> f32 {\n%c16 = arith.constant 16 : i32\n"
                                       f"{text}\nllvm.return %x : f32\n}}",

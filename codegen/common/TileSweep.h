@@ -1,0 +1,55 @@
+// The second sweep of a phase over tiles: what is computed from the largest of each column, or of the square, of
+// the numbers that the first has left.
+#ifndef ALTGRAD_CODEGEN_TILESWEEP_H
+#define ALTGRAD_CODEGEN_TILESWEEP_H
+
+#include "codegen/common/SweepBody.h"
+
+namespace altgrad {
+
+/// Where a tile lies, in i64: its columns and rows may be fewer than a whole one's.
+struct Tile {
+  Value rowLength;     // columns of the tensor
+  Value row, column;   // its first, of the tensor
+  Value rows, columns; // its own
+};
+Tile tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRows);
+/// Whether a stream has one value for each column of a tile, or for a square.
+bool isOfTileBlock(Value stream);
+
+/// Its three stages: the reduction, what a block stores and keeps, and what elements store.
+class TileSweep {
+public:
+  explicit TileSweep(SweepOp sweep) : sweep(sweep) {}
+
+  /// One f32 for each element of a tile, in rows of `tileColumns`, in memory of the kernel.
+  Value tile() const { return sweep.getLoads()[0]; }
+  Region &narrow() const { return sweep.getBody(); }
+  Region &wide() const { return sweep.getWide().front(); }
+  /// Its rows, and whether it is a block itself.
+  int64_t rows() const { return sweep.getTileRows(); }
+  bool isSquare() const { return rows() == squareBlock; }
+  /// Where in a stream of blocks the tile's first one is.
+  Value firstBlock(KernelBuilder &kernel, const Tile &tile) const;
+  /// The numbers of the stores of a block, and of those of its elements.
+  ArrayRef<int64_t> ofBlocks() const { return stage(narrow(), 1).getEmitted(); }
+  ArrayRef<int64_t> ofElements() const { return stage(narrow(), 2).getEmitted(); }
+  mlir::OperandRange streams() const { return sweep.getStores(); }
+  /// What a column, a vector of neighbours or a square stores once, and then what all
+  /// of its elements share: f32.
+  SmallVector<Value> ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value largest) const;
+  /// What goes to `store` of an element whose number in the tile is `number`.
+  Value ofElement(KernelBuilder &kernel, Region &body, int64_t store, const IRMapping &known, Value number,
+                  ArrayRef<Value> shared) const;
+  /// How many values elements of a column or a square share.
+  unsigned countShared() const { return stage(narrow(), 1).getKept().size(); }
+
+private:
+  static StageOp stage(Region &body, unsigned number) { return stagesOf(body)[number]; }
+
+  mutable SweepOp sweep;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_TILESWEEP_H

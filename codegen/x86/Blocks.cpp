@@ -1,0 +1,232 @@
+// Block by block on a host: what a block reduces, then what depends on it. Values that
+// are computed before and asked for after wait in the caches, so none is computed twice.
+#include "codegen/x86/HostLowering.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+// A truth value takes a byte.
+static Type keptType(Type type) {
+  if (!getElementTypeOrSelf(type).isInteger(1))
+    return type;
+  Type byte = IntegerType::get(type.getContext(), 8);
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? VectorType::get(vector.getShape(), byte) : byte;
+}
+
+// Of a number or a code, wherever its blocks share it.
+static constexpr unsigned sharedBytes = 4;
+
+static unsigned keptBytes(Value value) {
+  return getElementTypeOrSelf(keptType(value.getType())).getIntOrFloatBitWidth() / 8;
+}
+
+BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
+    : body(body), stages(stagesOf(body)), first(&body != &sweep.getBody() && stages[0].onlyKeeps()), kernel(kernel),
+      sweep(sweep) {
+  llvm::SetVector<unsigned> found;
+  for (ValueRange streams : {ValueRange(sweep.getLoads()), ValueRange(sweep.getStores())})
+    for (Value stream : streams)
+      found.insert(blockOf(stream));
+  for (ReduceOp reduce : blockReductions(body))
+    found.insert(reduce.getRun());
+  found.insert(sweep.getBlock()); // of packed codes without scales
+  found.remove(1);
+  sizes = found.takeVector();
+  llvm::sort(sizes, std::greater<>());
+  auto allocate = [&](Value value, unsigned count, unsigned bytes) {
+    memory[value] = LLVM::AllocaOp::create(kernel.builder, kernel.pointerType(), kernel.builder.getI8Type(),
+                                           kernel.i64(count * bytes), /*alignment=*/64);
+  };
+  for (StageOp stage : stages)
+    for (Value value : stage.getKept())
+      allocate(value, sizes[0], keptBytes(value));
+  for (unsigned size : ArrayRef(sizes).drop_front()) {
+    for (unsigned number : sharedBy(size))
+      allocate(body.getArgument(number), sizes[0] / size, sharedBytes);
+    for (ReduceOp reduce : reducedBefore(stages.size(), size))
+      allocate(reduce, sizes[0] / size, sharedBytes);
+  }
+}
+
+SmallVector<unsigned> BlockBody::sharedBy(unsigned size) const {
+  SmallVector<unsigned> numbers;
+  for (auto [number, stream] : llvm::enumerate(SweepOp(sweep).getLoads()))
+    if (blockOf(stream) == size)
+      numbers.push_back(number);
+  return numbers;
+}
+
+SmallVector<ReduceOp> BlockBody::reducedBefore(unsigned stage, unsigned size) const {
+  SmallVector<ReduceOp> found;
+  for (StageOp before : ArrayRef(stages).take_front(stage))
+    llvm::copy_if(before.getReduceOps(), std::back_inserter(found),
+                  [&](ReduceOp reduce) { return reduce.getRun() == size; });
+  return found;
+}
+
+void BlockBody::keepShared(Value value, Value now, Value place) const {
+  kernel.store(now, kernel.offset(memory.lookup(value), place, sharedBytes), sharedBytes);
+}
+
+Value BlockBody::takeShared(Value value, Value place) const {
+  Type type = value.getType();
+  if (auto vector = dyn_cast<VectorType>(type))
+    type = vector.getElementType();
+  return kernel.load(type, kernel.offset(memory.lookup(value), place, sharedBytes), sharedBytes);
+}
+
+Value BlockBody::slot(Value value, Value place) const {
+  return kernel.offset(memory.lookup(value), place, keptBytes(value));
+}
+
+void BlockBody::keep(Value value, Value now, Value place) const {
+  Type type = keptType(value.getType());
+  if (type != now.getType())
+    now = kernel.builder.widen(type, now);
+  kernel.store(now, slot(value, place), keptBytes(value));
+}
+
+Value BlockBody::take(Value value, Value place) const {
+  Type type = keptType(value.getType());
+  Value kept = kernel.load(type, slot(value, place), keptBytes(value));
+  if (type == value.getType())
+    return kept;
+  return kernel.builder.narrow(value.getType(), kept);
+}
+
+// The codes of a block.
+void HostLowering::decodeBooks(HostChunk &chunk, const BlockBody &body, Value from, Value to) {
+  constexpr int64_t many = codesAtOnce;
+  for (Value number : StageOp(body.stages[0]).getKept())
+    kernel.loop(from, to, kernel.i64(many), [&](Value index) {
+      auto decode = number.getDefiningOp<DecodeOp>();
+      unsigned which = cast<BlockArgument>(decode.getCode()).getArgNumber();
+      Value stream = chunk.sweep.getLoads()[which];
+      auto codes = VectorType::get({many}, getElementTypeOrSelf(decode.getCode()));
+      Value code = kernel.load(codes, elementAt(kernel, stream, chunk.loads[which], index), bytesOf(stream));
+      Value place = builder.sub(index, from);
+      kernel.store(DecodeOp::create(builder, VectorType::get({many}, builder.getF32Type()), code, decode.getFormat()),
+                   body.slot(number, place), sizeof(float));
+    });
+}
+
+// The elements from `from` to `to`, all of one block of each size, in one stage.
+SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody &body, BlockRange range,
+                                               ArrayRef<ReduceOp> reductions, SmallVector<Value> most) {
+  StageOp stage = body.stages[range.number];
+  int64_t width = range.width;
+  SmallVector<Value> wanted;
+  for (ReduceOp reduce : reductions)
+    wanted.push_back(reduce.getValue());
+  llvm::append_range(wanted, llvm::drop_begin(stage.getWanted(), stage.getReductions().size()));
+  auto once = [&](Value index, SmallVector<Value> most) {
+    Value place = builder.sub(index, range.first);
+    IRMapping known(chunk.known);
+    // Behind codes that were decoded before, prefetches cost a Zen 4 a twelfth.
+    SmallVector<Value> loaded = load(chunk, body.body, width, index, width > 1 && range.number == 0);
+    for (StageOp before : ArrayRef(body.stages).take_front(range.number))
+      for (Value value : before.getKept()) {
+        Value kept = body.take(value, place);
+        if (auto argument = dyn_cast<BlockArgument>(value))
+          loaded[argument.getArgNumber()] = kept;
+        else
+          known.map(value, kept);
+      }
+    SmallVector<Value> values = cloneValues(builder, body.body, wanted, {loaded, known, indexOf(chunk, index)});
+    for (auto [i, before] : llvm::enumerate(most)) {
+      ReduceOp reduce = reductions[i];
+      before = accumulate(builder, reduce.getReduction(), before, values[i]);
+    }
+    auto rest = ArrayRef(values).drop_front(most.size());
+    // Before an element that is read again is overwritten.
+    for (auto [value, now] : llvm::zip(stage.getKept(), rest.drop_front(stage.getEmitted().size())))
+      body.keep(value, now, place);
+    for (auto [which, value] : llvm::zip(stage.getEmitted(), rest))
+      emit(chunk, which, width, index, value);
+    return most;
+  };
+  return kernel.loopWith(range.from, range.to, kernel.i64(width), most, once);
+}
+
+// What a block of this size shares, before one of its elements overwrites it.
+void HostLowering::share(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size) {
+  bool largest = size == body.sizes.front();
+  bool later = range.number > body.first;
+  if (largest && later)
+    return;
+  Value place = builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size)));
+  Region &narrow = chunk.sweep.getBody();
+  for (unsigned number : body.sharedBy(size)) {
+    Value stream = chunk.sweep.getLoads()[number];
+    Value argument = body.body.getArgument(number), code;
+    if (later) {
+      code = body.takeShared(argument, place);
+    } else {
+      code = kernel.load(narrow.getArgument(number).getType(),
+                         elementAt(kernel, stream, chunk.loads[number], range.from), bytesOf(stream));
+      if (!largest)
+        body.keepShared(argument, code, place);
+    }
+    chunk.shared.map(stream, code);
+  }
+  if (!largest)
+    for (ReduceOp reduce : body.reducedBefore(range.number, size))
+      chunk.known.map(reduce.getResult(), body.takeShared(reduce, place));
+}
+
+// One stage of a block, and of the smaller ones inside it; gives what reductions over
+// larger ones, `outer`, have so far.
+SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockBody &body, BlockRange range,
+                                          ArrayRef<unsigned> sizes, ArrayRef<ReduceOp> outer, SmallVector<Value> most) {
+  unsigned size = sizes[0];
+  share(chunk, body, range, size);
+  SmallVector<ReduceOp> all(outer);
+  for (ReduceOp reduce : StageOp(body.stages[range.number]).getReduceOps())
+    if (reduce.getRun() == size) {
+      all.push_back(reduce);
+      most.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
+    }
+  if (sizes.size() == 1) {
+    most = blockElements(chunk, body, range, all, most);
+  } else {
+    unsigned inner = sizes[1];
+    most = kernel.loopWith(range.from, range.to, kernel.i64(inner), most, [&](Value from, SmallVector<Value> most) {
+      Value to = builder.add(from, kernel.i64(inner));
+      if (range.width == 1) // the last one may be short
+        to = builder.least(to, range.to);
+      return blocksOf(chunk, body, {range.number, range.width, range.first, from, to}, sizes.drop_front(), all, most);
+    });
+  }
+  for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
+    Value one = range.width > 1 ? joinLanes(reduce.getReduction(), value) : value;
+    if (size == body.sizes.front())
+      chunk.known.map(reduce.getResult(), one);
+    else
+      body.keepShared(reduce, one,
+                        builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
+  }
+  most.truncate(outer.size());
+  return most;
+}
+
+// The last block may be short.
+void HostLowering::blocks(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count) {
+  SweepOp sweep = chunk.sweep;
+  int64_t block = sweep.getBlock();
+  auto all = [&](const BlockBody &body, int64_t width, Value from, Value to) {
+    if (body.first > 0)
+      decodeBooks(chunk, body, from, to);
+    for (unsigned number = body.first; number < body.stages.size(); ++number)
+      blocksOf(chunk, body, {number, width, from, from, to}, body.sizes, {}, {});
+  };
+  Value whole = builder.both(count, kernel.i64(-block));
+  kernel.loop(kernel.i64(0), whole, kernel.i64(block),
+              [&](Value from) { all(bodies[1], sweep.getWidth(), from, builder.add(from, kernel.i64(block))); });
+  Value some = builder.less(whole, count);
+  kernel.when(some, [&] { all(bodies[0], 1, whole, count); });
+}
