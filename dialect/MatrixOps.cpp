@@ -74,6 +74,10 @@ LogicalResult OrthogonalizeOp::verify() {
   if (!isOperandFormat(getFormat()))
     return emitOpError() << "is in " << getFormat().getKnownName() << "; products take bf16, f16 or f32";
   std::optional<CoefficientSet> set = coefficientsOf(getCoefficients());
+  // orthogonalize_c6
+  if (getUnits() && getEqualRows())
+    return emitOpError("makes the rows equal of each matrix of a stack; of a stack neither rows nor their states are "
+                       "known, so give its matrices by themselves");
   // orthogonalize_c2
   if (!set)
     return emitOpError() << "has no known coefficients; write a name (" << coefficientNames()
@@ -116,8 +120,16 @@ std::optional<NamedAttribute> altgrad::readIterationWord(MLIRContext *context, S
     value = LengthAttr::get(context, *length);
   else if (key == "coefficients")
     value = readCoefficients(builder, text);
+  else if (std::optional<ShapeScale> scale = key == "scale" ? symbolizeShapeScale(text) : std::nullopt)
+    return builder.getNamedAttr("by", ShapeScaleAttr::get(context, *scale));
   else if (word == "over=unit")
     return builder.getNamedAttr("units", builder.getUnitAttr());
+  else if (word == "batches=none")
+    return builder.getNamedAttr("alone", builder.getUnitAttr());
+  else if (word == "equal=rows")
+    return builder.getNamedAttr("equal_rows", builder.getUnitAttr());
+  else if (word == "decay=cautious")
+    return builder.getNamedAttr("cautious", builder.getUnitAttr());
   return value ? std::optional(builder.getNamedAttr(name, value)) : std::nullopt;
 }
 
@@ -133,10 +145,6 @@ std::string altgrad::whyNotMatrix(Operation &op, const Variances &variances) {
   // orthogonalize_c5
   if (orthogonalize && variances.isElement(orthogonalize.getEps()))
     return "has an eps that differs between elements";
-  auto step = op.getParentOfType<StepOp>();
-  // matrix_c3
-  if (step && (matrix || orthogonalize) && step.hasUnits())
-    return "makes a matrix of whole tensors, in a step that reduces over their units";
   return "";
 }
 

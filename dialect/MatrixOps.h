@@ -14,8 +14,9 @@ inline bool isMatrixOp(mlir::Operation *op) {
   return mlir::isa_and_nonnull<MatrixOp, GramOp, ProductOp, EitherOp>(op);
 }
 
-/// An attribute of an iteration by a word among a rule's options: "steps=8", "in=f32", "length=added",
-/// "coefficients=you", or "coefficients=3.4445/-4.775/2.0315", with "|" between rows. Null: it is none.
+/// An attribute of an iteration, or of an operation beside it, by a word among a rule's options: "steps=8", "in=f32",
+/// "length=added", "equal=rows", "batches=none", "scale=match_rms", "decay=cautious", "coefficients=you", or
+/// "coefficients=3.4445/-4.775/2.0315", with "|" between rows. Null: it is none.
 std::optional<mlir::NamedAttribute> readIterationWord(mlir::MLIRContext *context, llvm::StringRef word);
 
 /// One sentence on why an operation on matrices may not stand where it does; empty if it may.

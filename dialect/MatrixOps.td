@@ -54,8 +54,7 @@ def Altgrad_MatrixOp : Altgrad_Op<"matrix", [Pure]> {
     Constraints:
 
     - (matrix_c1) the format is bf16, f16 or f32, with a code for each element;
-    - (matrix_c2) the operand differs between elements;
-    - (matrix_c3) the step reduces over no units: a matrix is a whole tensor.
+    - (matrix_c2) the operand differs between elements.
   }];
   let arguments = (ins F32:$element);
   let results = (outs Altgrad_TensorsType:$matrix);
@@ -87,19 +86,22 @@ def Altgrad_GramOp : Altgrad_Op<"gram", [Pure,
   let description = [{
     For X of r rows and c columns this is X Xᵀ if r <= c, and Xᵀ X otherwise. So a matrix and its
     transpose have the same result. Sums are f32 and are rounded once, to the nearest
-    number of the format. The half above the diagonal may be a copy of the half below.
+    number of the format. The half above the diagonal may be a copy of the half below. With `over unit`
+    each unit of a tensor is a matrix, and otherwise the tensor is one, whatever its units. With `alone` every
+    matrix is multiplied by calls of its own, here and in the products that follow from the result.
 
     ```mlir
     %a = altgrad.gram %x : !altgrad.tensors<bf16>
+    %b = altgrad.gram %x over unit alone : !altgrad.tensors<bf16>
     ```
 
     Constraints:
 
     - (gram_c1) the operand is a matrix, as `matrix` and `product` give one.
   }];
-  let arguments = (ins Altgrad_TensorsType:$matrix);
+  let arguments = (ins Altgrad_TensorsType:$matrix, UnitAttr:$units, UnitAttr:$alone);
   let results = (outs Altgrad_SquaresType:$gram);
-  let assemblyFormat = "$matrix attr-dict `:` qualified(type($matrix))";
+  let assemblyFormat = "$matrix (`over` `unit` $units^)? (`alone` $alone^)? attr-dict `:` qualified(type($matrix))";
   let hasVerifier = 1;
 }
 
@@ -192,12 +194,14 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
     Sources: K. Jordan, Muon (2024); N. Amsel et al., The Polar Express (2025); the Gram form with
     restarts: gram-newton-schulz (Dao-AILab). With
     `coefficients<jordan> steps<5> in<bf16> length<clamped>` it is that of torch.optim.Muon,
-    with `added` that of K. Jordan. `over unit` says that each unit of a tensor is a matrix of its own, as
+    with `added` that of K. Jordan. `equal rows` first divides each row by max(|row|, 1e-7) (MuonEq-R, 2026). With `alone` each matrix is multiplied by
+    calls of its own, so that its bits depend on no other one where those of a library's batches do. `over unit` says that each unit of a tensor is a matrix of its own, as
     experts are that lie in one tensor of three dimensions.
 
     ```mlir
     %o = altgrad.orthogonalize %u coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
     %e = altgrad.orthogonalize %u over unit coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
+    %q = altgrad.orthogonalize %u equal rows coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
     ```
 
     Constraints:
@@ -206,16 +210,95 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
     - (orthogonalize_c2) the set of coefficients has a known name, or rows of three finite numbers;
     - (orthogonalize_c3) the number of steps is one that the set is for;
     - (orthogonalize_c4) the operand differs between elements;
-    - (orthogonalize_c5) eps is the same for all elements of a tensor.
+    - (orthogonalize_c5) eps is the same for all elements of a tensor;
+    - (orthogonalize_c6) rows are made equal of whole tensors: they are its units then.
   }];
-  let arguments = (ins F32:$element, UnitAttr:$units, AnyAttr:$coefficients, I64Attr:$steps, Altgrad_FormatAttr:$format,
+  let arguments = (ins F32:$element, UnitAttr:$units, UnitAttr:$equal_rows, UnitAttr:$alone, AnyAttr:$coefficients, I64Attr:$steps, Altgrad_FormatAttr:$format,
                        Altgrad_LengthAttr:$length, F64:$eps);
   let results = (outs F32:$result);
   let assemblyFormat = [{
-    $element (`over` `unit` $units^)? `coefficients` `<` custom<Coefficients>($coefficients) `>` `steps` `<` $steps `>`
+    $element (`over` `unit` $units^)? (`equal` `rows` $equal_rows^)? (`alone` $alone^)? `coefficients` `<` custom<Coefficients>($coefficients) `>` `steps` `<` $steps `>`
     `in` `` $format `length` `` $length `eps` `(` $eps `)` attr-dict
   }];
   let hasVerifier = 1;
+}
+
+//===-- Words of a rule ------------------------------------------------------===//
+
+// One pass expands each into the arithmetic that its description gives.
+
+def Altgrad_ShapeScale : I32Enum<"ShapeScale", "how the step of a matrix depends on its shape", [
+    I32EnumCase<"Original", 0, "original">,
+    I32EnumCase<"MatchRms", 1, "match_rms">,
+    I32EnumCase<"Unclamped", 2, "unclamped">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_ShapeScaleAttr : EnumAttr<Altgrad_Dialect, Altgrad_ShapeScale, "shape_scale">;
+
+def Altgrad_ScaleByShapeOp : Altgrad_Op<"scale_by_shape", [Pure]> {
+  let summary = "how long the step of a matrix is, by its rows and columns";
+  let description = [{
+    | word | scale | source |
+    |---|---|---|
+    | `original` | sqrt(max(1, rows / columns)) | K. Jordan, Muon (2024) |
+    | `match_rms` | 0.2 sqrt(max(rows, columns)) | Moonlight (2025) |
+    | `unclamped` | sqrt(rows / columns) | torch.optim.Muon's spectral_unclamped |
+
+    ```mlir
+    %scale = altgrad.scale_by_shape original : f64
+    ```
+  }];
+  let arguments = (ins Altgrad_ShapeScaleAttr:$by);
+  let results = (outs F64:$scale);
+  let assemblyFormat = "$by attr-dict `:` type($scale)";
+}
+
+def Altgrad_ResizeOp : Altgrad_Op<"resize", [Pure]> {
+  let summary = "an element of a tensor that is made as long as another one";
+  let description = [{
+    x |y| / (|x| + 1e-10), where |x| is the root of the sum of squares of all elements of a tensor.
+
+    ```mlir
+    %even = altgrad.resize %w as %g : f32
+    ```
+  }];
+  let arguments = (ins F32:$element, F32:$like);
+  let results = (outs F32:$resized);
+  let assemblyFormat = "$element `as` $like attr-dict `:` type($resized)";
+}
+
+def Altgrad_RowMeanSquareOp : Altgrad_Op<"row_mean_square", [Pure]> {
+  let summary = "the mean of the squares of each row of a matrix";
+  let description = [{
+    It is the sum of squares over the unit, which is the row, over the number of columns.
+
+    ```mlir
+    %s = altgrad.row_mean_square %o : f32
+    ```
+  }];
+  let arguments = (ins F32:$element);
+  let results = (outs F32:$mean);
+  let assemblyFormat = "$element attr-dict `:` type($mean)";
+}
+
+def Altgrad_DescendOp : Altgrad_Op<"descend", [Pure]> {
+  let summary = "a step along a direction, beside a decay of the weight";
+  let description = [{
+    fma(f32(-rate), direction, weight * f32(1 - decay)). With `cautious` the weight decays only where
+    direction * weight >= 0 (L. Chen et al., Cautious Weight Decay, 2025). Among a rule's options,
+    `decay=cautious` says so.
+
+    ```mlir
+    %w1 = altgrad.descend %w along %m rate(%lr) decay(%lr) : f32
+    %w2 = altgrad.descend %w along %m rate(%lr) decay(%lr) cautious : f32
+    ```
+  }];
+  let arguments = (ins F32:$weight, F32:$direction, F64:$rate, F64:$decay, UnitAttr:$cautious);
+  let results = (outs F32:$result);
+  let assemblyFormat = [{
+    $weight `along` $direction `rate` `(` $rate `)` `decay` `(` $decay `)` (`cautious` $cautious^)? attr-dict
+    `:` type($result)
+  }];
 }
 
 def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
@@ -235,7 +318,7 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
     altgrad.multiply square %r, %w into %t from 1.5 : !altgrad.tensors<f32>
     ```
 
-    It is done for tensors whose longer side is at least `from` times the shorter one, and less than
+    With `over unit` the matrices are the units of tensors, and with `alone` there is a call for each. It is done for those whose longer side is at least `from` times the shorter one, and less than
     `below` times.
 
     Constraints:
@@ -246,11 +329,11 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
   let arguments = (ins Altgrad_ProductFormAttr:$form, Altgrad_TensorsType:$left, Altgrad_TensorsType:$right,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, Optional<Altgrad_TensorsType>:$added,
                        DefaultValuedAttr<F64Attr, "1.0">:$weight, DefaultValuedAttr<F64Attr, "0.0">:$shift,
-                       Altgrad_TensorsType:$into, DefaultValuedAttr<F64Attr, "1.0">:$least,
+                       Altgrad_TensorsType:$into, UnitAttr:$units, UnitAttr:$alone, DefaultValuedAttr<F64Attr, "1.0">:$least,
                        OptionalAttr<F64Attr>:$below);
   let assemblyFormat = [{
     `` $form $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? (`shift` $shift^)? `into` $into
-    (`from` $least^)? (`below` $below^)? attr-dict `:` qualified(type($into))
+    (`over` `unit` $units^)? (`alone` $alone^)? (`from` $least^)? (`below` $below^)? attr-dict `:` qualified(type($into))
   }];
   let hasVerifier = 1;
 }

@@ -85,13 +85,18 @@ void RuleOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
 SmallVector<BlockArgument> RuleOp::getByRole(StringRef role) {
   SmallVector<BlockArgument> found;
   for (BlockArgument argument : getBody().getArguments())
-    if (cast<StringAttr>(getRoles()[argument.getArgNumber()]) == role)
+    if (StringRef own = cast<StringAttr>(getRoles()[argument.getArgNumber()]).getValue();
+        own == role || (role == "state" && own == "unit_state"))
       found.push_back(argument);
   return found;
 }
 
 StringRef RuleOp::getName(BlockArgument argument) {
   return cast<StringAttr>(getNames()[argument.getArgNumber()]).getValue();
+}
+
+bool RuleOp::isOfUnit(BlockArgument argument) {
+  return cast<StringAttr>(getRoles()[argument.getArgNumber()]) == "unit_state";
 }
 
 Attribute RuleOp::getDefault(BlockArgument argument) {
@@ -158,7 +163,7 @@ SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) 
 
 static StringRef typeOfRole(StringRef role) {
   return llvm::StringSwitch<StringRef>(role)
-      .Cases({"param", "grad", "state", "value"}, "f32")
+      .Cases({"param", "grad", "state", "unit_state", "value"}, "f32")
       .Case("hyper", "f64")
       .Case("step", "i64")
       .Case("option", "i1")
@@ -178,7 +183,7 @@ LogicalResult RuleOp::verify() {
     // rule_c2
     if (expected.empty())
       return emitOpError() << "gives '%" << getName(argument) << "' the unknown role '" << role
-                           << "'; roles are param, grad, state, value, hyper, "
+                           << "'; roles are param, grad, state, unit_state, value, hyper, "
                               "step, option";
     std::string type;
     llvm::raw_string_ostream(type) << argument.getType();
@@ -266,7 +271,7 @@ LogicalResult RuleOp::verifyRegions() {
       if (!why.empty())
         return op.emitOpError() << why;
       // rule_c11
-      if (reduce.getScope() != Scope::Tensor && !reduce.getOver().isRun())
+      if (!llvm::is_contained({Scope::Tensor, Scope::Unit}, reduce.getScope()) && !reduce.getOver().isRun())
         return op.emitOpError() << "reduces over the " << stringifyScope(reduce.getScope())
                                 << "; a rule sees one tensor";
       continue;
@@ -283,5 +288,11 @@ LogicalResult RuleOp::verifyRegions() {
   if (yield.getStates().size() != getByRole("state").size())
     return yield.emitOpError() << "has " << yield.getStates().size() << " states, the rule has "
                                << getByRole("state").size() << "; write the new value of each, in their order";
+  for (auto [state, value] : llvm::zip(getByRole("state"), yield.getStates()))
+    // rule_c14
+    if (isOfUnit(state) && variances.isElement(value))
+      return yield.emitOpError()
+             << "gives the unit_state '%" << getName(state)
+             << "' a value that differs between elements; altgrad.reduce over unit gives one of each unit";
   return success();
 }

@@ -20,6 +20,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     | `param` | f32 | the element of the parameter; exactly one |
     | `grad` | f32 | the element of its gradient; exactly one |
     | `state` | f32 | the element of a tensor that the optimizer keeps from step to step |
+    | `unit_state` | f32 | a number that the optimizer keeps for each unit of a tensor, a row of a matrix |
     | `value` | f32 | the number that the parameter stands for: with `rungs=` in the storage line `param` is a rung and `value` its number; otherwise both are the parameter; at most one |
     | `hyper` | f64 | a hyper-parameter, given at run time; a default may follow |
     | `step` | i64 | the number of this step, from 1; at most one |
@@ -54,9 +55,10 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (rule_c8) exactly one argument has the role `param`, and exactly one `grad`;
     - (rule_c9) at most one argument has the role `step`;
     - (rule_c10) the operand of a reduction differs from element to element;
-    - (rule_c11) a reduction is over the tensor or over blocks of neighbours;
+    - (rule_c11) a reduction is over the tensor, its units or blocks of neighbours;
     - (rule_c12) `yield` gives one value for each state;
-    - (rule_c13) at most one argument has the role `value`.
+    - (rule_c13) at most one argument has the role `value`;
+    - (rule_c14) the new value of a `unit_state` is the same for all elements of a unit.
 
     These hold for rules and steps:
 
@@ -85,9 +87,11 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
   let extraClassDeclaration = [{
     /// Inside a rule `arith` needs no prefix.
     static ::llvm::StringRef getDefaultDialect() { return "arith"; }
-    /// The arguments of a role ("state", ...), in order.
+    /// The arguments of a role ("state", ...), in order; those of units are states, too.
     ::llvm::SmallVector<::mlir::BlockArgument> getByRole(::llvm::StringRef role);
     ::llvm::StringRef getName(::mlir::BlockArgument argument);
+    /// Whether a state has a number for each unit, and not for each element.
+    bool isOfUnit(::mlir::BlockArgument argument);
     /// The default of a hyper-parameter or option, or null.
     ::mlir::Attribute getDefault(::mlir::BlockArgument argument);
     YieldOp getYield();

@@ -31,11 +31,16 @@ static bool reducesOver(Operation *op, Scope scope) {
   return reducedOver(*op) == scope;
 }
 
-bool StepOp::hasUnits() {
-  return walk([](Operation *op) {
-           return reducesOver(op, Scope::Unit) ? WalkResult::interrupt() : WalkResult::advance();
-         })
-      .wasInterrupted();
+bool StepOp::hasUnits(std::optional<unsigned> set) {
+  auto isOfUnits = [&](BlockArgument argument) {
+    return getScope(argument) == Scope::Unit && (!set || getSet(argument).value_or(0) == *set);
+  };
+  auto reduces = [&](Operation *op) {
+    auto phase = op->getParentOfType<PhaseOp>();
+    bool isOfSet = !set || !phase || phase.getSet().value_or(0) == *set;
+    return isOfSet && reducesOver(op, Scope::Unit) ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return llvm::any_of(getBody().getArguments(), isOfUnits) || walk(reduces).wasInterrupted();
 }
 
 // Rows of the table are units: a sum over rows counts what is of a tensor once for
@@ -51,7 +56,8 @@ static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
   if (Value condition = commit.getCondition(); condition && variances.scopeOf(condition) >= Scope::Unit)
     return commit.emitOpError("has a condition that differs between units");
   auto isOne = [&](Value value, Value target) {
-    return isa<TensorsType>(target.getType()) || variances.scopeOf(value) < Scope::Unit;
+    return isa<TensorsType>(target.getType()) || variances.scopeOf(value) < Scope::Unit ||
+           step.getScope(cast<BlockArgument>(target)) == Scope::Unit;
   };
   for (auto [value, target, condition] : commit.writes())
     if (!isOne(value, target))

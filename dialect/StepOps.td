@@ -23,7 +23,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - `input` is any other list that is read.
 
     These roles are scalars in memory (f64, f32 or i64), one for the step, or `per_group`, or
-    `per_tensor`:
+    `per_tensor`. A `state` may be an f32 `per_unit`:
 
     - `hyper` is a hyper-parameter and may have a default; `step` is the step count;
     - `max_norm` is a bound of a norm and `norm` a norm that the step gives;
@@ -78,24 +78,24 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c7) an `out` or `inout` argument is written;
     - (step_c8) an `out` argument is not read;
     - (step_c9) sets are numbered from 0 without a gap, and there are at most 64;
-    - (step_c10) a scalar has a set only if it is `per_group` or `per_tensor`;
+    - (step_c10) a scalar has a set only if it is `per_group`, `per_tensor` or `per_unit`;
     - (step_c11) no operation combines values of different sets;
     - (step_c12) the role is one of the above, or `none`;
-    - (step_c13) a list has a role of lists, and a scalar a role of scalars;
+    - (step_c13) a list has a role of lists, and a scalar a role of scalars, but for a state `per_unit`;
     - (step_c14) the set of a scalar has lists;
     - (step_c15) only a `hyper` has a default, and it is a finite f64;
     - (step_c16) no two arguments of a set have the same role and key;
     - (step_c17) a key is an identifier;
     - (step_c18) where there are several sets, the operand of a reduction belongs to one of them;
     - (step_c19) a value that is stored per block is the same for all elements of the block;
-    - (step_c20) no argument has a value for each unit;
+    - (step_c20) what is `per_unit` is an f32 with the role `state`;
     - (step_c21) a set has at most 128 lists;
     - (step_c22) a set has at most 32 reductions of its elements;
     - (step_c23) a history is an f32 of the step or of each tensor, and it is not `out`;
     - (step_c24) only `percentile` reads a history;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) a step that reduces over units adds nothing up across tensors;
-    - (step_c27) a value that differs between units is neither written to a scalar nor a condition;
+    - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`;
     - (step_c28) nothing that is computed from the largest of a column or a square is reduced over blocks;
     - (step_c29) a value that depends on the largest of a column or a square reads of its element
       only the operand of that reduction.
@@ -121,8 +121,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     ::llvm::StringRef getKey(::mlir::BlockArgument argument) { return of(argument).getKey(); }
     /// The default of a hyper-parameter, or null.
     ::mlir::FloatAttr getDefault(::mlir::BlockArgument argument) { return of(argument).getFallback(); }
-    /// Whether something is reduced over units: rows of the table are units then.
-    bool hasUnits();
+    /// Whether something, of a set, is reduced over units or one of each: rows of the table are units then.
+    bool hasUnits(::std::optional<unsigned> set = {});
     /// Whose tensors or groups an argument is of; none: of the step, or of all.
     std::optional<unsigned> getSet(::mlir::BlockArgument argument);
     unsigned getSetCount();
@@ -196,7 +196,7 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments, Inf
   let summary = "apply a rule to every element";
   let description = [{
     The results are the new parameter and the new states, in the order of the
-    rule. Options of the rule are switched on in braces; states that these
+    rule: those of elements first, and then those of units, which are scalars `per_unit`. Options of the rule are switched on in braces; states that these
     options leave unchanged are not operands. If the module has no rule of this name,
     a stock rule is taken, or `<name>.mlir` from the rule path.
 
@@ -222,14 +222,14 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments, Inf
   }];
   let arguments = (ins FlatSymbolRefAttr:$rule, StrArrayAttr:$options,
                        Altgrad_RealsType:$param, Altgrad_RealsType:$grad,
-                       Variadic<Altgrad_RealsType>:$states,
+                       Variadic<Altgrad_RealsType>:$states, Variadic<F32>:$unit_states,
                        Variadic<F64>:$hypers, Optional<I64>:$step,
                        Optional<Altgrad_RealsType>:$value);
   let results = (outs Altgrad_RealsType:$new_param,
-                      Variadic<Altgrad_RealsType>:$new_states);
+                      Variadic<AnyTypeOf<[Altgrad_RealsType, F32]>>:$new_states);
   let assemblyFormat = [{
     $rule `` custom<Options>($options) `param` `(` $param `)` `grad` `(` $grad `)`
-    `state` `(` $states `)` `hyper` `(` $hypers `)` (`step` `(` $step^ `)`)?
+    `state` `(` $states `)` (`unit` `(` $unit_states^ `)`)? `hyper` `(` $hypers `)` (`step` `(` $step^ `)`)?
     (`value` `(` $value^ `)`)? attr-dict
   }];
 }

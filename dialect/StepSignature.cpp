@@ -44,6 +44,7 @@ static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &arg
     return failure();
   Scope scope = succeeded(parser.parseOptionalKeyword("per_group"))    ? Scope::Group
                 : succeeded(parser.parseOptionalKeyword("per_tensor")) ? Scope::Tensor
+                : succeeded(parser.parseOptionalKeyword("per_unit"))   ? Scope::Unit
                                                                        : Scope::Step;
   int64_t set = isa<TensorsType>(argument.type) ? 0 : -1;
   if (succeeded(parser.parseOptionalKeyword("set")) && parser.parseInteger(set))
@@ -92,6 +93,8 @@ void StepOp::print(OpAsmPrinter &printer) {
           printer << " per_group";
         if (getScope(argument) == Scope::Tensor)
           printer << " per_tensor";
+        if (getScope(argument) == Scope::Unit)
+          printer << " per_unit";
         if (std::optional<unsigned> set = getSet(argument); set && (*set || !list))
           printer << " set " << *set;
         if (FloatAttr value = getDefault(argument)) {
@@ -149,7 +152,7 @@ static LogicalResult verifySets(StepOp step) {
     // step_c10
     if (step.getScope(argument) == Scope::Step)
       return step.emitOpError() << "gives '%" << step.getName(argument)
-                                << "' a set; a scalar has one if it is per_group or per_tensor";
+                                << "' a set; a scalar has one if it is per_group, per_tensor or per_unit";
     // step_c14
     if (!used.count(set))
       return step.emitOpError() << "gives '%" << step.getName(argument) << "' the set " << set << ", which has no list";
@@ -164,7 +167,7 @@ static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
   if (role != noRole && !llvm::is_contained(roleWords, role))
     return step.emitOpError() << "gives '%" << name << "' the unknown role '" << role << "'";
   // step_c13
-  if (role != noRole && list != llvm::is_contained(listRoles, role))
+  if (role != noRole && list != llvm::is_contained(listRoles, role) && step.getScope(argument) != Scope::Unit)
     return step.emitOpError() << "gives '%" << name << "' the role '" << role << "', which is of "
                               << (list ? "scalars" : "lists of tensors");
   FloatAttr value = step.getDefault(argument);
@@ -235,8 +238,8 @@ LogicalResult StepOp::verify() {
                            << "' the role 'history', which is of an f32 for the step "
                               "or for each tensor that is in or inout";
     // step_c20
-    if (getScope(argument) >= Scope::Unit)
-      return emitOpError() << "has '%" << getName(argument) << "' per unit, for which there is no memory";
+    if (getScope(argument) == Scope::Unit && (getRole(argument) != "state" || !type.isF32()))
+      return emitOpError() << "has '%" << getName(argument) << "' per_unit, which is a state of f32";
     // step_c4
     if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
       return emitOpError() << "gives the tensors '%" << getName(argument) << "' a scope; only scalars have one";

@@ -9,6 +9,7 @@ using namespace altgrad;
 LogicalResult UpdateOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
   types.assign(1 + adaptor.getStates().size(), RealsType::get(context));
+  types.append(adaptor.getUnitStates().size(), Float32Type::get(context));
   return success();
 }
 
@@ -47,9 +48,13 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
     return error;
   };
   auto states = rule.getStoredStates(options);
+  auto ofUnits = llvm::filter_to_vector(states, [&](auto state) { return rule.isOfUnit(state); });
+  llvm::erase_if(states, [&](auto state) { return rule.isOfUnit(state); });
   // update_c3
   if (states.size() != update.getStates().size())
     return complain("state", update.getStates().size(), states);
+  if (ofUnits.size() != update.getUnitStates().size())
+    return complain("unit", update.getUnitStates().size(), ofUnits);
   auto hypers = rule.getByRole("hyper");
   // update_c4
   if (hypers.size() != update.getHypers().size())

@@ -10,8 +10,10 @@ static bool isList(Value value) { return isa<TensorsType, RealsType>(value.getTy
 BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const {
   if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, EitherOp, OrthogonalizeOp>(op))
     return ofElement;
-  if (isa<TagOp, DimOp>(op))
+  if (isa<TagOp, DimOp, ScaleByShapeOp>(op))
     return ofTensor;
+  if (isa<RowMeanSquareOp>(op))
+    return ofUnit;
   if (isa<AcrossOp>(op))
     return ofStep;
   if (auto reduce = dyn_cast<ReduceOp>(op))
@@ -71,6 +73,8 @@ Variances::Variances(RuleOp rule)
   for (StringRef role : {"param", "grad", "state", "value"})
     for (BlockArgument argument : rule.getByRole(role))
       blocks[argument] = ofElement;
+  for (BlockArgument argument : rule.getByRole("unit_state"))
+    blocks[argument] = ofUnit;
   // The step that applies the rule may give each tensor its own.
   for (StringRef role : {"hyper", "step"})
     for (BlockArgument argument : rule.getByRole(role))

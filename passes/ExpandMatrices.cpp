@@ -1,7 +1,9 @@
 // orthogonalize ==> grams and products; matrix, entry ==> encode, collect, load, decode.
 #include "passes/Passes.h"
 
+#include "dialect/CodeBuilder.h"
 #include "dialect/Coefficients.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_EXPANDMATRICESPASS
@@ -15,6 +17,7 @@ using namespace altgrad;
 // steps 8 n^2 m + 28 n^3, and the other form 20 n^2 m + 10 n^3.
 static constexpr double elongated = 1.5;
 static constexpr uint64_t restart = 3;
+static constexpr double leastRow = 1e-7;
 
 namespace {
 // Writes one iteration before its operation.
@@ -44,7 +47,7 @@ private:
   bool hasGramForm();
   Value improve(Value x);
   Value improveByGram(Value x);
-  Value gram(Value x) { return GramOp::create(builder, squaresOf(list), x); }
+  Value gram(Value x) { return GramOp::create(builder, squaresOf(list), x, op.getUnits(), op.getAlone()); }
   Value multiply(Value left, Value right, double factor = 1, Value added = {}, double share = 1, double shift = 0) {
     return ProductOp::create(builder, right.getType(), left, right, builder.getF64FloatAttr(factor), added,
                              builder.getF64FloatAttr(share), builder.getF64FloatAttr(shift));
@@ -70,7 +73,13 @@ Value Iteration::lengthOf(Value norm) {
 
 // The norm is that of the rounded elements, and these are what is divided.
 Value Iteration::normalized() {
-  Value element = EntryOp::create(builder, MatrixOp::create(builder, list, op.getElement()));
+  Value number = op.getElement();
+  if (op.getEqualRows()) {
+    Value row = ReduceOp::create(builder, Reduction::SumSq, number, Scope::Unit);
+    Value length = arith::MaximumFOp::create(builder, math::SqrtOp::create(builder, row), f32(leastRow));
+    number = arith::DivFOp::create(builder, number, length);
+  }
+  Value element = EntryOp::create(builder, MatrixOp::create(builder, list, number));
   Value sum = ReduceOp::create(builder, Reduction::SumSq, element, op.getUnits() ? Scope::Unit : Scope::Tensor);
   Value norm = rounded(math::SqrtOp::create(builder, sum));
   return arith::DivFOp::create(builder, element, lengthOf(norm));
@@ -112,6 +121,47 @@ Value Iteration::improveByGram(Value x) {
   return x;
 }
 
+//===-- Words of a rule ------------------------------------------------------===//
+
+static Value expand(CodeBuilder &b, ResizeOp op) {
+  auto length = [&](Value element) -> Value {
+    return math::SqrtOp::create(b, ReduceOp::create(b, Reduction::SumSq, element, Scope::Tensor));
+  };
+  Value aim = length(op.getLike()), own = length(op.getElement());
+  return b.mulF(op.getElement(), b.divF(aim, b.addF(own, b.f32(1e-10f))));
+}
+
+static Value dim(CodeBuilder &b, Type type, Dimension which) {
+  return arith::SIToFPOp::create(b, type, DimOp::create(b, b.getI64Type(), which));
+}
+
+static Value expand(CodeBuilder &b, RowMeanSquareOp op) {
+  Value sum = ReduceOp::create(b, Reduction::SumSq, op.getElement(), Scope::Unit);
+  return b.divF(sum, dim(b, b.getF32Type(), Dimension::Columns));
+}
+
+static Value expand(CodeBuilder &b, ScaleByShapeOp op) {
+  Value rows = dim(b, b.getF64Type(), Dimension::Rows), columns = dim(b, b.getF64Type(), Dimension::Columns);
+  Value square;
+  if (op.getBy() == ShapeScale::MatchRms)
+    square = b.mulF(b.f64(0.04), arith::MaximumFOp::create(b, rows, columns));
+  else
+    square = b.divF(rows, columns);
+  if (op.getBy() == ShapeScale::Original)
+    square = arith::MaximumFOp::create(b, b.f64(1), square);
+  return math::SqrtOp::create(b, square);
+}
+
+static Value expand(CodeBuilder &b, DescendOp op) {
+  auto rounded = [&](Value scalar) { return arith::TruncFOp::create(b, b.getF32Type(), scalar); };
+  Value kept = b.mulF(op.getWeight(), rounded(b.subF(b.f64(1), op.getDecay())));
+  if (op.getCautious()) {
+    Value isAlike = b.compareF(arith::CmpFPredicate::OGE, b.mulF(op.getDirection(), op.getWeight()), b.f32(0));
+    kept = b.choose(isAlike, kept, op.getWeight());
+  }
+  return b.fma(rounded(b.negF(op.getRate())), op.getDirection(), kept);
+}
+
 static void expandMatrix(MatrixOp op) {
   OpBuilder builder(op);
   FormatAttr format = op.getMatrix().getType().getFormat();
@@ -140,6 +190,14 @@ struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
     for (auto op : llvm::make_early_inc_range(body.getOps<OrthogonalizeOp>())) {
       op.replaceAllUsesWith(Iteration(op).write());
       op.erase();
+    }
+    for (Operation &op : llvm::make_early_inc_range(body)) {
+      CodeBuilder builder(op.getLoc(), &op);
+      llvm::TypeSwitch<Operation *>(&op).Case<ResizeOp, RowMeanSquareOp, ScaleByShapeOp, DescendOp>(
+          [&](auto word) {
+            word.replaceAllUsesWith(expand(builder, word));
+            word.erase();
+          });
     }
     for (Operation &op : llvm::make_early_inc_range(body))
       if (auto matrix = dyn_cast<MatrixOp>(op))

@@ -14,7 +14,7 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-// The products that an operation fills the workspace for, and who reads theirs.
+// The products that an operation fills the workspace for, and who waits for them.
 static SmallVector<Operation *> matrixReaders(Operation *op) {
   SmallVector<Operation *> readers;
   if (auto work = dyn_cast<PhaseWork>(op))
@@ -23,6 +23,11 @@ static SmallVector<Operation *> matrixReaders(Operation *op) {
         for (Operation *user : place.memory.getUsers())
           if (op->isBeforeInBlock(user) && (isa<MultiplyOp>(user) || isa<MultiplyOp>(op)))
             readers.push_back(user);
+  // Who multiplies may fail: what the caller sees is stored afterwards.
+  auto isSeen = [](Value stream) { return isa<BlockArgument>(stream); };
+  for (auto sweep : op->getBlock()->getOps<SweepOp>())
+    if (isa<MultiplyOp>(op) && op->isBeforeInBlock(sweep) && llvm::any_of(sweep.getStores(), isSeen))
+      readers.push_back(sweep);
   return readers;
 }
 

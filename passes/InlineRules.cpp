@@ -35,12 +35,15 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMap
     map.map(argument, update.getStep());
 
   auto stored = rule.getStoredStates(optionsOf(update));
-  unsigned next = 0;
+  unsigned next = 0, ofUnits = 0;
   for (BlockArgument argument : rule.getByRole("state")) {
-    if (llvm::is_contained(stored, argument))
-      map.map(argument, element(update.getStates()[next++]));
-    else // no live operation uses it once the options are decided
+    if (!llvm::is_contained(stored, argument))
+      // no live operation uses it once the options are decided
       map.map(argument, arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0.0f)));
+    else if (rule.isOfUnit(argument))
+      map.map(argument, update.getUnitStates()[ofUnits++]);
+    else
+      map.map(argument, element(update.getStates()[next++]));
   }
 }
 
@@ -73,10 +76,13 @@ static Value changeOf(OpBuilder &builder, Location loc, Value updated, Value old
 }
 
 // Words among the options that are about a rule's iterations.
-static void changeIteration(OrthogonalizeOp iteration, UpdateOp update) {
+static void changeIteration(Operation *op, UpdateOp update) {
+  if (!isa<OrthogonalizeOp, ScaleByShapeOp, DescendOp>(op))
+    return;
   for (StringRef option : optionsOf(update))
     if (auto changed = readIterationWord(update.getContext(), option))
-      iteration->setAttr(changed->getName(), changed->getValue());
+      if (llvm::is_contained(op->getName().getAttributeNames(), changed->getName()))
+        op->setAttr(changed->getName(), changed->getValue());
 }
 
 static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
@@ -103,8 +109,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
         continue;
       }
     added.push_back(builder.clone(op, map));
-    if (auto iteration = dyn_cast<OrthogonalizeOp>(added.back()))
-      changeIteration(iteration, update);
+    changeIteration(added.back(), update);
   }
   auto stored = rule.getStoredStates(optionsOf(update));
   SmallVector<Value> results;
@@ -115,9 +120,13 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   Value updated = map.lookup(rule.getYield().getParam());
   Value old = map.lookup(rule.getByRole("param")[0]);
   collect(update.getValue() ? changeOf(builder, update.getLoc(), updated, old) : updated);
+  SmallVector<Value> ofUnits;
   for (auto [state, value] : llvm::zip(rule.getByRole("state"), rule.getYield().getStates()))
-    if (llvm::is_contained(stored, state))
+    if (llvm::is_contained(stored, state) && rule.isOfUnit(state))
+      ofUnits.push_back(map.lookup(value));
+    else if (llvm::is_contained(stored, state))
       collect(map.lookup(value));
+  llvm::append_range(results, ofUnits);
   // What only an untaken choice used.
   for (Operation *op : llvm::reverse(added))
     if (op->use_empty())

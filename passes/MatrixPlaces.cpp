@@ -33,13 +33,22 @@ void MatrixPlaces::release(Operation *reader) {
       unread.push_back({sets.of(matrix), places.lookup(matrix)});
 }
 
+// What a square comes from in the end.
+static GramOp gramOf(Operation *op) {
+  while (auto product = dyn_cast<ProductOp>(op))
+    op = product.getLeft().getDefiningOp();
+  return cast<GramOp>(op);
+}
+
 void MatrixPlaces::multiply(Value result) {
   Operation *op = result.getDefiningOp();
   SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [&](Value matrix) { return of(matrix); });
   Value into = places[result] = take(result);
+  GramOp from = gramOf(op);
   auto write = [&](ProductForm form, Value right, APFloat factor, Value added, APFloat weight, APFloat shift) {
     MultiplyOp::create(builder, op->getLoc(), form, operands[0], right, factor, added, weight, shift, into,
-                       APFloat(least.value_or(1)), below ? builder.getF64FloatAttr(*below) : FloatAttr());
+                       from.getUnits(), from.getAlone(), APFloat(least.value_or(1)),
+                       below ? builder.getF64FloatAttr(*below) : FloatAttr());
   };
   if (auto product = dyn_cast<ProductOp>(op)) {
     bool square = isa<SquaresType>(result.getType());

@@ -218,7 +218,7 @@ static std::optional<std::string> noBracket(const Mistake &mistake) {
     return std::nullopt;
   if (next.starts_with(":"))
     return "a default stands behind =, as in hyper %lr: f64 = 1.0e-3";
-  if (llvm::is_contained({"param", "grad", "state", "value", "hyper", "step", "option"}, mistake.nextWord()))
+  if (llvm::is_contained({"param", "grad", "state", "unit_state", "value", "hyper", "step", "option"}, mistake.nextWord()))
     return "arguments are separated by commas: write , in front of '" + mistake.nextWord().str() + "'";
   if (next.empty() || next.starts_with("{"))
     return "a parenthesis is not closed: write )";
@@ -231,7 +231,7 @@ static std::string noKeyword(const Mistake &mistake) {
     return "true or false is expected here";
   if (mistake.after.starts_with(")"))
     return "an argument is expected behind the comma; leave the comma out, or write one";
-  return "a role stands in front of a name: param, grad, state, value, hyper, step or option";
+  return "a role stands in front of a name: param, grad, state, unit_state, value, hyper, step or option";
 }
 
 static std::string noNumber(const Mistake &mistake) {

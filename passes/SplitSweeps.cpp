@@ -70,8 +70,7 @@ Value SweepWriter::spillOf(Value value) {
   if (!spill) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&step.getBody().front());
-    FormatAttr f32 = FormatAttr::getNamed(step.getContext(), "f32");
-    spill = SpillOp::create(builder, value.getLoc(), TensorsType::get(step.getContext(), f32));
+    spill = SpillOp::create(builder, value.getLoc(), TensorsType::get(step.getContext(), keptFormat(value)));
   }
   return spill;
 }
@@ -230,9 +229,13 @@ void SweepWriter::write() {
   SmallVector<Operation *> old;
   for (Operation &op : step.getBody().front())
     old.push_back(&op);
-  for (int stage = 0; stage < plan.stages; ++stage)
+  for (int stage = 0; stage < plan.stages; ++stage) {
+    for (Operation *op : stage == plan.products ? old : SmallVector<Operation *>())
+      if (auto load = dyn_cast<LoadOp>(op))
+        listOf(load.getTensors()); // all sets' products come before the stores of any
     for (unsigned set = 0; set < sets.count(); ++set)
       writeStage(stage, set);
+  }
   writeCommit();
   for (Operation *op : llvm::reverse(old))
     op->erase();

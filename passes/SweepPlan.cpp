@@ -72,8 +72,15 @@ bool altgrad::isGathered(Operation *op) {
 // What depends on it waits for the end of its sweep.
 static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 
-// Whether the workspace can keep a value.
-static bool fits(Value value) { return value.getType().isF32(); }
+FormatAttr altgrad::keptFormat(Value value) {
+  if (value.getType().isF32())
+    return FormatAttr::getNamed(value.getContext(), "f32");
+  auto encode = value.getDefiningOp<EncodeOp>();
+  return encode && encode.getFormat().getBits() == 16 ? encode.getFormat() : FormatAttr();
+}
+
+static bool fits(Value value) { return bool(keptFormat(value)); }
+static double bytesKept(Value value) { return fits(value) ? keptFormat(value).getBytes() : wordBytes; }
 
 static double bytesOf(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
@@ -188,6 +195,11 @@ void Planner::findSinks() {
     sink.stage = performed.lookup(collect);
     plan.sinks.push_back(sink);
   }
+  // Who multiplies may fail: until then nothing is written.
+  plan.products = 0;
+  for (Operation &op : step.getBody().front())
+    if (isa<GramOp, ProductOp>(op))
+      plan.products = std::max(plan.products, stageOf(op.getResult(0)));
   for (auto [list, stream, condition] : commit.writes()) {
     auto collect = list.getDefiningOp<CollectOp>();
     if (!collect)
@@ -196,7 +208,7 @@ void Planner::findSinks() {
     sink.value = collect.getElement();
     sink.stream = stream;
     sink.condition = condition;
-    sink.stage = std::max(stageOf(sink.value), condition ? stageOf(condition) : 0);
+    sink.stage = std::max({stageOf(sink.value), condition ? stageOf(condition) : 0, plan.products});
     plan.sinks.push_back(sink);
   }
   for (const Sink &sink : plan.sinks)
@@ -255,6 +267,8 @@ void Planner::delayStores() {
 void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
   walkBack(value, [&](Value needed) {
     bool computed = !needed.getDefiningOp<LoadOp>();
+    if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && fits(decode.getCode()))
+      return true; // the code is shorter
     if (stageOf(needed) >= k || (computed && !fits(needed) && !valid(needed, k)))
       return true;
     frontier.insert(needed);
@@ -299,10 +313,10 @@ double Planner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value>
     if (Value copy = storedCopy(value, k))
       streams.insert(copy);
     else // written once, read here
-      bytes += wordBytes + (plan.spilled.count(value) ? 0 : wordBytes);
+      bytes += bytesKept(value) * (plan.spilled.count(value) ? 1 : 2);
   }
   for (Value stream : streams)
-    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
+    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : bytesKept(stream);
   return bytes;
 }
 
@@ -351,18 +365,29 @@ void Planner::countBytes() {
     for (auto [value, stage] : plan.spilled)
       if (stage == k) {
         findLoads(value, k, streams);
-        plan.bytes += wordBytes;
+        plan.bytes += bytesKept(value);
         plan.possible &= fits(value);
       }
     for (Value stream : streams)
-      plan.bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
+      plan.bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : bytesKept(stream);
   }
 }
 
-// Of equal plans the one without a workspace, with early reductions.
+// Stages with sums over units and over tensors, which are two phases of folds.
+static unsigned doubleFolds(const SweepPlan &plan) {
+  SmallVector<bool> units(plan.stages), tensors(plan.stages);
+  for (const Sink &sink : plan.sinks)
+    if (ReduceOp reduce = sink.reduce)
+      (reduce.getScope() == Scope::Unit ? units : tensors)[sink.stage] = true;
+  return llvm::count_if(llvm::seq(plan.stages), [&](int stage) { return units[stage] && tensors[stage]; });
+}
+
+// Of equal plans the one without a workspace, with early reductions unless units make more phases of them.
 PlanChoice altgrad::planSweeps(StepOp step) {
   auto better = [](const SweepPlan &one, const SweepPlan &other) {
-    return one.possible != other.possible ? one.possible : one.bytes < other.bytes;
+    if (one.possible != other.possible)
+      return one.possible;
+    return one.bytes != other.bytes ? one.bytes < other.bytes : doubleFolds(one) < doubleFolds(other);
   };
   auto best = [&](bool spill) {
     SweepPlan early = Planner(step, /*late=*/false, spill).plan;

@@ -11,6 +11,9 @@ namespace altgrad {
 /// Whether a list is a matrix as a whole, which a sweep leaves in the workspace.
 bool isGathered(mlir::Operation *op);
 
+/// In which format the workspace can keep a value: an f32, or a code of 16 bits; null: in none.
+FormatAttr keptFormat(mlir::Value value);
+
 /// Something that leaves a sweep: a reduction, or a code stored to a stream.
 struct Sink {
   mlir::Value value;     // the element reduced, or the code stored
@@ -30,6 +33,7 @@ struct SweepPlan {
   /// Values kept in the workspace, with the stage that computes them.
   llvm::MapVector<mlir::Value, int> spilled;
   int stages = 0;
+  int products = 0; // the stage before which all products are done
   double bytes = 0; // per element, over all stages
   /// Whether no code would have to wait in the workspace, and no tile meets sums.
   bool possible = true;

@@ -99,10 +99,10 @@ def optimizers():
         if not (isinstance(made, type) and getattr(made, "_keys", None)) or made._storage:
             continue  # no class, one without a rule, or a narrow form of another
         states = [f"`{word}` = `{key}`" + (f" with `{argument(made, made._only_with[word])}`" if word in made._only_with else "")
-                  for word, key in made._keys.items()]
+                  + " of each row" * (word in made._of_units) for word, key in made._keys.items()]
         rule = name.lower()
         rows.append([f"`{name}`", f"[{rule}](../../templates/{rule}.mlir)", ", ".join(states),
-                     str(4 * (len(made._keys) - len(made._only_with)))])
+                     str(4 * (len(made._keys) - len(made._only_with) - len(made._of_units)))])
     return table(["class", "rule", "states: word = key", "bytes"], rows)
 
 

@@ -68,6 +68,17 @@ static Traffic trafficOf(PhaseOp phase) {
   return {phase.getBytesRead(), phase.getBytesWritten()};
 }
 
+// What a row of the table is, of a set.
+static StringRef unitsOf(StepOp step, unsigned set) {
+  auto multipliesUnits = [&](PhaseOp phase) {
+    return phase.getSet().value_or(0) == set &&
+           llvm::any_of(phase.getBody().getOps<MultiplyOp>(), [](MultiplyOp product) { return product.getUnits(); });
+  };
+  if (llvm::any_of(step.getBody().getOps<PhaseOp>(), multipliesUnits))
+    return "matrices";
+  return step.hasUnits(set) ? "given" : "none";
+}
+
 static llvm::json::Object describeProduct(MultiplyOp product) {
   auto place = [](Value list) { return int64_t(bytesBefore(list.getDefiningOp<SpillOp>())); };
   llvm::json::Value added = nullptr;
@@ -79,6 +90,7 @@ static llvm::json::Object describeProduct(MultiplyOp product) {
                             {"right", place(product.getRight())},
                             {"added", std::move(added)},
                             {"into", place(product.getInto())},
+                            {"alone", product.getAlone()},
                             {"factor", product.getFactor().convertToDouble()},
                             {"weight", product.getWeight().convertToDouble()},
                             {"shift", product.getShift().convertToDouble()},
@@ -130,7 +142,7 @@ static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials
 }
 
 llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> targets) {
-  llvm::json::Array streams, scalars, phases, exchanges, partials, host, ptx;
+  llvm::json::Array streams, scalars, phases, exchanges, partials, host, ptx, units;
   Layout layout = layoutOf(step);
   Workspace space = workspaceOf(step);
   for (const Binding &binding : layout.bindings)
@@ -145,6 +157,8 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
     else if (phase.getExchange())
       exchanges.push_back(llvm::json::Object{{"phase", int64_t(phases.size())}, {"words", exchangedWords(phase)}});
   }
+  for (unsigned set : llvm::seq(step.getSetCount()))
+    units.push_back(unitsOf(step, set));
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host).push_back(target->isPtx() ? target->name : target->suffix);
   return llvm::json::Object{{"altgrad", int(ALTGRAD_ABI)},
@@ -155,7 +169,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
                             {"row_words", ALTGRAD_ROW_HEADER + layout.rowPointers},
                             {"inputs", layout.inputs},
                             {"sets", step.getSetCount()},
-                            {"units", int(step.hasUnits())},
+                            {"units", std::move(units)},
                             {"group_scalars", layout.groupScalars},
                             {"step_scalars", layout.stepScalars},
                             {"streams", std::move(streams)},

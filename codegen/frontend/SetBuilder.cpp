@@ -139,21 +139,29 @@ void SetBuilder::update() {
   if (clippedOver)
     clipToParameter();
   std::vector<StoredList> states;
-  SmallVector<Value> operands;
+  SmallVector<Argument> ofUnits;
+  SmallVector<Value> operands, unitOperands;
   SmallVector<std::string> names{param.target.name + (inRungs ? ".change" : ".new")};
   for (BlockArgument state : storage.states) {
     StringRef key = rule.getName(state);
+    if (rule.isOfUnit(state)) {
+      ofUnits.push_back(scalar("inout", "state", key, step.f32, Scope::Unit));
+      unitOperands.push_back(ofUnits.back().value);
+      continue;
+    }
     operands.push_back(states.emplace_back(*this, "inout", "state", key, key).load());
     names.push_back(states.back().target.name + ".new");
   }
   takeHypers();
   countStep();
+  for (const Argument &state : ofUnits)
+    names.push_back(state.name + ".new");
   SmallVector<Value> numbers;
   for (BlockArgument hyper : rule.getByRole("hyper"))
     numbers.push_back(hypers[rule.getName(hyper)]);
   Ops ops = step.ops("", rule.getLoc());
   auto update = ops.several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
-                                      gradient, operands, numbers, count, inRungs ? before : Value());
+                                      gradient, operands, unitOperands, numbers, count, inRungs ? before : Value());
   after = update.getNewParam();
   if (inRungs)
     after = storeRung(param.target, after);
@@ -166,6 +174,8 @@ void SetBuilder::update() {
     writeCopy(after);
   for (auto [state, value] : llvm::zip(states, update.getNewStates()))
     state.store(value);
+  for (auto [state, value] : llvm::zip(ofUnits, update.getNewStates().take_back(ofUnits.size())))
+    step.write(value, state.value);
 }
 
 //===-- Statistics ----------------------------------------------------------===//

@@ -247,6 +247,9 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
     if (rule.getName(rule.getByRole(role)[0]) == name)
       return why << "; its " << role << " is called " << role << ": write " << role << "=" << word.format;
   for (BlockArgument state : rule.getByRole("state"))
+    if (rule.isOfUnit(state) && rule.getName(state) == name)
+      return why << "; '" << name << "' is one f32 for each unit: leave it out";
+  for (BlockArgument state : rule.getByRole("state"))
     for (BlockArgument option : rule.getByRole("option"))
       if (StringRef needed = rule.getName(option);
           rule.getName(state) == name && llvm::is_contained(rule.getStoredStates({needed}), state))
@@ -259,7 +262,7 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
 // A stream of the rule, `states` or `step`, and a format that it may have.
 LogicalResult SetStorage::readWord(StorageWord &word) {
   std::string &name = word.stream, &format = word.format;
-  bool state = llvm::any_of(states, [&](BlockArgument state) { return rule.getName(state) == name; });
+  bool state = llvm::any_of(states, [&](auto one) { return rule.getName(one) == name && !rule.isOfUnit(one); });
   auto steps = rule.getByRole("step");
   // As `states`, `step` may be said of a rule that has none.
   bool called = !steps.empty() && rule.getName(steps[0]) == name && !isCommon(name);

@@ -78,6 +78,10 @@ std::optional<double> Numbers::real(Operation &op) {
         bool wide = exact || op.getResult(0).getType().isF64();
         return wide ? std::fma(a(), b(), c) : double(std::fma(float(a()), float(b()), float(c)));
       })
+      .Case<DescendOp>([&](auto) { return std::fma(-operand(op, 2).real, b(), a() * (1 - operand(op, 3).real)); })
+      .Case<ResizeOp>([&](auto) { return a() * std::fabs(b()) / (std::fabs(a()) + 1e-10); })
+      .Case<RowMeanSquareOp>([&](auto) { return a() * a(); })
+      .Case<ScaleByShapeOp>([](ScaleByShapeOp scale) { return scale.getBy() == ShapeScale::MatchRms ? 0.2 : 1.0; })
       .Case<math::SqrtOp>([&](auto) { return std::sqrt(a()); })
       .Case<math::AbsFOp>([&](auto) { return std::fabs(a()); })
       .Case<math::FloorOp>([&](auto) { return std::floor(a()); })

@@ -20,8 +20,12 @@ StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm
   this->hypers = rule.getByRole("hyper");
   decided = rule.decide(options);
   paths.push_back(pathOf(update.getParam(), update.getNewParam()));
-  for (auto [operand, result] : llvm::zip(update.getStates(), update.getNewStates()))
-    paths.push_back(pathOf(operand, result));
+  unsigned list = 0;
+  for (BlockArgument state : states)
+    if (rule.isOfUnit(state)) // in f32
+      paths.emplace_back();
+    else
+      paths.push_back(pathOf(update.getStates()[list], update.getNewStates()[list])), ++list;
 }
 
 // What `value` is computed by behind `end`, each operation after what it depends on.
@@ -35,7 +39,7 @@ static llvm::SetVector<Operation *> sliceOf(Value value, Operation *end) {
 }
 
 StoredUpdate::Path StoredUpdate::pathOf(Value operand, Value result) {
-  Path path;
+  Path path{operand, result, {}, {}, {}};
   llvm::SetVector<Operation *> loads = sliceOf(operand, update), stores;
   DenseSet<Value> read{operand};
   for (Operation *op : loads)
@@ -122,14 +126,15 @@ double StoredUpdate::kept(unsigned index, double number, double largest, uint32_
   for (BlockArgument argument : step.getBody().getArguments())
     if (step.getRole(argument) == "random")
       storing.setInteger(argument, 0);
-  storing.set(update->getResult(index), double(float(number)));
+  if (path.written.empty())
+    return nothing;
+  storing.set(path.result, double(float(number)));
   storing.run(llvm::make_pointee_range(path.stores));
   for (auto [value, argument] : path.written)
     if (std::optional<double> code = storing.of(value))
       loading.set(argument, *code);
   loading.run(llvm::make_pointee_range(path.loads));
-  Value operand = index ? update.getStates()[index - 1] : update.getParam();
-  return path.written.empty() ? nothing : loading.of(operand).value_or(nothing);
+  return loading.of(path.operand).value_or(nothing);
 }
 
 bool StoredUpdate::stays(unsigned index, double before, double number, double largest) const {

@@ -67,6 +67,7 @@ public:
 private:
   // What leads from a result of the update to memory, and from there back.
   struct Path {
+    mlir::Value operand, result; // of the update
     llvm::SmallVector<mlir::Operation *> loads, stores;
     // Values that are committed, and the arguments that hold them.
     llvm::SmallVector<std::pair<mlir::Value, mlir::BlockArgument>> written;

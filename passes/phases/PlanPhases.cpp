@@ -162,7 +162,9 @@ LogicalResult PhasePlanner::addWrites() {
   auto placed = placeWrites(step, schedule);
   if (failed(placed))
     return failure();
-  for (const PlacedWrite &one : *placed) {
+  for (PlacedWrite &one : *placed) {
+    if (!products.empty()) // who multiplies may fail, and then nothing has changed
+      one.batch = std::max(one.batch, products.back().first);
     if (one.batch >= int(scalarPhases.size()))
       scalarPhases.resize(one.batch + 1);
     scalars(scalarPhases[one.batch], one.home).writes.push_back(one.write);
@@ -248,7 +250,7 @@ void PhasePlanner::addOnce(const Phase &once, SmallVectorImpl<Phase> &phases) {
     phases.push_back(scalars);
 }
 
-// Products need no scalars of their batch: all of a set's are one phase.
+// Products need no scalars: all of a set's are one phase, before those of their batch.
 void PhasePlanner::addProducts(unsigned batch, StringRef suffix) {
   for (unsigned set = 0; set < plan.sets.count(); ++set) {
     Phase phase;
@@ -267,6 +269,7 @@ void PhasePlanner::addProducts(unsigned batch, StringRef suffix) {
 void PhasePlanner::addPhases() {
   for (auto [index, batch] : llvm::enumerate(scalarPhases)) {
     std::string suffix = index ? std::to_string(index) : "";
+    addProducts(index, suffix);
     addFolds(batch, suffix);
     SmallVector<Phase, 2> scalars;
     if (find(batch, {Domain::Once, {}}))
@@ -276,7 +279,6 @@ void PhasePlanner::addPhases() {
       phase.name += suffix;
       plan.phases.push_back(phase);
     }
-    addProducts(index, suffix);
     if (index >= sweeps.size() || !sweeps[index])
       continue;
     Phase sweep;

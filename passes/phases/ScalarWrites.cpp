@@ -29,9 +29,9 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
   Scope scope = step.getScope(argument);
   if (scope == Scope::Group)
     return step.getCommit().emitOpError() << "writes '%" << step.getName(argument)
-                                          << "', which is per_group; only scalars of the step and per_tensor "
-                                             "ones are written";
-  bool rows = scope == Scope::Tensor;
+                                          << "', which is per_group; only scalars of the step, per_tensor "
+                                             "and per_unit ones are written";
+  bool rows = scope != Scope::Step;
   auto differs = [&](Value one) { return one && schedule.homeOf(one).domain == Domain::Rows; };
   if (!rows && (differs(value) || differs(condition)))
     return step.getCommit().emitOpError() << "writes a value that differs between tensors to '%"
@@ -51,7 +51,7 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
 // Makes a write come no earlier than a reader; a phase reads before it writes.
 bool Placer::wait(PlacedWrite &write, int batch, unsigned rank) {
   // Other units of a tensor read in the same phase what the first one writes.
-  bool beside = units && write.home.domain == Domain::Rows && rank == write.home.rank();
+  bool beside = units && step.getScope(write.write.target) == Scope::Tensor && rank == write.home.rank();
   int least = beside || rank > write.home.rank() ? batch + 1 : batch;
   if (write.batch >= least)
     return false;

@@ -18,8 +18,10 @@ constexpr Choice<int32_t> accesses[] = {
     {"in", ALTGRAD_IN}, {"out", ALTGRAD_OUT}, {"inout", ALTGRAD_INOUT}};
 constexpr Choice<int32_t> halves[] = {
     {"none", ALTGRAD_UNPACKED}, {"low", ALTGRAD_EVEN_LOW}, {"high", ALTGRAD_EVEN_HIGH}};
-constexpr Choice<int32_t> scopes[] = {
-    {"step", ALTGRAD_PER_STEP}, {"group", ALTGRAD_PER_GROUP}, {"tensor", ALTGRAD_PER_TENSOR}};
+constexpr Choice<int32_t> scopes[] = {{"step", ALTGRAD_PER_STEP},
+                                      {"group", ALTGRAD_PER_GROUP},
+                                      {"tensor", ALTGRAD_PER_TENSOR},
+                                      {"unit", ALTGRAD_PER_UNIT}};
 constexpr Choice<int32_t> reductions[] = {
     {"add", ALTGRAD_ADD}, {"sumsq", ALTGRAD_SUMSQ}, {"max", ALTGRAD_MAX}, {"and", ALTGRAD_AND}};
 constexpr Choice<int32_t> roles[] = {{"none", ALTGRAD_ROLE_NONE},
@@ -44,15 +46,18 @@ constexpr Choice<Form> forms[] = {{"gram", Form::Gram}, {"square", Form::Square}
 constexpr Choice<int32_t> operands[] = {
     {"bf16", ALTGRAD_GEMM_BF16}, {"f16", ALTGRAD_GEMM_F16}, {"f32", ALTGRAD_GEMM_F32}};
 
-template <typename Value, size_t Count>
-static void choose(const json &entry, const char *key, const Choice<Value> (&choices)[Count], Value &out) {
-  const auto &given = entry.at(key).get_ref<const std::string &>();
+constexpr Choice<UnitKind> unitKinds[] = {
+    {"none", UnitKind::None}, {"given", UnitKind::Given}, {"matrices", UnitKind::Matrices}};
+
+template <typename Key, typename Value, size_t Count>
+static void choose(const json &entry, Key key, const Choice<Value> (&choices)[Count], Value &out) {
+  const auto &given = entry.at(key).template get_ref<const std::string &>();
   for (const auto &[name, value] : choices)
     if (given == name) {
       out = value;
       return;
     }
-  throw std::runtime_error(std::string(key) + " is \"" + given + "\", which this runtime does not know");
+  throw std::runtime_error(json(key).dump() + " is \"" + given + "\", which this runtime does not know");
 }
 
 static int64_t numberOrNone(const json &value) { return value.is_null() ? -1 : value.get<int64_t>(); }
@@ -93,6 +98,7 @@ static void from_json(const json &entry, Product &out) {
   entry.at("right").get_to(out.right);
   entry.at("into").get_to(out.into);
   out.added = numberOrNone(entry.at("added"));
+  entry.at("alone").get_to(out.alone);
   entry.at("factor").get_to(out.factor);
   entry.at("weight").get_to(out.weight);
   entry.at("shift").get_to(out.shift);
@@ -148,7 +154,10 @@ static void from_json(const json &root, Manifest &out) {
   root.at("host").get_to(out.host);
   root.at("ptx").get_to(out.ptx);
   root.at("sets").get_to(out.sets);
-  out.units = root.at("units").get<int64_t>();
+  const json &units = root.at("units");
+  out.units.resize(units.size());
+  for (size_t set = 0; set < units.size(); ++set)
+    choose(units, set, unitKinds, out.units[set]);
   root.at("row_words").get_to(out.rowWords);
   root.at("inputs").get_to(out.inputs);
   root.at("group_scalars").get_to(out.groupScalars);

@@ -48,6 +48,7 @@ struct Product {
   int64_t bytes; // of a code
   // Where the lists lie: bytes of lists before them, for each element. -1: nothing is added.
   int64_t left, right, added, into;
+  bool alone; // each matrix has calls of its own
   double factor, weight, shift;
   double least, below; // the tensors that it is for, by longer over shorter side
 };
@@ -85,10 +86,13 @@ struct Limit {                     // what a format loses, and where
   double above, below;
 };
 
+// A tensor is a row of the table, or has one for each unit that the caller gives, or for each of its matrices.
+enum class UnitKind { None, Given, Matrices };
+
 struct Manifest {
   std::vector<std::string> host, ptx;
   int64_t rowWords, inputs, groupScalars, stepScalars, sets;
-  bool units; // a row of the table is one
+  std::vector<UnitKind> units; // of each set: what a row of the table is
   std::vector<Stream> streams;
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;
@@ -97,6 +101,7 @@ struct Manifest {
   std::vector<Limit> warnings;
   int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
 
+  bool hasUnits(int64_t set) const { return units[size_t(set)] != UnitKind::None; }
   /// Of whose elements a unit is a multiple where a tensor of the set has several.
   int64_t unitMultiple(int64_t set) const;
   /// Of whose elements a row is a multiple where a tensor of the set has several.

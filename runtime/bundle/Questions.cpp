@@ -88,11 +88,16 @@ const char *altgrad_scaled_preset(const char *name) {
 }
 
 int32_t altgrad_has_units(const altgrad_bundle *bundle) {
-  return bundle && manifestOf(bundle)->units;
+  for (int64_t set = 0; bundle && set < manifestOf(bundle)->sets; ++set)
+    if (manifestOf(bundle)->units[size_t(set)] == UnitKind::Given)
+      return 1;
+  return 0;
 }
 
 int64_t altgrad_unit_multiple(const altgrad_bundle *bundle, int64_t set) {
-  return bundle ? manifestOf(bundle)->unitMultiple(set) : 1;
+  if (!bundle || set < 0 || set >= manifestOf(bundle)->sets)
+    return 0;
+  return manifestOf(bundle)->units[size_t(set)] == UnitKind::Given ? manifestOf(bundle)->unitMultiple(set) : 0;
 }
 
 int64_t altgrad_row_multiple(const altgrad_bundle *bundle, int64_t set) {

@@ -149,8 +149,8 @@ void checkFit(altgrad_bundle *bundle, int64_t set, const Layout &param) {
         "has rows of " + std::to_string(length) + " elements, which is no multiple of the " + std::to_string(tile) +
         " in a block of its states, while the blocks of its copy go over several rows: give it to an optimizer "
         "without one of the two");
-  if (altgrad_has_units(bundle) && !multiplies(bundle)) // whose matrices are a stack's
-    checkUnits(param, altgrad_unit_multiple(bundle, set));
+  if (const int64_t multiple = altgrad_unit_multiple(bundle, set)) // of units that a caller gives
+    checkUnits(param, multiple);
 }
 
 } // namespace

@@ -2,13 +2,15 @@
 #include "matrix/Multiply.h"
 #include "Status.h"
 
+#include <exception>
+
 using namespace altgrad::runtime;
 
 namespace {
 
-// Neighbouring rows of the table of one shape, whose lists lie at equal distances: tensors, or their units.
+// Neighbouring matrices of one shape, whose lists lie at equal distances. Each has so many rows of the table.
 struct Matrices {
-  int64_t count, rows, columns;
+  int64_t count, tableRows, rows, columns;
   int64_t first, distance; // in elements of a list
 
   int64_t shorter() const { return std::min(rows, columns); }
@@ -36,12 +38,19 @@ public:
         return false;
     return true;
   }
-  Matrices batchFrom(int64_t row, int64_t end) const {
-    const int64_t first = firstOf(row), distance = row + 1 < end ? firstOf(row + 1) - first : 0;
+  // One, or as many as its tensor has units, where these are rows of a matrix.
+  int64_t tableRowsOf(int64_t row) const {
+    const int64_t numel = word(row, ALTGRAD_ROW_NUMEL);
+    return numel ? word(row, ALTGRAD_ROW_MATRIX_ROWS) * word(row, ALTGRAD_ROW_MATRIX_COLUMNS) / numel : 1;
+  }
+  Matrices batchFrom(int64_t row, int64_t end, bool alone) const {
+    const int64_t each = tableRowsOf(row), first = firstOf(row);
+    const int64_t distance = row + each < end ? firstOf(row + each) - first : 0;
     int64_t count = 1;
-    while (row + count < end && areAlike(row, row + count) && firstOf(row + count) == first + count * distance)
+    for (int64_t next = row + each;
+         !alone && next < end && areAlike(row, next) && firstOf(next) == first + count * distance; next += each)
       ++count;
-    return {count, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance};
+    return {count, each, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance};
   }
 
 private:
@@ -94,8 +103,17 @@ altgrad_gemm describe(const Product &product, const Matrices &matrices, const La
 altgrad_status altgrad::runtime::multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch) {
   if (!launch.gemm.multiply)
     return multiplyPlainly(gemm, launch);
-  if (int32_t error = launch.gemm.multiply(&gemm, launch.gemm.context))
-    return fail(ALTGRAD_SYSTEM, "the caller's gemm failed (%d) in phase %s: the step is done in part", int(error),
+  int32_t error = 0;
+  try {
+    error = launch.gemm.multiply(&gemm, launch.gemm.context);
+  } catch (const std::exception &exception) {
+    return fail(ALTGRAD_SYSTEM, "the caller's gemm threw in phase %s, and nothing has changed: %s", phase.name.c_str(),
+                exception.what());
+  } catch (...) {
+    return fail(ALTGRAD_SYSTEM, "the caller's gemm threw in phase %s, and nothing has changed", phase.name.c_str());
+  }
+  if (error)
+    return fail(ALTGRAD_SYSTEM, "the caller's gemm failed (%d) in phase %s, and nothing has changed", int(error),
                 phase.name.c_str());
   return ALTGRAD_OK;
 }
@@ -119,9 +137,9 @@ altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tabl
   const Items all = itemsOf(phase, tables, launch.part);
   const Rows rows(tables, rowWords);
   for (int64_t row = all.begin; row < all.end;) {
-    const Matrices matrices = rows.batchFrom(row, all.end);
+    const Matrices matrices = rows.batchFrom(row, all.end, phase.products.front().alone);
     const bool empty = rows.word(row, ALTGRAD_ROW_NUMEL) == 0; // also a stack of no matrices, whatever their shape
-    row += matrices.count;
+    row += matrices.count * matrices.tableRows;
     if (empty)
       continue;
     for (const Product &product : phase.products) {

@@ -145,7 +145,7 @@ altgrad_status altgrad::runtime::multiplyPlainly(const altgrad_gemm &gemm, const
   if (!launch.parallelFor)
     parallelFor(launch.threads, 0, blocks, 1, 1, body, &work);
   else if (int32_t error = launch.parallelFor(0, blocks, 1, body, &work))
-    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in a product: the step is done in part",
+    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in a product, and nothing has changed",
                 int(error));
   return ALTGRAD_OK;
 }

@@ -91,7 +91,7 @@ altgrad_status altgrad::runtime::multiplySymmetric(const altgrad_gemm &gemm, dou
   if (!launch.parallelFor)
     parallelFor(launch.threads, 0, items, 1, 1, mirrorRows, &mirror);
   else if (int32_t error = launch.parallelFor(0, items, 1, mirrorRows, &mirror))
-    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in phase %s: the step is done in part",
+    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in phase %s, and nothing has changed",
                 int(error), phase.name.c_str());
   return ALTGRAD_OK;
 }

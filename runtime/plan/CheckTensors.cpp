@@ -118,7 +118,7 @@ altgrad_status Checker::checkUnits(const altgrad_tensor &tensor) {
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld].units is %lld, not a divisor of its %lld elements",
                 (long long)index, (long long)tensor.units, (long long)whole);
-  if (!manifest.units || tensor.numel == 0)
+  if (!manifest.hasUnits(tensor.set) || tensor.numel == 0)
     return ALTGRAD_OK;
   const Units units = unitsOf(manifest, tensor);
   if (altgrad_status status = checkCuts(tensor, units.numel, "a unit"))
@@ -151,7 +151,7 @@ altgrad_status Checker::checkGroup(const altgrad_tensor &tensor) {
   return ALTGRAD_OK;
 }
 
-// Of a set whose matrices are multiplied, each tensor or unit is one.
+// Of a set whose matrices are multiplied, each tensor is one, or a stack of them.
 altgrad_status Checker::checkMatrix(const altgrad_tensor &tensor) {
   auto multiplies = [&](const Phase &phase) { return !phase.products.empty() && phase.set == tensor.set; };
   const auto phase = std::find_if(manifest.phases.begin(), manifest.phases.end(), multiplies);
@@ -160,13 +160,14 @@ altgrad_status Checker::checkMatrix(const altgrad_tensor &tensor) {
   if (tensor.offset != 0 || tensor.numel != wholeOf(tensor))
     return fail(ALTGRAD_INVALID, "tensors[%lld] is a slice; phase %s takes matrices as a whole", (long long)index,
                 phase->name.c_str());
-  const int64_t numel = unitsOf(manifest, tensor).numel;
+  const bool stacks = manifest.units[size_t(tensor.set)] == UnitKind::Matrices;
+  const int64_t numel = stacks ? unitsOf(manifest, tensor).numel : tensor.numel;
   if (tensor.rows <= 0 || tensor.columns != numel / tensor.rows || numel % tensor.rows)
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld] has %lld elements in %lld rows and %lld columns; phase %s takes matrices as a "
                 "whole, each a tensor of two dimensions%s",
                 (long long)index, (long long)numel, (long long)tensor.rows, (long long)tensor.columns,
-                phase->name.c_str(), manifest.units ? " or a unit of one" : "");
+                phase->name.c_str(), stacks ? " or a stack of such" : "");
   return ALTGRAD_OK;
 }
 

@@ -79,11 +79,11 @@ static bool place(uint64_t &word, uint64_t pointer) {
 
 bool altgrad_plan::placeRows(std::vector<uint64_t> &words, size_t width,
                              size_t slot, Items tensors, void *const *pointers,
-                             const Stream *stream) const {
+                             const Stream *stream, uint64_t distance) const {
   const size_t rowWords = size_t(bundle->manifest().rowWords);
   bool differs = false;
   for (int64_t tensor = tensors.begin; tensor < tensors.end; ++tensor) {
-    uint64_t pointer = uint64_t(pointers[tensor - tensors.begin]), step = 0;
+    uint64_t pointer = uint64_t(pointers[tensor - tensors.begin]), step = distance;
     size_t row = size_t(tables.firstRows[size_t(tensor)]),
            end = size_t(tables.firstRows[size_t(tensor) + 1]);
     if (stream && end > row + 1)
@@ -165,15 +165,21 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
   const Manifest &manifest = bundle->manifest();
   const Scalar &scalar = manifest.scalars[index];
   bool ofGroups = scalar.scope == ALTGRAD_PER_GROUP;
+  auto isEmpty = [&](int64_t i) { // a tensor's
+    if (scalar.scope != ALTGRAD_PER_UNIT)
+      return false;
+    const int64_t row = tables.firstRows[size_t(tensorsOf(scalar.set, tables).begin + i)];
+    return tables.rows[size_t(row * manifest.rowWords + ALTGRAD_ROW_NUMEL)] == 0;
+  };
   for (int64_t i = 0; i < count; ++i)
-    if ((!ofGroups || tables.groupHas(i, scalar.set)) &&
+    if ((!ofGroups || tables.groupHas(i, scalar.set)) && !isEmpty(i) &&
         (!pointers[i] ||
          (uint64_t(pointers[i]) & (uint64_t(scalar.bytes) - 1))))
       return fail(ALTGRAD_INVALID, "scalar %s, pointer %lld: %p is %s",
                   scalar.name.c_str(), (long long)i, pointers[i],
                   pointers[i] ? "not aligned to its value" : "NULL");
   for (int64_t i = 0; i < count; ++i)
-    if ((scalar.access != ALTGRAD_IN || scalar.scope == ALTGRAD_PER_TENSOR) &&
+    if ((scalar.access != ALTGRAD_IN || scalar.scope >= ALTGRAD_PER_TENSOR) &&
         tables.isMirrored(uint64_t(pointers[i])))
       return fail(
           ALTGRAD_INVALID,
@@ -191,7 +197,8 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
   } else {
     table = RowTable;
     differs = placeRows(tables.rows, words, ALTGRAD_ROW_HEADER + slot,
-                        tensorsOf(scalar.set, tables), pointers, nullptr);
+                        tensorsOf(scalar.set, tables), pointers, nullptr,
+                        scalar.scope == ALTGRAD_PER_UNIT ? uint64_t(scalar.bytes) : 0);
   }
   if (differs)
     mark(1u << table);

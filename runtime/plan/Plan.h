@@ -85,10 +85,10 @@ private:
   altgrad_status checkPointer(const altgrad::runtime::Stream &stream,
                               int64_t tensor, void *pointer) const;
   // Gives the rows of `tensors` their pointers; those of a tensor's units lie
-  // one behind the other where it is of a stream. True if one is new.
+  // one behind the other where it is of a stream, or `distance` bytes apart. True if one is new.
   bool placeRows(std::vector<uint64_t> &words, size_t width, size_t slot,
                  altgrad::runtime::Items tensors, void *const *pointers,
-                 const altgrad::runtime::Stream *stream) const;
+                 const altgrad::runtime::Stream *stream, uint64_t distance = 0) const;
   bool placeGroups(const altgrad::runtime::Scalar &scalar,
                    void *const *pointers);
   void checkOff(std::vector<char> &bound, size_t index);

@@ -29,11 +29,12 @@ RowsHere altgrad::runtime::rowsHere(const altgrad_tensor &tensor) {
 
 Units altgrad::runtime::unitsOf(const Manifest &manifest,
                                 const altgrad_tensor &tensor) {
-  if (!manifest.units || tensor.numel == 0)
+  if (!manifest.hasUnits(tensor.set) || tensor.numel == 0)
     return {1, tensor.numel};
   Shape shape;
   shapeOf(tensor, shape);
-  int64_t numel =
-      wholeOf(tensor) / (tensor.units ? tensor.units : shape.allRows());
+  const bool matrices = manifest.units[size_t(tensor.set)] == UnitKind::Matrices;
+  int64_t numel = matrices ? shape.rows * shape.columns
+                           : wholeOf(tensor) / (tensor.units ? tensor.units : shape.allRows());
   return {tensor.numel / numel, numel};
 }

@@ -2,7 +2,7 @@
 
 altgrad.step @group(inout %x: f32 per_group) {
   %y = arith.addf %x, %x : f32
-  // expected-error@+1 {{'altgrad.commit' op writes '%x', which is per_group; only scalars of the step and per_tensor ones are written}}
+  // expected-error@+1 {{'altgrad.commit' op writes '%x', which is per_group; only scalars of the step, per_tensor and per_unit ones are written}}
   commit always %y to %x : f32
 }
 

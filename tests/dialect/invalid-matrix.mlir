@@ -21,19 +21,6 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 // -----
 
-altgrad.step @s(in %x: !altgrad.tensors<f32>, out %n: f32 per_tensor) {
-  %v = dequantize %x : !altgrad.tensors<f32>
-  %e = element %v
-  %each = norm l2 %v over unit
-  // matrix_c3
-  // expected-error@+1 {{'altgrad.matrix' op makes a matrix of whole tensors, in a step that reduces over their units}}
-  %m = matrix %e : !altgrad.tensors<bf16>
-  %r = reduce add %e over tensor : f32
-  commit always %r to %n : f32
-}
-
-// -----
-
 altgrad.step @s(in %x: !altgrad.tensors<f32>, out %n: f32) {
   // entry_c1
   // expected-error@+1 {{'altgrad.entry' op is of a list that no altgrad.matrix or altgrad.product gives}}
@@ -213,4 +200,13 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
     %k = read %y : f32
   }
   commit
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %e: f64) {
+  // orthogonalize_c6
+  // expected-error@+1 {{'altgrad.orthogonalize' op makes the rows equal of each matrix of a stack}}
+  %o = altgrad.orthogonalize %g over unit equal rows coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%e)
+  altgrad.yield param(%o)
 }

@@ -20,7 +20,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
 // -----
 
 // rule_c2
-// expected-error@+1 {{'altgrad.rule' op gives '%h' the unknown role 'const'; roles are param, grad, state, value, hyper, step, option}}
+// expected-error@+1 {{'altgrad.rule' op gives '%h' the unknown role 'const'; roles are param, grad, state, unit_state, value, hyper, step, option}}
 altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
   altgrad.yield param(%w) state()
 }
@@ -146,4 +146,12 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
   altgrad.yield param(%w) state()
 ^bb1:
   altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, unit_state %s: f32) {
+  // rule_c14
+  // expected-error@+1 {{'altgrad.yield' op gives the unit_state '%s' a value that differs between elements; altgrad.reduce over unit gives one of each unit}}
+  altgrad.yield param(%w) state(%g)
 }

@@ -301,7 +301,7 @@ altgrad.step @negative(in %g: !altgrad.tensors<f32> set -1) {
 // -----
 
 // step_c10
-// expected-error@+1 {{'altgrad.step' op gives '%limit' a set; a scalar has one if it is per_group or per_tensor}}
+// expected-error@+1 {{'altgrad.step' op gives '%limit' a set; a scalar has one if it is per_group, per_tensor or per_unit}}
 altgrad.step @scalar(in %g: !altgrad.tensors<f32>, in %limit: f32 set 0) {
   commit
 }

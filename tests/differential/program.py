@@ -77,8 +77,9 @@ class Program:
         if len(parts) != self.manifest["sets"]:
             raise ValueError(f"sizes for {len(parts)} sets, the step has {self.manifest['sets']}")
         shapes = [(k, *([1, shape] if isinstance(shape, int) else shape)) for k, part in enumerate(parts) for shape in part]
-        units = [a if self.manifest["units"] and a * b else 1 for _, a, b in shapes]
-        one = 0 if self.manifest["units"] else apart  # of which a slice cuts none
+        has_units = [kind != "none" for kind in self.manifest["units"]]
+        units = [a if has_units[k] and a * b else 1 for k, a, b in shapes]
+        one = 0 if any(has_units) else apart  # of which a slice cuts none
         before = [i * (one if a == 1 else apart // b // 256 * 256 * b if b else 0) for i, (_, a, b) in enumerate(shapes)]
         index = [i for i, count in enumerate(units) for _ in range(count)]
         number = [n for count in units for n in range(count)]

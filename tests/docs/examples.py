@@ -99,6 +99,10 @@ CONTEXTS = {
     "Altgrad_EitherOp": lambda text: multiplied("".join(f"%{name} = altgrad.product %r, %z : !altgrad.tensors<f32>\n"
                                                         for name in ("long", "short")) + text),
     "Altgrad_OrthogonalizeOp": lambda text: multiplied(text, ", in %eps: f64"),
+    "Altgrad_ScaleByShapeOp": step,
+    "Altgrad_ResizeOp": lambda text: multiplied(rename(text, w="u", g="u")),
+    "Altgrad_RowMeanSquareOp": lambda text: multiplied(rename(text, o="u")),
+    "Altgrad_DescendOp": lambda text: multiplied(rename(text, w="u", m="u"), ", in %lr: f64"),
     "Altgrad_MultiplyOp": lambda text: step("".join(f"%{name} = spill : !altgrad.tensors<bf16>\n" for name in "xaby")
                                             + "".join(f"%{name} = spill : !altgrad.tensors<f32>\n" for name in ("r", "w0", "t"))
                                             + rename(text, w="w0")),

@@ -36,7 +36,8 @@ def bytes_of(name, storage=""):
     cls, options = classes()[name], {"momentum": 0.9} if name == "SGD" else {}
     optimizer = cls([param], storage=storage, **options)
     optimizer.step()
-    return sum(value.numel() * value.element_size() for key, value in optimizer.state[param].items() if key != "step") / NUMEL
+    apart = {"step", *[cls._keys[word] for word in cls._of_units]}
+    return sum(value.numel() * value.element_size() for key, value in optimizer.state[param].items() if key not in apart) / NUMEL
 
 
 def template_of(name):

@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGETS = ("sm_80", "sm_90")
-ON_CPUS = ("muon",)  # on GPUs its products are a library's, and its sweeps are not looked at yet
+ON_CPUS = ("muon", "normuon")  # on GPUs its products are a library's, and its sweeps are not looked at yet
 WAYS = ([], ["--clip"], ["--scaler"], ["--clip", "--scaler"])
 SCALED = (["--loss-scaler=torch"], ["--clip", "--loss-scaler=torch"])
 # tests/codegen/assemble-narrow.test and the README's own

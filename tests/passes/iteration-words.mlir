@@ -4,7 +4,9 @@
 // RUN: not altgrad-opt --rule=adamw{steps=9} --rule-path=%templates --emit=report 2>&1 | FileCheck %s --check-prefix=NONE
 
 // Words among the options change the iteration of a rule.
-// CHECK: orthogonalize %{{.*}} coefficients<[3.4445{{[0-9e+]*}}, -4.775{{[0-9e+]*}}, 2.0315{{[0-9e+]*}}]> steps<8> in<f32> length<added>
+// CHECK: orthogonalize %{{.*}} equal rows alone coefficients<[3.4445{{[0-9e+]*}}, -4.775{{[0-9e+]*}}, 2.0315{{[0-9e+]*}}]> steps<8> in<f32> length<added>
+// CHECK: scale_by_shape match_rms
+// CHECK: descend %{{.*}} cautious : f32
 // STEPS: 'altgrad.orthogonalize' op has 9 steps; these coefficients are for 5 steps
 // WORD: rule 'muon' has no option 'stops=9'
 // NONE: rule 'adamw' has no option 'steps=9'
@@ -13,7 +15,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, i
   %x = dequantize %w : !altgrad.tensors<f32>
   %y = dequantize %g : !altgrad.tensors<f32>
   %z = dequantize %b : !altgrad.tensors<f32>
-  %x1, %b1 = update @muon {plain, "steps=8", "in=f32", "length=added", "coefficients=3.4445/-4.775/2.0315"}
+  %x1, %b1 = update @muon {plain, "steps=8", "in=f32", "length=added", "equal=rows", "batches=none", "scale=match_rms", "decay=cautious", "coefficients=3.4445/-4.775/2.0315"}
       param(%x) grad(%y) state(%z) hyper(%lr, %momentum, %decay, %eps)
   commit always %x1 to %w : !altgrad.tensors<f32>, %b1 to %b : !altgrad.tensors<f32>
 }

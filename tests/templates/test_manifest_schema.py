@@ -12,7 +12,8 @@ import runner
 
 NULL = type(None)
 ACCESS = ["in", "out", "inout"]
-SCOPES = ["step", "group", "tensor"]
+SCOPES = ["step", "group", "tensor", "unit"]
+UNITS = ["none", "given", "matrices"]
 HALVES = ["none", "low", "high"]
 KINDS = ["sweep", "fold", "total", "scalars", "matrix"]
 REDUCTIONS = ["add", "sumsq", "max", "and"]
@@ -23,7 +24,7 @@ ROLES = ["none", "param", "grad", "state", "master", "copy", "block_scale", "rem
 
 # A type, a list of the words that there are, {key: ...} of an object, [...] of a list's entries.
 SCHEMA = {
-    "altgrad": int, "step": str, "producer": str, "host": (str,), "ptx": (str,), "sets": int, "units": int,
+    "altgrad": int, "step": str, "producer": str, "host": (str,), "ptx": (str,), "sets": int, "units": (UNITS,),
     "row_words": int, "inputs": int, "group_scalars": int, "step_scalars": int,
     "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int},
     "streams": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "format": str,
@@ -48,6 +49,7 @@ REQUESTS = {
     "spills": ["--rule=lamb"],
     "clip": ["--rule=adopt", "--clip"],
     "unscale": ["--rule=lion", "--unscale", "--exchange", "--clip"],
+    "units": ["--rule=adamw", "--clip=agc-unit"],
     "warnings": ["--rule=adamw", "--storage=m=f16 v=bf16"],
 }
 

@@ -48,7 +48,7 @@ def test_fifty_steps_are_those_of_torch_within_bf16(bundle, match_rms, tmp_path)
     """A step moves an element by lr * scale * O, of which both know O to a few units of bf16."""
     torch = pytest.importorskip("torch")
     if match_rms:
-        bundle = runner.compile_rule("muon", {"match_rms": True}, "states=f32", tmp_path / "muon.so")
+        bundle = runner.compile_rule("muon", {"scale=match_rms": True}, "states=f32", tmp_path / "muon.so")
     ours = Muon(bundle, SHAPES)
     theirs = [torch.nn.Parameter(torch.from_numpy(w.copy())) for w in ours.w]
     optimizer = torch.optim.Muon(theirs, lr=HYPER["lr"], momentum=HYPER["momentum"], weight_decay=HYPER["decay"],
@@ -175,5 +175,7 @@ def test_a_callback_that_fails_is_an_error_with_its_number(bundle):
     muon = Muon(bundle, [(4, 6)])
     callback = CALLBACK(lambda *_: 7)
     muon.runner.lib.altgrad_set_gemm(muon.runner.plan, callback, None)
-    with pytest.raises(runner.Refused, match=r"the caller's gemm failed \(7\) in phase matrix"):
+    before = muon.w[0].copy()
+    with pytest.raises(runner.Refused, match=r"the caller's gemm failed \(7\) in phase matrix.*, and nothing has changed"):
         muon.step(gradients([(4, 6)], 5))
+    assert np.array_equal(muon.w[0], before) and not muon.buf[0].any()

@@ -81,7 +81,7 @@ TEST(Runtime, TilesOfASliceAreThoseOfItsRows) {
 TEST(Runtime, ASliceHasTheUnitsOfTheWholeThatLieInIt) {
   PlanPointer plan = planSgd();
   altgrad::runtime::Manifest manifest = plan->bundle->manifest();
-  manifest.units = true;
+  manifest.units.assign(1, altgrad::runtime::UnitKind::Given);
   altgrad_tensor slice = sliceOf(6 * 50, 100, 150);
   slice.units = 6;
   ASSERT_ALTGRAD(altgrad::runtime::checkTensors(manifest, {slice}, 1));

@@ -63,7 +63,7 @@ TEST(Runtime, WithoutAShapeATensorIsOneRowAndItsTagIsItsIndex) {
 TEST(Runtime, UnitsKnowTheFirstRowOfTheirTensor) {
   PlanPointer plan = planSgd();
   altgrad::runtime::Manifest manifest = plan->bundle->manifest();
-  manifest.units = true;
+  manifest.units.assign(1, altgrad::runtime::UnitKind::Given);
   altgrad_tensor matrix = declared(3 * 4097);
   matrix.rows = 3;
   matrix.columns = 4097;
@@ -82,7 +82,7 @@ TEST(Runtime, UnitsKnowTheFirstRowOfTheirTensor) {
 TEST(Runtime, UnitsMayBeOtherThanRows) {
   PlanPointer plan = planSgd();
   altgrad::runtime::Manifest manifest = plan->bundle->manifest();
-  manifest.units = true;
+  manifest.units.assign(1, altgrad::runtime::UnitKind::Given);
   altgrad_tensor batch = declared(2 * 3 * 5000);
   batch.rows = 3, batch.columns = 5000, batch.units = 2;
   altgrad::runtime::Tables tables;

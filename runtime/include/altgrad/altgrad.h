@@ -86,7 +86,7 @@ ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);
 // Strings are valid as long as the bundle. An index that is out of range gives
 // ALTGRAD_INVALID. bundle.h explains the fields.
 enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                      // access
-enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR };     // scope
+enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR, ALTGRAD_PER_UNIT }; // scope
 enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS, ALTGRAD_MATRIX }; // kind
 enum { ALTGRAD_UNPACKED, ALTGRAD_EVEN_LOW, ALTGRAD_EVEN_HIGH };       // even
 enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND }; // reduction
@@ -153,10 +153,11 @@ typedef struct altgrad_warning_info {
 
 // The number of sets. It is 0 for a step of scalars only, to which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
-// 1 if the step reduces over the units of tensors, else 0.
+// 1 if the step reduces over units of tensors that the caller gives, else 0. Where it multiplies the matrices of a
+// stack, these are the units, whatever the caller gives.
 ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
 // If a tensor of the set has several units, the length of each must be a multiple of this
-// number: the longest block of neighbours that share a value.
+// number: the longest block of neighbours that share a value. 0: the set has no units that the caller gives.
 ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle,
                                           int64_t set);
 // If a tensor of the set has several rows, the length of each must be a multiple of this
@@ -263,8 +264,8 @@ altgrad_bind_tensor(altgrad_plan *plan, const char *name, int64_t tensor, void *
 
 // Binds a scalar to the memory that holds it, on the plan's device. The number of pointers
 // depends on the scalar's scope: 1 for "step", ngroups for "group", and the number of tensors of
-// its set for "tensor" (of all sets if it has no set). A pointer for a group that has no
-// tensor of the scalar's set is ignored.
+// its set for "tensor" (of all sets if it has no set) and "unit", where each points to the values of its
+// tensor's units. A pointer for a group that has no tensor of the scalar's set is ignored.
 ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,

@@ -24,7 +24,7 @@
 //    "scalars": [{"name": "lr", "key": "lr", "role": "hyper", "access": "in",
 //                 "type": "f64", "scope": "group", "slot": 0, "set": 0,
 //                 "default": 0.001}, ...],
-//    "group_scalars": 6, "step_scalars": 2, "units": 0,
+//    "group_scalars": 6, "step_scalars": 2, "units": ["none"],
 //    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1,
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
@@ -64,12 +64,12 @@
 // (i, j) of the rows of all matrices of a tensor has value (i / 32, j). If "columns" is
 // 128, "block" is, too, and the element has value (i / 128, j / 128).
 //
-// Scalars. "scope" is step, group or tensor. "slot" counts pointers of `scalars`, of a
+// Scalars. "scope" is step, group, tensor or unit. A state of units is an f32 for each, one behind the other. "slot" counts pointers of `scalars`, of a
 // group's part of `groups`, or words after the row's header (in one numbering with the
 // streams). "default" is null if the rule gives none.
 //
-// Units. If "units" is 1, each unit of a tensor has a row of the table and chunks of
-// its own, one behind the other. Shape, tag, group and scalars are the tensor's and
+// Units. For each set "units" says what they are: "none", "given" by the caller, or the "matrices" of a stack. Each
+// unit of a tensor has a row of the table and chunks of its own, one behind the other. Shape, tag, group and scalars are the tensor's and
 // the same in all its rows. The first of its rows writes a scalar of the tensor, in
 // a phase after all that read it.
 //
@@ -91,11 +91,11 @@
 // A matrix phase has no kernel. It has "products", of the lists that wait in the workspace between
 // two phases:
 //
-//   {"form": "side", "format": "bf16", "left": 2, "right": 0, "added": 0, "into": 4,
+//   {"form": "side", "format": "bf16", "left": 2, "right": 0, "added": 0, "into": 4, "alone": false,
 //    "factor": 1, "weight": 3.4445, "shift": 0, "least": 1, "below": null}
 //
 // It does them in their order for each tensor whose longer side is at least "least" times the shorter one, n, and less
-// than "below" times; null: no bound. The list "into" becomes factor * left right + weight * added, rounded once to
+// than "below" times; null: no bound. If "alone" is true, each matrix is multiplied by calls of its own. The list "into" becomes factor * left right + weight * added, rounded once to
 // "format", and "shift" is added to the diagonal of a square; "added" may be null. "form" says what is multiplied:
 // gram, the matrix and its transpose on the side of n; square, two n x n matrices; side, one n x n and one of the
 // tensor's shape. The numbers are the bytes of the lists before a list, for each element of all chunks: it begins at

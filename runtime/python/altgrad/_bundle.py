@@ -35,7 +35,7 @@ class Stream:
     """A list of tensors of one set: `key` is the rule's name for it, `format` how it is stored.
 
     `block` elements share one value; the values of a `block_scale` belong to the list of the
-    same key. A `tensor_scale` has one float32 for each tensor, and no block. `packed`: codes of
+    same key. A `tensor_scale` has one float32 for each tensor, a state without a block one for each unit. `packed`: codes of
     two neighbours share a byte. `columns`: those of a block over `block` rows, 1 or 128; else 0.
     """
 
@@ -47,6 +47,11 @@ class Stream:
     block: int
     packed: bool = False
     columns: int = 0
+
+    @property
+    def of_units(self):
+        """Whether it is a state with one value for each unit of a parameter."""
+        return self.role == "state" and not self.block
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Limit:
 class Bundle:
     """A compiled step: `sets` in the order of the request, `singles` of the step as a whole.
 
-    A step of scalars alone has no sets. `units`: whether gradients are clipped by units of their parameters. `partials`
+    A step of scalars alone has no sets. `partials`
     has (phase, set, reduction) of each sum over a tensor that other parts of the tensor join, if it was asked for;
     `folds`: whether there are any sums; `matrices` are the sets whose matrices are multiplied.
     """
@@ -115,7 +120,6 @@ class Bundle:
     def __init__(self, handle):
         self.handle = handle
         weakref.finalize(self, library().altgrad_bundle_free, handle).atexit = False
-        self.units = bool(library().altgrad_has_units(handle))
         streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set,
                           s.block, s.even != 0, s.columns)
                    for s in self._all("stream", StreamInfo)]
@@ -140,6 +144,10 @@ class Bundle:
         """The kinds of its phases, by altgrad.h."""
         return [phase.kind for phase in self._all("phase", PhaseInfo)]
 
+    def unit_multiple(self, index):
+        """Of how many elements each unit of a tensor of this set is a multiple, where it has several; 0: it has none."""
+        return library().altgrad_unit_multiple(self.handle, index)
+
     def _all(self, kind, info):
         native = library()
         for index in range(getattr(native, f"altgrad_{kind}_count")(self.handle)):
@@ -159,7 +167,7 @@ def _set(streams, scalars, index):
     scalars = [s for s in scalars if s.set in (-1, index)]
     by_role = lambda entries, *roles: tuple(e for e in entries if e.role in roles)
     known = by_role(streams, "param", "grad", *_KEPT)
-    known += by_role(scalars, "hyper", "step", "norm", "statistic", "tensor_scale")
+    known += by_role(scalars, "hyper", "step", "norm", "statistic", "tensor_scale", "state")
     for entry in (*streams, *scalars):
         if entry not in known:
             raise Error(f"the step needs a {entry.role} {entry.key!r}, which altgrad.optim cannot give it")
@@ -167,7 +175,7 @@ def _set(streams, scalars, index):
     grad, = by_role(streams, "grad")
     step, = by_role(scalars, "step") or [None]
     norm, = by_role(scalars, "norm") or [None]
-    units = tuple(Stream(s.name, s.key, s.role, "f32", index, 0) for s in by_role(scalars, "tensor_scale"))
+    units = tuple(Stream(s.name, s.key, s.role, "f32", index, 0) for s in by_role(scalars, "tensor_scale", "state"))
     return Set(param, grad, by_role(streams, *_KEPT) + units, by_role(scalars, "hyper"),
                step, by_role(scalars, "statistic"), norm)
 

@@ -83,6 +83,8 @@ void Program::readScalars() {
       singles.push_back(scalar);
       continue;
     }
+    TORCH_CHECK(info.scope != ALTGRAD_PER_UNIT, "altgrad: state '", info.name, "' has a number for each row of a parameter, ",
+                "which these classes do not keep; altgrad.optim of Python does");
     bool ofSet = info.set >= 0 || sets.size() == 1;
     Set &set = sets.at(size_t(std::max(info.set, 0)));
     if (info.role == ALTGRAD_ROLE_HYPER && ofSet && info.scope == ALTGRAD_PER_GROUP)

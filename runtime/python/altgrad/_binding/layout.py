@@ -145,6 +145,20 @@ def units_of(param):
     return param.shape[0] if param.dim() > 1 and param.numel() else 1
 
 
+def unit_shape(param):
+    """The shape of a state with one value for each unit: that of the parameter, with one element beside dimension 0."""
+    return (units_of(param), *[1] * (param.dim() - 1))[:param.dim()]
+
+
+def check_unit_state(key, state, param):
+    """Raises ValueError or TypeError for a state that cannot have one value for each unit of its parameter."""
+    if not isinstance(state, torch.Tensor) or state.dtype != torch.float32 or not state.is_contiguous():
+        raise TypeError(f"state {key!r} is no contiguous tensor of float32")
+    if state.shape != unit_shape(param) or state.device != param.device:
+        raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not belong to a parameter of "
+                         f"shape {tuple(param.shape)} on {param.device}, with {unit_shape(param)} values of its rows")
+
+
 def matrix_of(param, strides):
     """(rows, columns) of the last two dimensions in the order of memory; (0, 0), one row, where there are less."""
     if param.dim() < 2:

@@ -90,7 +90,7 @@ class TensorTable:
             check_extent(tensor)
         self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.declared = [(row.param.numel(), row.cell, row.set, row.place, *_where(row, bundle)) for row in rows]
+        self.declared = [(row.param.numel(), row.cell, row.set, row.place, *_where(row)) for row in rows]
         words = self.plan.bind_tensors(self.declared, len(groups))
         self._bind_tensors()
         self._bind_statistics()
@@ -338,17 +338,14 @@ def _beside(row):
     return row.tensors if row.count is None else (*row.tensors, row.count)
 
 
-def _where(row, bundle):
+def _where(row):
     """(rows and columns, units, offset, elements) of the whole of which a row's parameter is a part, or which it is."""
     at = row.at
     if at is None or not at.parted or at.offset is None:
         if row.matrices:
-            *matrix, count = row.matrices
-            return matrix, count if row.param.numel() else 1, 0, row.param.numel()
-        # Where matrices are multiplied, these are the units.
-        stacked = row.set in bundle.matrices and row.param.dim() > 2
-        units = units_of(row.param) if stacked or not bundle.matrices else 1
-        return matrix_of(row.param, row.strides), units, 0, row.param.numel()
+            rows, columns, count = row.matrices
+            return (rows, columns), rows * count if row.param.numel() else 1, 0, row.param.numel()
+        return matrix_of(row.param, row.strides), units_of(row.param), 0, row.param.numel()
     units = at.shape[0] if len(at.shape) > 1 and prod(at.shape) else 1
     return tuple(at.shape[-2:]) if len(at.shape) > 1 else (0, 0), units, at.offset, prod(at.shape)
 

@@ -11,7 +11,7 @@
 
 from ._from_rule import FromRule
 from ._grid import GridOptim
-from ._muon import Muon
+from ._muon import Muon, NorMuon
 from ._narrow import Adam4bit, Adam8bit, AdamFp8, AdamW4bit, AdamW8bit, AdamWFp8, Lion8bit, LionFp8
 from ._of_papers import ADOPT, LAMB, AdEMAMix, Lion, ManifoldAdamW
 from ._of_torch import SGD, Adagrad, Adam, AdamW, RMSprop
@@ -21,7 +21,7 @@ from ._transcode import StateError, transcode
 
 __all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW", "AdamW4bit", "AdamW8bit",
            "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim", "LAMB", "Lion", "Lion8bit", "LionFp8",
-           "ManifoldAdamW", "Muon", "Optimizer", "RMSprop", "Record", "SGD", "StateError", "plot_run", "transcode"]
+           "ManifoldAdamW", "Muon", "NorMuon", "Optimizer", "RMSprop", "Record", "SGD", "StateError", "plot_run", "transcode"]
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ from .._binding.table import TensorTable
 from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                               check_states_apart, is_dense, is_dtensor, name_of)
+                               check_states_apart, check_unit_state, is_dense, is_dtensor, name_of)
 from .._binding.offload import Twin
 from .._binding.shards import Part, Place, check_parts, is_cut_within_blocks, local_states, place_of
 from .._binding.table import FRESH
@@ -25,7 +25,7 @@ from .._storage.blocks import BLOCKED_NUMEL, check_copy, check_scales, check_uns
 from .._storage.counts import count_of
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
-from .._storage.packed import packs
+from .._storage.packed import block_of, packs
 from .._storage.rungs import code_dtypes, format_for
 from ._checks import float_of
 from ._states import check_whole, kept_states, make_states
@@ -198,21 +198,34 @@ class _Part:
     def check(self, optimizer):
         """Raises where the device cannot do it, or not now."""
         owner = type(optimizer).__name__
-        asks = [self.bundle.units or any([of.block != 1 or of.packed for of in part.states]) for part in self.bundle.sets]
+        asks = [self.bundle.unit_multiple(index) or any([of.block != 1 or of.packed for of in part.states])
+                for index, part in enumerate(self.bundle.sets)]
         for row in self.rows:
             try:
                 if row.at and row.at.parted:
                     check_parts(row.at, self.bundle, row.set)
                 if row.at and row.at.parted and row.set in self.bundle.matrices:
                     raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it")
-                units = self.bundle.units and not self.bundle.matrices  # these are matrices of a stack
+                units = self.bundle.unit_multiple(row.set)
+                self._check_unit_states(optimizer, row)
                 if units and row.at and row.at.parted and row.at.cut % max(1, prod(row.at.shape[1:])):
                     raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other "
                                      "ranks have parts of some: use \"agc\"")
                 if asks[row.set]:
                     check_fit(self.bundle, row.set, row.param.shape, row.strides)
-            except ValueError as error:
-                raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
+        self._check_device(owner)
+
+    def _check_unit_states(self, optimizer, row):
+        held = optimizer.state.get(row.owner, {})
+        for stream in self.bundle.sets[row.set].states:
+            if stream.of_units and row.at and row.at.parted:
+                raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have parts of it")
+            if stream.of_units and (key := optimizer._state_key(stream)) in held:
+                check_unit_state(key, held[key], row.param)
+
+    def _check_device(self, owner):
         with self.where.guard():
             if self.where.is_capturing():
                 raise RuntimeError(
@@ -246,8 +259,8 @@ def _row(namer, owner, group, place, kind):
     dense = param.is_contiguous() if at and at.parted else is_dense(param)
     strides = (param if dense else torch.empty_like(param, memory_format=torch.contiguous_format if at else
                                                     torch.preserve_format)).stride()
-    line = namer.line(kind, owner, param, at, strides)
     matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
+    line = namer.line(kind, owner, param, at, strides, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
                counted=namer.ranks.counts(at))
 
@@ -260,7 +273,7 @@ class _Namer:
         check_copy(optimizer._words)
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
-    def line(self, kind, owner, param, at, strides):
+    def line(self, kind, owner, param, at, strides, matrices=None):
         """The line of one parameter; checks the states that are there already."""
         held = self.optimizer.state.get(owner, {})
         if not isinstance(held, MutableMapping):
@@ -269,7 +282,8 @@ class _Namer:
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
-        small = self.blocked and ((prod(at.shape) if at else owner.numel()) < BLOCKED_NUMEL or is_cut_within_blocks(at))
+        small = self.blocked and ((prod(at.shape) if at else owner.numel()) < BLOCKED_NUMEL or is_cut_within_blocks(at)
+                                  or (matrices and self._cuts_blocks(kind[1], matrices, names)))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         word_of = lambda name: own.get(name, own.get("states", ""))
         states = tuple([_state_dtype(key, held.get(key), param, beside(param.shape, strides, pairs=True)[0]
@@ -286,6 +300,11 @@ class _Namer:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
 
+    def _cuts_blocks(self, options, matrices, names):
+        """Whether a unit of the rule ends within a block of a state."""
+        unit, words = self.optimizer._unit_of(options, matrices), self.optimizer._words
+        return unit and any([unit % max(block_of(words.get(name, words.get("states", ""))), 1) for name, _ in names])
+
     def _words(self, kind, param, grad, states, small):
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         kept = format_for(own, param)
@@ -299,6 +318,9 @@ class _Namer:
         for name, word, dtype in (("param", kept, param), ("grad", FORMATS[grad], grad)):
             if format_of(words[name]) != word:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
+        # Of classes with several rules, what is another one's.
+        words = {name: word for name, word in words.items()
+                 if name not in self.optimizer._keys or name in kind[0].declared("state")}
         rest = words["param"] if format_of(words["states"]) == "param" else words["states"]
         for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states):
             word = own.get(name, rest)

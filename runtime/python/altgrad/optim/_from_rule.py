@@ -117,7 +117,8 @@ def _make(rule, storage, options):
     first = "bf16" if splits(words.get("master", "")) else "f32"
     words = {"param": first, "grad": first, "states": "f32" if "master" in words else "param", "step": "f32", **words}
     part, = compile_sets([set_line(rule, options, words)], [rule]).sets
-    keys = {stream.key: stream.key for stream in part.states if stream.role == "state"}
+    keys = {stream.key: stream.key for stream in part.states
+            if stream.role == "state" and not stream.of_units}
     hypers = {hyper.key: hyper.default for hyper in part.hypers}
     _check_names(rule, part, hypers)
     check_copy(words)

@@ -17,8 +17,8 @@ from ._keywords import Shared
 from ._named import BETAS, Named, constructor, find_template
 from ._shapes import matrices_of
 
-# adjust_lr_fn -> the option of templates/muon.mlir
-_SCALES = {None: None, "original": None, "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped"}
+# adjust_lr_fn -> the word of altgrad.scale_by_shape
+_SCALES = {None: "original", "original": "original", "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped"}
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 _LENGTHS = "clamped", "added"
 
@@ -81,6 +81,10 @@ class Muon(Named):
         ns_dtype: What the products take: torch.bfloat16 as torch's do, torch.float16 or torch.float32. In
             float32 elongated matrices take the Gram form, with fewer operations.
         ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
+        equilibrate: "rows" divides each row of u by max(|row|, 1e-7) before NS, as MuonEq-R does; of matrices, not stacks.
+        cautious: Whether the weight decays only where the update and the parameter have one sign (L. Chen et al., 2025).
+        reproducible: Whether each matrix is multiplied by calls of its own. A library's bits may depend on how many
+            matrices it is given at once, and so on which other parameters there are; its calls are slower then.
         betas: The decay rates of AdamW's averages.
         use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise.
         flatten: What a parameter of more than two dimensions is: True, one matrix with a row for each index of
@@ -94,6 +98,7 @@ class Muon(Named):
         >>> optimizer = altgrad.optim.Muon([{"params": [model.weight]}, biases])
     """
 
+    _template = "muon"
     _hypers = BETAS
     _unchecked = "ns_coefficients", "split"
     _keys = {"buf": "momentum_buffer", "m": "exp_avg", "v": "exp_avg_sq"}
@@ -105,13 +110,14 @@ class Muon(Named):
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
                  ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "clamped",
-                 flatten: bool | None = None, split: int | None = None, **shared: Unpack[Shared]) -> None: ...
+                 flatten: bool | None = None, split: int | None = None, equilibrate: str | None = None,
+                 cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
 
     def _start(self, given):
         clips = given.get("max_grad_norm") is not None
         super()._start(given)
         if clips and any(group["use_muon"] for group in self.param_groups):
-            warn("altgrad.optim.Muon: the update of a matrix does not depend on the length of its gradient, so "
+            warn(f"altgrad.optim.{type(self).__name__}: the update of a matrix does not depend on the length of its gradient, so "
                  "max_grad_norm only changes how much a step weighs in the momentum, and brings short gradients near eps; "
                  "leave it out, and clip the gradients of AdamW's groups alone, by altgrad.clip_grad_norm_")
 
@@ -126,13 +132,18 @@ class Muon(Named):
         """
         super().add_param_group(param_group)
         try:
-            _check(self.param_groups[-1], f"altgrad.optim.Muon, group {len(self.param_groups) - 1}")
+            _check(self.param_groups[-1], f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups) - 1}",
+                   bool(self._of_units))
         except ValueError:
             del self.param_groups[-1]
             raise
 
+    def _unit_of(self, options, matrices):
+        rows, columns, _ = matrices
+        return columns if self._of_units or "equal=rows" in options else rows * columns if "over=unit" in options else 0
+
     def _rule_of(self, group):
-        return find_template("muon" if group["use_muon"] else "adamw")
+        return find_template(self._template if group["use_muon"] else "adamw")
 
     def _kind_of(self, group):
         # Where matrices begin is no option of a rule.
@@ -144,13 +155,64 @@ class Muon(Named):
     def _options_of(self, group):
         if not group["use_muon"]:
             return ()
-        scale = _SCALES[group["adjust_lr_fn"]]
-        words = ["plain"] * (not group["nesterov"]) + [scale] * (scale is not None)
-        if any([matrices_of(other, param)[2] != 1 for other in self.param_groups if other["use_muon"]
-                for param in other["params"]]):
+        words = ["plain"] * (not group["nesterov"])
+        if group["equilibrate"]:
+            words.append("equal=rows")
+        elif not self._of_units and any([matrices_of(other, param)[2] != 1 for other in self.param_groups
+                                         if other["use_muon"] for param in other["params"]]):
             words.append("over=unit")
+        words += ["decay=cautious"] * bool(group["cautious"]) + ["batches=none"] * bool(group["reproducible"])
+        words += [f"scale={_SCALES[group['adjust_lr_fn']]}"]
         return (*words, f"coefficients={_coefficients(group)}", f"in={_DTYPES[group['ns_dtype']]}",
                 f"length={group['ns_length']}", f"steps={group['ns_steps']}")
+
+
+class NorMuon(Muon):
+    """NorMuon (Z. Li et al., 2025): Muon with rows that have the same size on average; AdamW beside it.
+
+        b, u as Muon's;  o = NS(u);  s = s + (1 - beta2) (mean(o^2) - s), of each row;  n = o / (sqrt(s) + 1e-10)
+        p -= lr weight_decay p;  p -= lr scale n |o| / (|n| + 1e-10)
+
+    |o| is the root of the sum of squares of the whole matrix, so that the update keeps its length. Rows are those of
+    dimension 0, whatever the shape, as in the paper's code (zichongli5/NorMuon). `state[param]` also holds
+    `second_momentum_buffer`, s, in float32 and with the shape (rows, 1). Parameters of NorMuon are matrices; other
+    arguments, groups and errors are Muon's. The formula is in templates/normuon.mlir.
+
+    Args:
+        momentum: The decay rate of the momentum, from 0 and below 1.
+        beta2: The decay rate of the rows' mean squares, from 0 and below 1.
+        nesterov: Whether the step looks ahead of the momentum.
+        ns_coefficients: The polynomial of the iteration's steps, as Muon takes it.
+        eps: The least norm by which a matrix is divided, or what is added to it; also to AdamW's denominator.
+        ns_steps: The steps of the iteration, as many as the coefficients are for.
+        adjust_lr_fn: The scale, as Muon takes it.
+        betas: The decay rates of AdamW's averages.
+        use_muon: Whether the parameters of a group are updated by NorMuon, or by AdamW; a group may say otherwise.
+        ns_dtype: What the products take, as Muon takes it.
+        ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
+        flatten: What a parameter of more than two dimensions is, as Muon takes it; here it has to be one matrix.
+        split: None, as rows are those of whole parameters.
+        equilibrate: None or "rows", as Muon takes it.
+        cautious: Whether the weight decays only where the update and the parameter have one sign.
+        reproducible: Whether each matrix is multiplied by calls of its own, as Muon takes it.
+
+    Example:
+        >>> optimizer = altgrad.optim.NorMuon([model.weight], lr=0.02)
+    """
+
+    _template = "normuon"
+    _hypers = {**BETAS, "beta": "beta2"}
+    _keys = {**Muon._keys, "second": "second_momentum_buffer"}
+    _of_units = "second",
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float = 0.02, weight_decay: float = 0.0, momentum: float = 0.95,
+                 beta2: float = 0.95, nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
+                 betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
+                 ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "added",
+                 flatten: bool | None = None, split: int | None = None, equilibrate: str | None = None,
+                 cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
 
 
 def _coefficients(group):
@@ -161,21 +223,26 @@ def _coefficients(group):
     return "|".join("/".join(map(repr, row)) for row in rows_of(given, "ns_coefficients"))
 
 
-def _check(group, where):
+def _check(group, where, rows_apart):
     """Raises ValueError for a group that Muon cannot take."""
-    if not 0.0 <= group["momentum"] < 1.0:
-        raise ValueError(f"{where}: momentum is {group['momentum']}, not from 0 and below 1")
+    for rate in ("momentum", "beta2"):
+        if not 0.0 <= group.get(rate, 0.0) < 1.0:
+            raise ValueError(f"{where}: {rate} is {group[rate]}, not from 0 and below 1")
     if not group["use_muon"]:
         return
-    for key, known in (("adjust_lr_fn", _SCALES), ("ns_length", _LENGTHS), ("ns_dtype", _DTYPES)):
+    for key, known in (("adjust_lr_fn", _SCALES), ("ns_length", _LENGTHS), ("ns_dtype", _DTYPES),
+                       ("equilibrate", (None, "rows"))):
         if group[key] not in known:
             raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
     _check_iteration(group, where)
     for index, param in enumerate(group["params"]):
         try:
-            matrices_of(group, param)
+            count = matrices_of(group, param)[2]
         except ValueError as error:
             raise ValueError(f"{where}, parameter {index} {error}") from None
+        if count > 1 and (rows_apart or group["equilibrate"]):
+            raise ValueError(f"{where}, parameter {index} of shape {tuple(param.shape)} holds {count} matrices, whose rows "
+                             "cannot be told apart; make parameters of them, or give it to altgrad.optim.Muon")
 
 
 def _check_iteration(group, where):

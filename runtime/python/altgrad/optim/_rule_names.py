@@ -16,6 +16,7 @@ class RuleNames:
     _hypers = {}  # {hyper: key of a group, or (key, index)}
     _absent = ()  # keys that may be None, which stands for 0
     _keys = {}  # {state of the rule: key in `state`}
+    _of_units = ()  # states with one value for each unit of a parameter
     _only_with = {}  # {state: option without which there is none}
     _storage = ""  # formats that differ from the parameter's
     _older = {}  # what a group from an older checkpoint may lack
@@ -34,11 +35,15 @@ class RuleNames:
 
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""
-        return [(name, key) for name, key in self._keys.items()
-                if self._only_with.get(name) in (None, *options)] + kept_beside(self._words)
+        return [(name, key) for name, key in self._keys.items() if name not in self._of_units
+                and self._only_with.get(name) in (None, *options)] + kept_beside(self._words)
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
+
+    def _unit_of(self, options, matrices):
+        """How many elements each unit of a parameter with these matrices has, if the rule reduces over units, else 0."""
+        return 0
 
     def _first_state(self, stream, row, dtype):
         """A new state: zeros, or the parameter for its master and its further copy."""

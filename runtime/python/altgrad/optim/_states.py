@@ -2,7 +2,7 @@
 
 import torch
 
-from .._binding.layout import check_extent, in_order, name_of, same_order
+from .._binding.layout import check_extent, in_order, name_of, same_order, unit_shape
 from .._binding.shards import in_whole, local_states
 from .._core import dtype_of
 from .._storage.blocks import zeros_beside
@@ -91,7 +91,8 @@ def _made(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            state = (zeros_beside(param, stream, row.strides) if stream.block != 1 or stream.packed else
+            state = (torch.zeros(unit_shape(param), device=param.device) if stream.of_units else
+                     zeros_beside(param, stream, row.strides) if stream.block != 1 or stream.packed else
                      optimizer._first_state(stream, row, dtype_of(stream.format)))
             made.add(key)
         elif not _fits(stream, state, row):
