@@ -70,14 +70,28 @@ def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
     assert torch.equal(one.state[ours[0]]["momentum_buffer"], other.state[theirs[0]]["momentum_buffer"])
 
 
+@pytest.mark.parametrize("value", [torch.randn(6, 9).t(), torch.randn(2, 6, 9).mT, torch.randn(9, 12)[:, ::2]],
+                         ids=["transposed", "a stack of transposed", "every second column"])
+def test_a_matrix_may_lie_otherwise_in_memory(value):
+    """It is stepped as one that lies row by row."""
+    ours, theirs = [[torch.nn.Parameter(of)] for of in (value, value.clone(memory_format=torch.contiguous_format))]
+    assert not ours[0].is_contiguous()
+    pair = [altgrad.optim.Muon(params, max_grad_norm=1.0) for params in (ours, theirs)]
+    for _ in range(3):
+        grad = torch.randn(value.shape)
+        for params, optimizer in zip((ours, theirs), pair):
+            params[0].grad = grad.clone()
+            optimizer.step()
+    assert torch.equal(ours[0], theirs[0]) and not ours[0].is_contiguous()
+    pair[0].load_state_dict(pair[1].state_dict())
+
+
 @pytest.mark.parametrize("given, words", [
     ({"params": [torch.nn.Parameter(torch.zeros(3))]}, r"0 has the shape \(3,\), no matrix and no stack .* use_muon=False"),
     ({"params": matrices((2, 3)), "ns_steps": 100}, "ns_steps is 100, no whole number of 1 to 99"),
     ({"params": matrices((2, 3)), "adjust_lr_fn": "rms"}, "adjust_lr_fn is 'rms', none of None, 'original'"),
     ({"params": matrices((2, 3)), "momentum": 1.0}, "momentum is 1.0, not from 0 and below 1"),
-    ({"params": [torch.nn.Parameter(torch.zeros(3, 2).t())]}, "lies column by column"),
-    ({"params": [torch.nn.Parameter(torch.zeros(3, 2, 4).mT)]}, r"is a stack of matrices with the strides \(8, 1, 4\)"),
-], ids=["vector", "steps", "scale", "momentum", "transposed", "a stack of transposed"])
+], ids=["vector", "steps", "scale", "momentum"])
 def test_what_is_refused(given, words):
     with pytest.raises(ValueError, match=words):
         altgrad.optim.Muon(**given)

@@ -28,6 +28,7 @@ from .._storage.master import check_master, own_master, splits
 from .._storage.packed import block_of, packs
 from .._storage.rungs import code_dtypes, format_for
 from ._checks import float_of
+from ._shapes import lies_by_rows
 from ._states import check_whole, kept_states, make_states
 
 
@@ -255,11 +256,12 @@ def _cells(rows):
 def _row(namer, owner, group, place, kind):
     part, at = _part_of(namer.optimizer, owner), place_of(owner)
     param = part.local() if part else owner
-    # A part of a whole is visited in the order of the whole.
-    dense = param.is_contiguous() if at and at.parted else is_dense(param)
-    strides = (param if dense else torch.empty_like(param, memory_format=torch.contiguous_format if at else
-                                                    torch.preserve_format)).stride()
     matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
+    turned = matrices is not None and not lies_by_rows(param, matrices)
+    # A part of a whole is visited in the order of the whole.
+    dense = param.is_contiguous() if at and at.parted else is_dense(param) and not turned
+    strides = (param if dense else torch.empty_like(param, memory_format=torch.contiguous_format if at or turned else
+                                                    torch.preserve_format)).stride()
     line = namer.line(kind, owner, param, at, strides, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
                counted=namer.ranks.counts(at))
