@@ -7,8 +7,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr unsigned wordBytes = 4; // of an f32 in the workspace
-
 namespace {
 class Planner {
 public:
@@ -80,7 +78,7 @@ FormatAttr altgrad::keptFormat(Value value) {
 }
 
 static bool fits(Value value) { return bool(keptFormat(value)); }
-static double bytesKept(Value value) { return fits(value) ? keptFormat(value).getBytes() : wordBytes; }
+static double bytesKept(Value value) { return fits(value) ? keptFormat(value).getBytes() : sizeof(float); }
 
 static double bytesOf(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
@@ -375,19 +373,17 @@ void Planner::countBytes() {
 
 // Stages with sums over units and over tensors, which are two phases of folds.
 static unsigned doubleFolds(const SweepPlan &plan) {
-  SmallVector<bool> units(plan.stages), tensors(plan.stages);
+  SmallVector<unsigned> scopes(plan.stages); // a bit for units, one for tensors
   for (const Sink &sink : plan.sinks)
-    if (ReduceOp reduce = sink.reduce)
-      (reduce.getScope() == Scope::Unit ? units : tensors)[sink.stage] = true;
-  return llvm::count_if(llvm::seq(plan.stages), [&](int stage) { return units[stage] && tensors[stage]; });
+    scopes[sink.stage] |= !sink.reduce ? 0 : ReduceOp(sink.reduce).getScope() == Scope::Unit ? 1 : 2;
+  return llvm::count(scopes, 3u);
 }
 
 // Of equal plans the one without a workspace, with early reductions unless units make more phases of them.
 PlanChoice altgrad::planSweeps(StepOp step) {
   auto better = [](const SweepPlan &one, const SweepPlan &other) {
-    if (one.possible != other.possible)
-      return one.possible;
-    return one.bytes != other.bytes ? one.bytes < other.bytes : doubleFolds(one) < doubleFolds(other);
+    auto cost = [](const SweepPlan &plan) { return std::tuple(!plan.possible, plan.bytes, doubleFolds(plan)); };
+    return cost(one) < cost(other);
   };
   auto best = [&](bool spill) {
     SweepPlan early = Planner(step, /*late=*/false, spill).plan;

@@ -49,6 +49,9 @@ constexpr Choice<int32_t> operands[] = {
 constexpr Choice<UnitKind> unitKinds[] = {
     {"none", UnitKind::None}, {"given", UnitKind::Given}, {"matrices", UnitKind::Matrices}};
 
+static std::string wordOf(const char *key) { return key; }
+static std::string wordOf(size_t set) { return "what units of set " + std::to_string(set) + " are"; }
+
 template <typename Key, typename Value, size_t Count>
 static void choose(const json &entry, Key key, const Choice<Value> (&choices)[Count], Value &out) {
   const auto &given = entry.at(key).template get_ref<const std::string &>();
@@ -57,7 +60,7 @@ static void choose(const json &entry, Key key, const Choice<Value> (&choices)[Co
       out = value;
       return;
     }
-  throw std::runtime_error(json(key).dump() + " is \"" + given + "\", which this runtime does not know");
+  throw std::runtime_error(wordOf(key) + " is \"" + given + "\", which this runtime does not know");
 }
 
 static int64_t numberOrNone(const json &value) { return value.is_null() ? -1 : value.get<int64_t>(); }

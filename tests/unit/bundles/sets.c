@@ -13,7 +13,7 @@
 const char altgrad_manifest[] =
     "{\"altgrad\": 5, \"step\": \"sets\", \"producer\": \"a hand\","
     " \"host\": [\"v3\", \"v4\"], \"ptx\": [],"
-    " \"sets\": 2, \"units\": 0, \"row_words\": 15, \"inputs\": 1,"
+    " \"sets\": 2, \"units\": [\"none\", \"none\"], \"row_words\": 15, \"inputs\": 1,"
     " \"streams\": ["
     STREAM("g", "grad", "grad", "in", "f32", 32, 1, 0, 0) ","
     STREAM("w", "w", "param", "inout", "f32", 32, 1, 1, 0) ","

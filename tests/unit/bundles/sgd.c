@@ -20,7 +20,7 @@ const char altgrad_manifest[] =
     "{\"altgrad\": " VERSION ", \"step\": \"" STEP "\","
     " \"producer\": \"a hand\","
     " \"host\": [\"v3\", \"v4\"], \"ptx\": [\"sm_80\", \"sm_90\"],"
-    " \"sets\": 1, \"units\": 0, \"row_words\": 15, \"inputs\": 1,"
+    " \"sets\": 1, \"units\": [\"none\"], \"row_words\": 15, \"inputs\": 1,"
     " \"streams\": ["
     STREAM("grads", "grad", "grad", "in", "f32", 32, 1, 0, 0) ","
     STREAM("master", "master", "master", "inout", "f32", 32, 1, 0, 0) ","
