@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 
 import pytest
 import torch
@@ -78,6 +79,8 @@ def test_the_norm_costs_no_pass_and_nobody_waits_in_backward(notes):
         optimizer.zero_grad()
     assert [note for note in came if note.startswith("wait")] == []
     assert "copy to the host" in came and "record 0 on stream 1" in came
-    assert optimizer._built.tables[0].summed_rows() == (len(params), 0)
+    # Where the device does nothing before somebody waits, the last gradient is on its way when backward ends.
+    late = int(os.environ.get("FAKE_CUDA_RACES") == "1")
+    assert optimizer._built.tables[0].summed_rows() == (len(params) - late, late)
     other = copy.deepcopy(optimizer)
     assert other.offload and all(value.device.type == "cpu" for held in other.state.values() for value in held.values())
