@@ -162,6 +162,7 @@ static bool check(const Preset &preset, const Magnitudes &magnitudes,
     for (uint64_t i; (i = next++) < 2 * parts;)
       wrong += checkPart(step, preset, i % 2 ? negative : positive,
                          i % 2 ? 1u << 31 : 0, magnitudes, i / 2 * part);
+    step.run(); // a thread that begins late finds no part left
     for (uint32_t code = 0; code < step.codes; ++code)
       wrong += step.decoded[code] != decodeBits(preset.format, code);
     for (uint32_t code = 0; code < step.again.size(); ++code)
