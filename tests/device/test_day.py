@@ -48,7 +48,7 @@ def planted(folder, *words, checks=PLANTED):
     """A day whose checks are planted, for the host."""
     (folder / "planted.py").write_text(checks)
     code = f"""
-import sys; sys.path[:0] = {[str(folder), *sys.path[:3]]!r}
+import sys; sys.path[:0] = {[str(folder), *device_check.PATHS]!r}
 import device_check, day
 day.MODULES = ["planted"]
 device_check.prepare = lambda: {{"adamw": "adamw.so"}}
