@@ -21,19 +21,12 @@ TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 MMA = 18 * 2.0**-23  # of the largest term: tests/ptx/README.md
 needs_interpreter = pytest.mark.skipif(not ptxrun.available(), reason="the interpreter is not built")
 
-RULE = """altgrad.rule @product(param %w: f32, grad %g: f32) {
-  %x = altgrad.matrix %g : !altgrad.tensors<FORMAT>
-  %a = altgrad.gram %x : !altgrad.tensors<FORMAT>
-  %y = altgrad.product %a, %x : !altgrad.tensors<FORMAT>
-  %e = altgrad.entry %y : !altgrad.tensors<FORMAT>
-  altgrad.yield param(%e) state()
-}
-"""
+RULE = program.ROOT / "tests/codegen/own-products.mlir"  # of bf16
 
 
 @functools.cache
 def ptx(format, target="sm_80"):
-    text = RULE.replace("FORMAT", format)
+    text = RULE.read_text().replace("tensors<bf16>", f"tensors<{format}>")
     return program.call("-", "--rule=product", "--emit=ptx", f"--target={target}", "--own-products", text=text)
 
 
