@@ -1,7 +1,9 @@
 // Shapes, strides and batches of products.
 #include "matrix/Multiply.h"
 #include "Status.h"
+#include "executor/Threads.h"
 
+#include <algorithm>
 #include <exception>
 
 using namespace altgrad::runtime;
@@ -102,7 +104,7 @@ altgrad_gemm describe(const Product &product, const Matrices &matrices, const La
 
 altgrad_status altgrad::runtime::multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch) {
   if (!launch.gemm.multiply)
-    return multiplyPlainly(gemm, launch);
+    return multiplyPlainly(gemm, phase, launch);
   int32_t error = 0;
   try {
     error = launch.gemm.multiply(&gemm, launch.gemm.context);
@@ -115,6 +117,16 @@ altgrad_status altgrad::runtime::multiplyOnce(const altgrad_gemm &gemm, const Ph
   if (error)
     return fail(ALTGRAD_SYSTEM, "the caller's gemm failed (%d) in phase %s, and nothing has changed", int(error),
                 phase.name.c_str());
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad::runtime::runItems(int64_t items, void (*body)(int64_t, int64_t, void *), void *context,
+                                          const Phase &phase, const Launch &launch) {
+  if (!launch.parallelFor)
+    parallelFor(launch.threads, 0, items, 1, 1, body, context);
+  else if (int32_t error = launch.parallelFor(0, items, 1, body, context))
+    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in phase %s, and nothing has changed",
+                int(error), phase.name.c_str());
   return ALTGRAD_OK;
 }
 
@@ -132,22 +144,54 @@ static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, c
   return multiplyOnce(gemm, phase, launch);
 }
 
+// A NaN among the gradients goes the way of all NaNs; one that a product makes goes nowhere.
+static altgrad_status checkFinite(const std::vector<char> &before, const std::vector<char> &after, int64_t row,
+                                  const Matrices &matrices, const Tables &tables, const Phase &phase) {
+  for (size_t i = 0; i < before.size(); ++i)
+    if (before[i] && !after[i]) {
+      const auto &firsts = tables.firstRows;
+      auto next = std::upper_bound(firsts.begin(), firsts.end(), row + int64_t(i) * matrices.tableRows);
+      return fail(ALTGRAD_SYSTEM,
+                  "phase %s: the product of tensor %lld has a NaN or an infinity, though what was multiplied is "
+                  "finite, and nothing has changed: what multiplies (altgrad_set_gemm) is wrong, or numbers are "
+                  "beyond the operands' format",
+                  phase.name.c_str(), (long long)(next - firsts.begin() - 1));
+    }
+  return ALTGRAD_OK;
+}
+
+// On a GPU nobody waits for what the products are.
+static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices, int64_t row, const Tables &tables,
+                                    const Launch &launch) {
+  std::vector<altgrad_gemm> gemms;
+  for (const Product &product : phase.products)
+    if (matrices.suit(product))
+      gemms.push_back(describe(product, matrices, launch));
+  std::vector<char> before, after;
+  if (launch.device < 0)
+    if (altgrad_status status = findFinite(gemms, false, before, phase, launch))
+      return status;
+  auto gemm = gemms.begin();
+  for (const Product &product : phase.products)
+    if (matrices.suit(product))
+      if (altgrad_status status = multiplyBatch(product, *gemm++, phase, launch))
+        return status;
+  if (launch.device < 0)
+    if (altgrad_status status = findFinite(gemms, true, after, phase, launch))
+      return status;
+  return checkFinite(before, after, row, matrices, tables, phase);
+}
+
 altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords,
                                                   const Launch &launch) {
   const Items all = itemsOf(phase, tables, launch.part);
   const Rows rows(tables, rowWords);
-  for (int64_t row = all.begin; row < all.end;) {
+  for (int64_t row = all.begin, next; row < all.end; row = next) {
     const Matrices matrices = rows.batchFrom(row, all.end, phase.products.front().alone);
-    const bool empty = rows.word(row, ALTGRAD_ROW_NUMEL) == 0; // also a stack of no matrices, whatever their shape
-    row += matrices.count * matrices.tableRows;
-    if (empty)
-      continue;
-    for (const Product &product : phase.products) {
-      if (!matrices.suit(product))
-        continue;
-      if (altgrad_status status = multiplyBatch(product, describe(product, matrices, launch), phase, launch))
+    next = row + matrices.count * matrices.tableRows;
+    if (rows.word(row, ALTGRAD_ROW_NUMEL) != 0) // not a stack of no matrices, whatever their shape
+      if (altgrad_status status = multiplyAlike(phase, matrices, row, tables, launch))
         return status;
-    }
   }
   return ALTGRAD_OK;
 }

@@ -13,6 +13,15 @@ Gemm &commonGemm();
 altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables,
                                 int64_t rowWords, const Launch &launch);
 
+// Of each matrix of a batch on the host whether what its products read is finite, or with `results` what they leave: a
+// byte for each, 0 where there is a NaN or an infinity.
+altgrad_status findFinite(const std::vector<altgrad_gemm> &products, bool results, std::vector<char> &finite,
+                          const Phase &phase, const Launch &launch);
+
+// Does items of such a phase on the plan's threads, or by the caller's function.
+altgrad_status runItems(int64_t items, void (*body)(int64_t, int64_t, void *), void *context, const Phase &phase,
+                        const Launch &launch);
+
 // One call of the function that multiplies, or of the plain kernel, which is the host's.
 altgrad_status multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 
@@ -22,7 +31,7 @@ altgrad_status multiplySymmetric(const altgrad_gemm &gemm, double shift, const P
 
 // The plain kernel: sums are f32, with one fma for each term in the order of k, and the same bits for
 // any number of threads and any batch. Nearest, ties to even; a NaN is the canonical one.
-altgrad_status multiplyPlainly(const altgrad_gemm &gemm, const Launch &launch);
+altgrad_status multiplyPlainly(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 
 } // namespace altgrad::runtime
 

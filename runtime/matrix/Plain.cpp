@@ -1,6 +1,4 @@
 // A matrix product of our own, for a host that has no better one.
-#include "Status.h"
-#include "executor/Threads.h"
 #include "matrix/Multiply.h"
 
 #include <cmath>
@@ -137,15 +135,9 @@ __attribute__((target("avx2,fma,f16c"))) void multiply256(int64_t begin, int64_t
 
 } // namespace
 
-altgrad_status altgrad::runtime::multiplyPlainly(const altgrad_gemm &gemm, const Launch &launch) {
+altgrad_status altgrad::runtime::multiplyPlainly(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch) {
   Work work{gemm, (gemm.m + blockRows - 1) / blockRows, (gemm.n + blockColumns - 1) / blockColumns};
-  const int64_t blocks = gemm.batch * work.down * work.across;
   __builtin_cpu_init();
   auto *body = __builtin_cpu_supports("avx512f") ? multiply512 : multiply256;
-  if (!launch.parallelFor)
-    parallelFor(launch.threads, 0, blocks, 1, 1, body, &work);
-  else if (int32_t error = launch.parallelFor(0, blocks, 1, body, &work))
-    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in a product, and nothing has changed",
-                int(error));
-  return ALTGRAD_OK;
+  return runItems(gemm.batch * work.down * work.across, body, &work, phase, launch);
 }

@@ -1,6 +1,4 @@
 // Products that are symmetric: half of the work, and a mirror.
-#include "Status.h"
-#include "executor/Threads.h"
 #include "matrix/Multiply.h"
 
 #include <algorithm>
@@ -87,11 +85,5 @@ altgrad_status altgrad::runtime::multiplySymmetric(const altgrad_gemm &gemm, dou
   Mirror mirror{gemm, (n + tile - 1) / tile, float(shift), rows < n};
   if (!mirror.copies && shift == 0)
     return ALTGRAD_OK;
-  const int64_t items = gemm.batch * mirror.tiles;
-  if (!launch.parallelFor)
-    parallelFor(launch.threads, 0, items, 1, 1, mirrorRows, &mirror);
-  else if (int32_t error = launch.parallelFor(0, items, 1, mirrorRows, &mirror))
-    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in phase %s, and nothing has changed",
-                int(error), phase.name.c_str());
-  return ALTGRAD_OK;
+  return runItems(gemm.batch * mirror.tiles, mirrorRows, &mirror, phase, launch);
 }

@@ -140,42 +140,79 @@ def view(address, batch, rows, columns, strides):
     return np.lib.stride_tricks.as_strided(codes, (batch, rows, columns), [2 * s for s in strides])
 
 
-def test_a_callback_multiplies_every_shape_once_per_product(bundle):
-    """NumPy as the library at hand: the same matrices, and neighbours of one shape are one call."""
+def multiply(of):
+    """NumPy as the library at hand."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
+    number = lambda codes: np.ascontiguousarray(codes).view(ml_dtypes.bfloat16).astype(np.float64)
+    a = view(of.a, of.batch, of.m, of.k, (of.a_matrix, of.a_row, of.a_column))
+    b = view(of.b, of.batch, of.k, of.n, (of.b_matrix, of.b_row, of.b_column))
+    c = view(of.c, of.batch, of.m, of.n, (of.c_matrix, of.c_row, 1))
+    product = of.alpha * (number(a) @ number(b))
+    if of.d:
+        product += of.beta * number(view(of.d, of.batch, of.m, of.n, (of.c_matrix, of.c_row, 1)))
+    c[:] = product.astype(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    return c
+
+
+def called(muon, function):
+    """`muon` with a function that multiplies, which Python keeps."""
+    muon.callback = CALLBACK(lambda pointer, _: function(pointer.contents) or 0)
+    assert muon.runner.lib.altgrad_set_gemm(muon.runner.plan, muon.callback, None) == 0
+    return muon
+
+
+def test_a_callback_multiplies_every_shape_once_per_product(bundle):
+    """The same matrices, and neighbours of one shape are one call."""
     seen = []
 
-    def multiply(pointer, _):
-        of = pointer.contents
+    def count(of):
         seen.append((of.batch, of.m, of.n, of.k))
-        number = lambda codes: codes.view(ml_dtypes.bfloat16).astype(np.float64)
-        a = view(of.a, of.batch, of.m, of.k, (of.a_matrix, of.a_row, of.a_column))
-        b = view(of.b, of.batch, of.k, of.n, (of.b_matrix, of.b_row, of.b_column))
-        c = view(of.c, of.batch, of.m, of.n, (of.c_matrix, of.c_row, 1))
-        product = of.alpha * (number(np.ascontiguousarray(a)) @ number(np.ascontiguousarray(b)))
-        if of.d:
-            d = view(of.d, of.batch, of.m, of.n, (of.c_matrix, of.c_row, 1))
-            product += of.beta * number(np.ascontiguousarray(d))
-        c[:] = product.astype(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
-        return 0
+        multiply(of)
 
     shapes = [(33, 70), (33, 70), (160, 48)]
-    plain, called = Muon(bundle, shapes), Muon(bundle, shapes)
-    callback = CALLBACK(multiply)
-    assert called.runner.lib.altgrad_set_gemm(called.runner.plan, callback, None) == 0
-    for muon in (plain, called):
+    plain, other = Muon(bundle, shapes), called(Muon(bundle, shapes), count)
+    for muon in (plain, other):
         muon.step(gradients(shapes, 4))
-    for one, other in zip(plain.w, called.w):
-        assert np.abs(one - other).max() <= HYPER["lr"] * 2.0 ** -5
+    for one, two in zip(plain.w, other.w):
+        assert np.abs(one - two).max() <= HYPER["lr"] * 2.0 ** -5
     assert seen == [(2, 33, 33, 70), (2, 33, 33, 33), (2, 33, 70, 33)] * 5 \
         + [(1, 48, 48, 160), (1, 48, 48, 48), (1, 160, 48, 48)] * 5
 
 
 def test_a_callback_that_fails_is_an_error_with_its_number(bundle):
-    muon = Muon(bundle, [(4, 6)])
-    callback = CALLBACK(lambda *_: 7)
-    muon.runner.lib.altgrad_set_gemm(muon.runner.plan, callback, None)
+    muon = called(Muon(bundle, [(4, 6)]), lambda of: 7)
     before = muon.w[0].copy()
     with pytest.raises(runner.Refused, match=r"the caller's gemm failed \(7\) in phase matrix.*, and nothing has changed"):
         muon.step(gradients([(4, 6)], 5))
     assert np.array_equal(muon.w[0], before) and not muon.buf[0].any()
+
+
+@pytest.mark.parametrize("code", [0x7FC0, 0x7F80, 0xFF80], ids=["nan", "inf", "-inf"])
+@pytest.mark.parametrize("wrong, tensor", [(0, 0), (14, 0), (15, 2), (29, 2)])
+def test_a_callback_that_writes_no_number_is_an_error_that_names_the_tensor(bundle, wrong, tensor, code):
+    """Neighbours of one shape are one call, of whose matrices the second is not finite. The next step is a whole one."""
+    seen = []
+
+    def spoil(of):
+        c = multiply(of)
+        seen.append(of.batch)
+        if len(seen) == wrong + 1:
+            c[-1, -1, 0] = code
+
+    shapes = [(5, 4), (4, 6), (4, 6)] if tensor else [(4, 6), (5, 4)]
+    muon, other = called(Muon(bundle, shapes), spoil), called(Muon(bundle, shapes), lambda of: multiply(of) is None)
+    before = [w.copy() for w in muon.w]
+    with pytest.raises(runner.Refused, match=rf"phase matrix.* of tensor {tensor} has a NaN .* nothing has changed"):
+        muon.step(gradients(shapes, 5))
+    assert all(np.array_equal(w, old) for w, old in zip(muon.w, before)) and not any(buf.any() for buf in muon.buf)
+    for each in (muon, other):
+        each.step(gradients(shapes, 5))
+    assert all(np.array_equal(w, its) for w, its in zip(muon.w, other.w))
+
+
+def test_a_gradient_that_is_no_number_is_no_mistake_of_the_products(bundle):
+    """Also where its neighbour of the same shape is finite."""
+    muon, new = Muon(bundle, [(4, 6), (4, 6)]), gradients([(4, 6), (4, 6)], 6)
+    new[0][1, 2] = np.nan
+    muon.step(new)
+    assert np.isnan(muon.w[0]).all() and np.isfinite(muon.w[1]).all()

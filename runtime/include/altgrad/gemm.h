@@ -32,8 +32,8 @@ typedef struct altgrad_gemm {
   double shift;
 } altgrad_gemm;
 
-// A function that does these products and returns 0. Another result, or an exception, makes the run fail with
-// ALTGRAD_SYSTEM. Nothing is written before all products of a step are there, so that nothing has changed then.
+// Does these products and returns 0. Another result, an exception, or on the CPU a NaN or an infinity made of finite
+// numbers, ends the run with ALTGRAD_SYSTEM. A step writes nothing before its last product: nothing has changed then.
 typedef int32_t (*altgrad_multiply)(const altgrad_gemm *gemm, void *context);
 
 #ifdef __cplusplus

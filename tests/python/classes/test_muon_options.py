@@ -70,16 +70,21 @@ def test_equal_rows_of_a_stack_are_refused():
 
 
 class Counted:
-    """torch's products, counted; after `well` of them the next ones fail."""
+    """torch's products, counted; after `well` of them the next ones fail, or write a NaN where `fails` is false."""
 
-    def __init__(self, well=1 << 60):
+    def __init__(self, well=1 << 60, fails=True):
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p)
         multiply = ctypes.cast(core().altgrad_table_multiply, kind)
         self.batches = []
 
         def call(gemm, context):
             self.batches.append(gemm[1])
-            return multiply(gemm, context) if len(self.batches) <= well else 7
+            if fails and len(self.batches) > well:
+                return 7
+            status = multiply(gemm, context)
+            if len(self.batches) > well:
+                ctypes.cast(gemm[8], ctypes.POINTER(ctypes.c_uint16))[0] = 0x7FC0  # a quiet NaN of bfloat16, in c
+            return status
 
         self.function, self.torchs = kind(call), ctypes.cast(core().altgrad_table_multiply, ctypes.c_void_p)
 
@@ -112,7 +117,8 @@ def test_bits_of_ones_own_are_calls_of_ones_own(kind):
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="a GPU's products are its table's")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("well", [0, 1, 20])
-def test_products_that_fail_leave_everything_as_it_was(kind, well):
+@pytest.mark.parametrize("fails", [True, False], ids=["fail", "write a NaN"])
+def test_products_that_fail_leave_everything_as_it_was(kind, well, fails):
     """AdamW's parameters, states and counts, too; and the next step is the one that failed."""
     shapes = (24, 40), (40, 24), (8,)
     params, others = matrices(*shapes), matrices(*shapes)
@@ -121,7 +127,8 @@ def test_products_that_fail_leave_everything_as_it_was(kind, well):
         give(params, step), give(others, step)
         if step:
             before = [p.detach().clone() for p in params], [{k: v.clone() for k, v in one.state[p].items()} for p in params]
-            with Counted(well), pytest.raises(altgrad.Error, match=r"the caller's gemm failed \(7\) .* nothing has changed"):
+            words = r"the caller's gemm failed \(7\)" if fails else "has a NaN or an infinity"
+            with Counted(well, fails), pytest.raises(altgrad.Error, match=words + ".* nothing has changed"):
                 one.step()
             assert all(torch.equal(p, old) for p, old in zip(params, before[0]))
             assert all(torch.equal(one.state[p][key], held) for p, old in zip(params, before[1]) for key, held in old.items())
