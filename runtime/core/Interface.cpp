@@ -45,6 +45,10 @@ altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row, const in
   return guarded([&] { of(table).arrange(row, strides); });
 }
 
+altgrad_status altgrad_table_part(altgrad_table *table, int64_t row, int64_t first) {
+  return guarded([&] { of(table).part(row, first); });
+}
+
 void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count) {
   of(table).watch(params, count);
 }

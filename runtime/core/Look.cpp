@@ -61,6 +61,12 @@ bool Table::reads(int64_t row, const Seen &param, Handle grad) const {
   return true;
 }
 
+// Where a row's part of a gradient lies; null where it has no memory.
+const void *Table::placeOf(int64_t row, Handle grad) const {
+  auto *begin = static_cast<const char *>(readableOf(grad));
+  return begin ? begin + rows_[size_t(row)].skipped : nullptr;
+}
+
 void Table::lookAt(const SetRows &set, int64_t row, Part &part) {
   const Seen *first = &paramOf(set, row);
   const Handle grad = now[size_t(row)];
@@ -74,7 +80,7 @@ void Table::lookAt(const SetRows &set, int64_t row, Part &part) {
   if (grad) {
     const bool plain = keys && keysOf(grad) == keys;
     const bool fits = (plain || part.trusted) && reads(row, *first, grad);
-    place = fits ? readableOf(grad) : nullptr;
+    place = fits ? placeOf(row, grad) : nullptr;
     if (!fits || (!place && rows_[size_t(row)].numel != 0)) {
       part.odd = true;
       return;
@@ -172,7 +178,7 @@ void Table::raiseVersions() {
   for (const SetRows &set : sets)
     for (int64_t row = set.first; row < set.last; ++row) {
       void *const *first = &counters[size_t(&paramOf(set, row) - seen.data())];
-      for (size_t i = 0; present_[size_t(row)] && i < set.width; ++i) {
+      for (size_t i = 0; present_[size_t(row)] && !rows_[size_t(row)].skipped && i < set.width; ++i) {
         if (first + i + ahead < counters.data() + counters.size())
           fetch(first[i + ahead]);
         raiseVersion(first[i]);

@@ -34,7 +34,7 @@ void Table::sum(int64_t row, Handle grad) {
   const Seen &param = paramOf(set, row);
   if (!isSame(param) || !reads(row, param, grad) || !onSameDevice(grad, param.handle) || !isWithin(grad))
     return;
-  Summed now{Held(), readableOf(grad), versionOf(grad)};
+  Summed now{Held(), placeOf(row, grad), versionOf(grad)};
   if (!now.data)
     return;
   check(altgrad_bind_tensor(plan, set.grad.c_str(), row - set.first, const_cast<void *>(now.data)));

@@ -98,7 +98,7 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *
     for (size_t i = 0; i < set.width; ++i)
       seen.push_back(seenNow(*handles++));
     const Seen &param = paramOf(set, row);
-    rows_.push_back({tensor.numel, types[row], param.shape + uint32_t(param.dims), isContiguous(param.handle)});
+    rows_.push_back({tensor.numel, types[row], param.shape + uint32_t(param.dims), isContiguous(param.handle), 0});
   }
   grads.assign(rows_.size(), nullptr);
   now.assign(rows_.size(), nullptr);
@@ -121,6 +121,11 @@ void Table::arrange(int64_t row, const int64_t *strides) {
   of.isContiguous = true;
   for (int64_t i = param.dims; i-- > 0; expected *= sizes[i])
     of.isContiguous &= sizes[i] == 1 || strides[i] == expected;
+}
+
+void Table::part(int64_t row, int64_t first) {
+  Row &of = rows_.at(size_t(row));
+  of.skipped = first * int64_t(aoti_torch_dtype_element_size(of.type));
 }
 
 const SetRows &Table::setOf(int64_t row) const {

@@ -41,6 +41,7 @@ public:
 
   void use(void *memory, uint64_t size, bool host) { workspace = memory, bytes = size, onHost = host; }
   void arrange(int64_t row, const int64_t *strides);
+  void part(int64_t row, int64_t first);
 
   void watch(const Handle *handles, int64_t count) { idle.assign(handles, handles + count); }
   int32_t look(const Handle *given, bool trusted);
@@ -60,6 +61,7 @@ private:
     int32_t type;      // of its gradient
     uint32_t strides;  // in `shapes`: how its elements are visited
     bool isContiguous; // and whether that is the plain order
+    int64_t skipped;   // bytes of the gradient before its first element
   };
   // A gradient that was summed, kept so that no other object passes for it.
   struct Summed {
@@ -84,6 +86,7 @@ private:
   bool isSame(const Seen &seen) const;
   bool isUntouched(const Seen &seen) const;
   bool reads(int64_t row, const Seen &param, Handle grad) const;
+  const void *placeOf(int64_t row, Handle grad) const;
   void lookAt(const SetRows &set, int64_t row, Part &part);
   void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
   void letGo();

@@ -71,6 +71,9 @@ ALTGRAD_API altgrad_status altgrad_table_use(altgrad_table *table, void *workspa
 // Says in which order of memory the elements of a row are visited whose parameter is not dense;
 // `strides` has one number for each of its dimensions.
 ALTGRAD_API altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row, const int64_t *strides);
+// Says that a row is a part of its parameter, from the element `first` of the memory of its gradient on. One with
+// another row for its first element raises no version.
+ALTGRAD_API altgrad_status altgrad_table_part(altgrad_table *table, int64_t row, int64_t first);
 
 // Parameters that have no gradient and no row. They stay where they are, as the others.
 ALTGRAD_API void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count);

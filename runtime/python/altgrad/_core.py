@@ -17,6 +17,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_create": (c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, POINTER(c_void_p)),
     "altgrad_table_use": (c_void_p, c_void_p, c_uint64, c_int32),
     "altgrad_table_arrange": (c_void_p, c_int64, c_void_p),
+    "altgrad_table_part": (c_void_p, c_int64, c_int64),
     "altgrad_table_run": (c_void_p, c_int64, c_void_p),
     "altgrad_table_entries_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
     "altgrad_table_look": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),

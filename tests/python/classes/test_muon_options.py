@@ -62,9 +62,7 @@ def test_a_cautious_decay_is_where_update_and_weight_have_one_sign(kind):
     assert not torch.allclose(with_decay[0].detach(), without[0].detach() - lr * decay * before, atol=1e-3)
 
 
-def test_equal_rows_of_a_stack_are_refused():
-    with pytest.raises(ValueError, match=r"parameter 0 of shape \(2, 3, 4\) holds 2 matrices, whose rows cannot"):
-        altgrad.optim.Muon(matrices((2, 3, 4)), equilibrate="rows")
+def test_equal_columns_are_refused():
     with pytest.raises(ValueError, match="equilibrate is 'columns', none of None, 'rows'"):
         altgrad.optim.Muon(matrices((3, 4)), equilibrate="columns")
 

@@ -36,7 +36,8 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `tensors` and `count` are read;
+      `place`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `tensors` and `count` are read. A
+      parameter of several pieces has a row for each, one behind the other;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.place` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -83,14 +84,14 @@ class TensorTable:
         self._read = self._read and not self._parts
         self._staged = [(row.param, torch.empty_strided(
             row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
-            for row in rows if not row.dense]
+            for row in rows if not row.dense and _begins(row)]
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
         self._states = [tensor for row in rows for tensor in _beside(row)]
         for tensor in self._tensors + self._states:
             check_extent(tensor)
         self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.declared = [(row.param.numel(), row.cell, row.set, row.place, *_where(row)) for row in rows]
+        self.declared = [_declared(row) for row in rows]
         words = self.plan.bind_tensors(self.declared, len(groups))
         self._bind_tensors()
         self._bind_statistics()
@@ -123,6 +124,8 @@ class TensorTable:
             if not row.dense:
                 strides = array("q", row.strides)
                 core().altgrad_table_arrange(handle, place, _begin(strides))
+            if row.piece:
+                core().altgrad_table_part(handle, place, row.piece.first)
         idle = array("Q", [handle_of(self._params[place]) for place in self._idle])
         core().altgrad_table_watch(handle, _begin(idle), len(idle))
 
@@ -131,14 +134,13 @@ class TensorTable:
         masters = []
         for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
             rows = self.rows[mine]
-            self.plan.bind_stream(part.param.name, [
-                staged.get(id(row.param), row.param).data_ptr() for row in rows])
+            self.plan.bind_stream(part.param.name, [_address(staged.get(id(row.param), row.param), row) for row in rows])
             for position, stream in enumerate(part.states):
                 tensors = [row.tensors[position] for row in rows]
                 bind = self.plan.bind_stream if stream.block else self.plan.bind_scalar
-                bind(stream.name, list(map(_data_ptr, tensors)))
+                bind(stream.name, [_address(tensor, row, stream) for tensor, row in zip(tensors, rows)])
                 if stream.role == "master":
-                    masters += zip([row.param for row in rows], tensors)
+                    masters += [(row.param, master) for row, master in zip(rows, tensors) if _begins(row)]
             if part.step:
                 self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
         self._masters = masters
@@ -232,7 +234,7 @@ class TensorTable:
         # With experts this is another list in every step: what most steps do not need is not made.
         self._present = present
         self._written = None if knows().counter >= 0 else [
-            tensor for row in compress(self.rows, present) for tensor in (row.param, *_beside(row))]
+            tensor for row in compress(self.rows, present) if _begins(row) for tensor in (row.param, *_beside(row))]
         self._stepped = {id(row.param) for row in compress(self.rows, present)} if self._masters or self._staged else ()
         for memory in self._statistics.values() if 0 in present else ():
             absent = [place for place, there in enumerate(present) if not there]
@@ -274,7 +276,7 @@ class TensorTable:
         self._points = list(self._stops)
 
     def _present_parts(self, whole):
-        return [part for place, part in self._parts if self._present[place] and part.is_whole == whole]
+        return list(dict.fromkeys([part for place, part in self._parts if self._present[place] and part.is_whole == whole]))
 
     def advance(self):
         """Runs to the next exchange point and answers its words and shares; None at the end of the step."""
@@ -338,13 +340,34 @@ def _beside(row):
     return row.tensors if row.count is None else (*row.tensors, row.count)
 
 
+def _begins(row):
+    """Whether a row is the first one of its parameter."""
+    return not row.piece or not row.piece.first
+
+
+def _address(tensor, row, stream=None):
+    """Where a row's first value lies in its parameter, or in what is beside it as a stream."""
+    if not row.piece:
+        return tensor.data_ptr()
+    share = (stream.block or row.piece.columns) * (1 + stream.packed) if stream else 1
+    return tensor.data_ptr() + row.piece.first // share * tensor.itemsize
+
+
+def _declared(row):
+    """The words of Plan.bind_tensors for a row."""
+    if not (piece := row.piece):
+        return row.param.numel(), row.cell, row.set, row.place, *_where(row)
+    numel = piece.rows * piece.columns
+    return numel, row.cell, row.set, piece.tag, (piece.rows, piece.columns), piece.rows, 0, numel
+
+
 def _where(row):
     """(rows and columns, units, offset, elements) of the whole of which a row's parameter is a part, or which it is."""
     at = row.at
     if at is None or not at.parted or at.offset is None:
         if row.matrices:
-            rows, columns, count = row.matrices
-            return (rows, columns), rows * count if row.param.numel() else 1, 0, row.param.numel()
+            rows, count = row.matrices.sizes[0], row.matrices.count
+            return (rows, row.matrices.columns), rows * count if row.param.numel() else 1, 0, row.param.numel()
         return matrix_of(row.param, row.strides), units_of(row.param), 0, row.param.numel()
     units = at.shape[0] if len(at.shape) > 1 and prod(at.shape) else 1
     return tuple(at.shape[-2:]) if len(at.shape) > 1 else (0, 0), units, at.offset, prod(at.shape)

@@ -28,7 +28,7 @@ from .._storage.master import check_master, own_master, splits
 from .._storage.packed import block_of, packs
 from .._storage.rungs import code_dtypes, format_for
 from ._checks import float_of
-from ._shapes import lies_by_rows
+from ._shapes import Matrices, Piece, in_pieces, lies_by_rows
 from ._states import check_whole, kept_states, make_states
 
 
@@ -39,8 +39,8 @@ class Row:
     `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
     part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
     request, `strides` the order in which the kernel visits the elements, `tensors` its states in the order of its set,
-    `count` its step count, `matrices` what `_matrices_of` says. A finished row, whose states are there, can be used
-    again.
+    `count` its step count, `matrices` what `_matrices_of` says, `piece` the one of them that a row of a table is. A
+    finished row, whose states are there, can be used again.
     """
 
     owner: torch.Tensor
@@ -53,13 +53,14 @@ class Row:
     dense: bool
     grad_dtype: torch.dtype
     line: str
-    matrices: tuple | None
+    matrices: Matrices | None
     finished: bool = False
     set: int = 0
     cell: int = 0
     tensors: list = field(default_factory=list)
     count: torch.Tensor | None = None
     counted: bool = True
+    piece: Piece | None = None
 
 
 def build(optimizer, watched, kinds, params, left, known, asked, ranks):
@@ -100,7 +101,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
     busy = {row.place for row in rows}
     idle = [place for place in range(len(params)) if place not in busy]
-    tables = [TensorTable(part.bundle, part.rows, [index for _, index in part.cells], params,
+    tables = [TensorTable(part.bundle, in_pieces(optimizer, part.rows), [index for _, index in part.cells], params,
                           idle if part is parts[0] else [], optimizer.state) for part in parts]
     for table, part in zip(tables, parts):
         table.counted, table.slow = part.counted, optimizer._tallies.slow
@@ -219,12 +220,15 @@ class _Part:
         self._check_device(owner)
 
     def _check_unit_states(self, optimizer, row):
-        held = optimizer.state.get(row.owner, {})
+        held, apart = optimizer.state.get(row.owner, {}), row.matrices and row.matrices.apart
         for stream in self.bundle.sets[row.set].states:
+            if apart and (stream.columns or not (stream.block or stream.of_units)):
+                raise ValueError(f"{stream.key!r} has scales that go over its {row.matrices.count} matrices, which step by "
+                                 "themselves: leave it out of the storage, or make parameters of them")
             if stream.of_units and row.at and row.at.parted:
                 raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have parts of it")
             if stream.of_units and (key := optimizer._state_key(stream)) in held:
-                check_unit_state(key, held[key], row.param)
+                check_unit_state(key, held[key], row.param, _leading(row))
 
     def _check_device(self, owner):
         with self.where.guard():
@@ -235,6 +239,10 @@ class _Part:
                     "gradients and options")
             if not self.where.on_host:
                 Plan(self.bundle, self.where.name)
+
+
+def _leading(row):
+    return row.matrices.leading if row.matrices else 1
 
 
 def _number(rows, lines):

@@ -81,7 +81,7 @@ class Muon(Named):
         ns_dtype: What the products take: torch.bfloat16 as torch's do, torch.float16 or torch.float32. In
             float32 elongated matrices take the Gram form, with fewer operations.
         ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
-        equilibrate: "rows" divides each row of u by max(|row|, 1e-7) before NS, as MuonEq-R does; of matrices, not stacks.
+        equilibrate: "rows" divides each row of u by max(|row|, 1e-7) before NS, as MuonEq-R does.
         cautious: Whether the weight decays only where the update and the parameter have one sign (L. Chen et al., 2025).
         reproducible: Whether each matrix is multiplied by calls of its own. A library's bits may depend on how many
             matrices it is given at once, and so on which other parameters there are; its calls are slower then.
@@ -91,7 +91,8 @@ class Muon(Named):
             dimension 0, as filters are; False, a stack of those of its last two dimensions. None takes three
             dimensions for a stack and more of them for filters.
         split: How many rows of a parameter are a matrix of their own: 64 of a weight with heads of 64 rows, for
-            queries, keys and values alike, a third of the rows where these three are one weight. None: all rows.
+            queries, keys and values alike, a third of the rows where these three are one weight. (2048, 512, 512) are
+            three matrices with so many rows, as of grouped queries, their keys and values. None: all rows.
 
     Example:
         >>> biases = {"params": [model.bias], "use_muon": False, "lr": 3e-4}
@@ -110,8 +111,9 @@ class Muon(Named):
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
                  ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "clamped",
-                 flatten: bool | None = None, split: int | None = None, equilibrate: str | None = None,
-                 cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
+                 flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
+                 equilibrate: str | None = None, cautious: bool = False, reproducible: bool = False,
+                 **shared: Unpack[Shared]) -> None: ...
 
     def _start(self, given):
         clips = given.get("max_grad_norm") is not None
@@ -132,25 +134,28 @@ class Muon(Named):
         """
         super().add_param_group(param_group)
         try:
-            _check(self.param_groups[-1], f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups) - 1}",
-                   bool(self._of_units))
+            _check(self.param_groups[-1], f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups) - 1}")
         except ValueError:
             del self.param_groups[-1]
             raise
 
     def _unit_of(self, options, matrices):
-        rows, columns, _ = matrices
-        return columns if self._of_units or "equal=rows" in options else rows * columns if "over=unit" in options else 0
+        return matrices.columns if self._of_units or "equal=rows" in options else matrices.unit
 
     def _rule_of(self, group):
         return find_template(self._template if group["use_muon"] else "adamw")
 
     def _kind_of(self, group):
         # Where matrices begin is no option of a rule.
-        return *super()._kind_of(group), (group["flatten"], group["split"])
+        split = group["split"]
+        return *super()._kind_of(group), (group["flatten"], tuple(split) if isinstance(split, list) else split)
 
     def _matrices_of(self, group, param):
-        return matrices_of(group, param) if group["use_muon"] else None
+        if not group["use_muon"]:
+            return None
+        found = matrices_of(group, param)
+        rows_apart = bool(self._of_units or group["equilibrate"])
+        return found._replace(apart=found.apart or (rows_apart and found.count > 1))
 
     def _options_of(self, group):
         if not group["use_muon"]:
@@ -158,13 +163,18 @@ class Muon(Named):
         words = ["plain"] * (not group["nesterov"])
         if group["equilibrate"]:
             words.append("equal=rows")
-        elif not self._of_units and any([matrices_of(other, param)[2] != 1 for other in self.param_groups
-                                         if other["use_muon"] for param in other["params"]]):
+        elif not self._of_units and any([self._has_units(other, param) for other in self.param_groups
+                                         for param in other["params"]]):
             words.append("over=unit")
         words += ["decay=cautious"] * bool(group["cautious"]) + ["batches=none"] * bool(group["reproducible"])
         words += [f"scale={_SCALES[group['adjust_lr_fn']]}"]
         return (*words, f"coefficients={_coefficients(group)}", f"in={_DTYPES[group['ns_dtype']]}",
                 f"length={group['ns_length']}", f"steps={group['ns_steps']}")
+
+
+    def _has_units(self, group, param):
+        matrices = self._matrices_of(group, param)
+        return bool(matrices) and matrices.count != 1 and not matrices.apart
 
 
 class NorMuon(Muon):
@@ -175,8 +185,8 @@ class NorMuon(Muon):
 
     |o| is the root of the sum of squares of the whole matrix, so that the update keeps its length. Rows are those of
     dimension 0, whatever the shape, as in the paper's code (zichongli5/NorMuon). `state[param]` also holds
-    `second_momentum_buffer`, s, in float32 and with the shape (rows, 1). Parameters of NorMuon are matrices; other
-    arguments, groups and errors are Muon's. The formula is in templates/normuon.mlir.
+    `second_momentum_buffer`, s, in float32 and with the shape (rows, 1), or (matrices, rows, 1) of a stack. Arguments,
+    groups and errors are Muon's. The formula is in templates/normuon.mlir.
 
     Args:
         momentum: The decay rate of the momentum, from 0 and below 1.
@@ -190,8 +200,8 @@ class NorMuon(Muon):
         use_muon: Whether the parameters of a group are updated by NorMuon, or by AdamW; a group may say otherwise.
         ns_dtype: What the products take, as Muon takes it.
         ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
-        flatten: What a parameter of more than two dimensions is, as Muon takes it; here it has to be one matrix.
-        split: None, as rows are those of whole parameters.
+        flatten: What a parameter of more than two dimensions is, as Muon takes it.
+        split: How many rows of a parameter are a matrix of their own, as Muon takes it.
         equilibrate: None or "rows", as Muon takes it.
         cautious: Whether the weight decays only where the update and the parameter have one sign.
         reproducible: Whether each matrix is multiplied by calls of its own, as Muon takes it.
@@ -211,8 +221,9 @@ class NorMuon(Muon):
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
                  ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "added",
-                 flatten: bool | None = None, split: int | None = None, equilibrate: str | None = None,
-                 cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
+                 flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
+                 equilibrate: str | None = None, cautious: bool = False, reproducible: bool = False,
+                 **shared: Unpack[Shared]) -> None: ...
 
 
 def _coefficients(group):
@@ -223,7 +234,7 @@ def _coefficients(group):
     return "|".join("/".join(map(repr, row)) for row in rows_of(given, "ns_coefficients"))
 
 
-def _check(group, where, rows_apart):
+def _check(group, where):
     """Raises ValueError for a group that Muon cannot take."""
     for rate in ("momentum", "beta2"):
         if not 0.0 <= group.get(rate, 0.0) < 1.0:
@@ -237,12 +248,9 @@ def _check(group, where, rows_apart):
     _check_iteration(group, where)
     for index, param in enumerate(group["params"]):
         try:
-            count = matrices_of(group, param)[2]
+            matrices_of(group, param)
         except ValueError as error:
             raise ValueError(f"{where}, parameter {index} {error}") from None
-        if count > 1 and (rows_apart or group["equilibrate"]):
-            raise ValueError(f"{where}, parameter {index} of shape {tuple(param.shape)} holds {count} matrices, whose rows "
-                             "cannot be told apart; make parameters of them, or give it to altgrad.optim.Muon")
 
 
 def _check_iteration(group, where):

@@ -255,5 +255,13 @@ def _gathered(key, tables, places, count):
         values = table.statistics().get(key)
         if values is None:  # what float32 holds is not lost; NaN of a row without a gradient
             values = table.statistics()["nonfinite"] * 0.0
-        every[to.to(device)] = values[of.to(values.device)].to(device, non_blocking=device.type != "cpu")
+        values = values[of.to(values.device)].to(device, non_blocking=device.type != "cpu")
+        every[to.to(device)] = values if len(set(to.tolist())) == len(to) else _joined(key, values, to.to(device))
     return every
+
+
+def _joined(key, values, to):
+    """What pieces of parameters say, joined to what each parameter says: once for each of its pieces."""
+    power = 2 if key.endswith("norm") else 1
+    sums = values.new_zeros(int(to.max()) + 1, dtype=torch.float64).index_add_(0, to, values.double() ** power)
+    return (sums ** (1 / power)).float()[to]
