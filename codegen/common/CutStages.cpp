@@ -115,8 +115,8 @@ namespace {
 // Where in a sweep a value belongs.
 struct Depth {
   unsigned stage = 0;
-  bool varies = false;   // within a block
-  bool looksUp = false;  // a code in a book, or is computed from such
+  bool varies = false;  // within a block
+  bool looksUp = false; // a code in a book, or is computed from such
 };
 using Depths = llvm::MapVector<Value, Depth>;
 } // namespace
@@ -157,7 +157,7 @@ static void keepFor(unsigned stage, SweepOp sweep, MutableArrayRef<Stage> stages
     work.insert(sweep.getEmit().getOperand(place));
   for (size_t i = 0; i < work.size(); ++i) {
     Depth depth = depths.lookup(work[i]);
-    if (depth.varies && depth.stage < stage)
+    if (depth.varies && depth.stage < stage && !isa_and_present<DrawOp>(work[i].getDefiningOp()))
       stages[depth.stage].kept.insert(work[i]);
     else if (Operation *op = work[i].getDefiningOp(); op && op->getParentOp() == sweep && !isa<ReduceOp>(op))
       work.insert_range(op->getOperands());
@@ -194,8 +194,8 @@ static bool isBookDecoded(Operation &op) {
 // twice; its last stage has the whole body.
 static SmallVector<Stage> stagesOfBlocks(SweepOp sweep, const Target &target) {
   Region &body = sweep.getBody();
-  unsigned begin = target.cpu.quickBooks && sweep.getBlock() % codesAtOnce == 0 &&
-                   llvm::any_of(body.front(), isBookDecoded);
+  unsigned begin =
+      target.cpu.quickBooks && sweep.getBlock() % codesAtOnce == 0 && llvm::any_of(body.front(), isBookDecoded);
   Depths depths = depthsOf(sweep, begin, [&](Operation &op, Depth &depth) {
     if (isa<ReduceOp>(op))
       depth = {depth.stage + 1, false};
@@ -230,9 +230,8 @@ static bool isSlow(Operation *op) { return isa_and_present<arith::DivFOp, math::
 // A value of 64 bits would not fit its place in the memory between two stages.
 static bool goesByWords(SweepOp sweep, const CpuTuning &tuning) {
   auto isWide = [](Operation &op) {
-    return llvm::any_of(op.getResultTypes(), [&](Type type) {
-      return type.getIntOrFloatBitWidth() > (isa<DrawOp>(op) ? 16 : 32);
-    });
+    return llvm::any_of(op.getResultTypes(),
+                        [&](Type type) { return type.getIntOrFloatBitWidth() > (isa<DrawOp>(op) ? 16 : 32); });
   };
   return tuning.bf16ByHalves && isOfHalves(sweep) && sweep.getReduced().empty() && !sweep.getTiles() &&
          llvm::none_of(sweep.getBody().front(), isWide);

@@ -137,7 +137,9 @@ SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody
         else
           known.map(value, kept);
       }
-    SmallVector<Value> values = cloneValues(builder, body.body, wanted, {loaded, known, indexOf(chunk, index)});
+    SmallVector<Value> draws = takeDraws(chunk, body.body, index);
+    SmallVector<Value> values =
+        cloneValues(builder, body.body, wanted, {loaded, known, indexOf(chunk, index), 1, draws});
     for (auto [i, before] : llvm::enumerate(most)) {
       ReduceOp reduce = reductions[i];
       before = accumulate(builder, reduce.getReduction(), before, values[i]);
@@ -208,7 +210,7 @@ SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockBody &bod
       chunk.known.map(reduce.getResult(), one);
     else
       body.keepShared(reduce, one,
-                        builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
+                      builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
   }
   most.truncate(outer.size());
   return most;

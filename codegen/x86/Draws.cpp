@@ -1,5 +1,5 @@
 // The draws of a sweep on a host: a chunk's are made at once, vectors of calls at a time, and lie in memory in the
-// order of the elements. From there on they are a stream like others.
+// order of the elements.
 #include "codegen/numerics/Integers.h"
 #include "codegen/numerics/Philox.h"
 #include "codegen/x86/HostLowering.h"
@@ -29,61 +29,50 @@ LogicalResult altgrad::checkDraws(SweepOp sweep, const Target &target) {
                           << "; let fewer lists round stochastically";
 }
 
-// Each `draw` of the bodies ==> one more stream that they load.
-void HostLowering::makeStreams(SweepOp sweep) {
-  OpBuilder nowhere(builder.getContext()); // the streams are in no block
-  for (DrawOp draw : llvm::to_vector(sweep.getBody().getOps<DrawOp>())) {
-    int64_t bits = draw.getType().getIntOrFloatBitWidth();
-    // As wide as these bits; nothing asks what its numbers are.
-    auto type =
-        TensorsType::get(builder.getContext(), FormatAttr::getNamed(builder.getContext(), bits == 16 ? "bf16" : "f32"));
-    Value stream = SpillOp::create(nowhere, draw.getLoc(), type);
-    Value memory = LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getI8Type(),
-                                          kernel.i64(stackBytes(sweep, draw)), 64);
-    drawn.push_back({stream, draw.getSeed(), draw.getStep(), int64_t(draw.getStore()), bits, memory});
-  }
-  unsigned first = sweep.getLoads().size();
-  for (const Drawn &one : drawn)
-    sweep.getLoadsMutable().append(one.stream);
-  for (Region &body : sweep->getRegions())
-    for (auto [i, draw] : llvm::enumerate(llvm::to_vector(body.getOps<DrawOp>()))) {
-      draw.replaceAllUsesWith(body.insertArgument(first + i, draw.getType(), draw.getLoc()));
-      draw.erase();
-    }
-}
-
-void HostLowering::dropStreams(SweepOp sweep) {
-  sweep.getLoadsMutable().erase(sweep.getLoads().size() - drawn.size(), drawn.size());
-  for (const Drawn &one : drawn)
-    one.stream.getDefiningOp()->erase();
+void HostLowering::allocateDraws(SweepOp sweep) {
   drawn.clear();
+  for (DrawOp draw : sweep.getBody().getOps<DrawOp>())
+    drawn.push_back(LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getI8Type(),
+                                           kernel.i64(stackBytes(sweep, draw)), 64));
 }
 
-const HostLowering::Drawn *HostLowering::drawnAs(Value stream) {
-  auto *it = llvm::find_if(drawn, [&](const Drawn &one) { return one.stream == stream; });
-  return it == drawn.end() ? nullptr : it;
+// What a copy of the body draws for the element `index`, or for the vector that begins there.
+SmallVector<Value> HostLowering::takeDraws(HostChunk &chunk, Region &body, Value index) {
+  SmallVector<Value> taken;
+  for (auto [draw, pointer] : llvm::zip(body.getOps<DrawOp>(), chunk.draws)) {
+    unsigned bytes = getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() / 8;
+    taken.push_back(kernel.load(draw.getType(), kernel.offset(pointer, index, bytes), bytes));
+  }
+  return taken;
 }
 
-// Those of `count` elements from the global index `base` on; gives where the first one's is.
-Value HostLowering::fill(const Drawn &of, HostChunk &chunk, Row row, Value base, Value count) {
+void HostLowering::drawAll(HostChunk &chunk, Row row) {
+  for (auto [draw, memory] : llvm::zip(chunk.sweep.getBody().getOps<DrawOp>(), drawn))
+    chunk.draws.push_back(fill(draw, memory, chunk, row));
+}
+
+// Those of a chunk's elements; gives where the first one's is.
+Value HostLowering::fill(DrawOp draw, Value memory, HostChunk &chunk, Row row) {
   int64_t width = chunk.sweep.getWidth();
   Type i64 = builder.getI64Type();
   Integers one{builder, i64};
   Integers lanes{builder, VectorType::get({width}, i64)};
   auto spread = [&](Value value) -> Value { return builder.spread(lanes.type, value); };
-  SmallVector<Value> scalars = cloneValues(builder, chunk.sweep.getBody(), {of.seed, of.step}, {{}, chunk.known, {}});
+  SmallVector<Value> scalars =
+      cloneValues(builder, chunk.sweep.getBody(), {draw.getSeed(), draw.getStep()}, {{}, chunk.known, {}});
   Value step = spread(scalars[1]);
-  Value tag = spread(philoxTag(builder, kernel.rowHeader(row, ALTGRAD_ROW_TAG), of.store));
+  Value tag = spread(philoxTag(builder, kernel.rowHeader(row, ALTGRAD_ROW_TAG), draw.getStore()));
   SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, width));
   Value number = builder.list(lanes.type, numbers);
   SmallVector<int64_t> inTurn;
   for (int64_t i : numbers)
     inTurn.append({i, width + i});
 
-  int64_t drawsOfCall = 8 * bytesOfCall / of.bits;
-  Value call = one.right(base, llvm::Log2_64(drawsOfCall));
-  Value lane = one.both(base, one.constant(drawsOfCall - 1));
-  Value calls = one.right(one.add(one.add(lane, count), one.constant(drawsOfCall - 1)), llvm::Log2_64(drawsOfCall));
+  int64_t bits = draw.getType().getIntOrFloatBitWidth(), drawsOfCall = 8 * bytesOfCall / bits;
+  Value call = one.right(chunk.base, llvm::Log2_64(drawsOfCall));
+  Value lane = one.both(chunk.base, one.constant(drawsOfCall - 1));
+  Value last = one.add(one.add(lane, chunk.count), one.constant(drawsOfCall - 1));
+  Value calls = one.right(last, llvm::Log2_64(drawsOfCall));
   kernel.loop(kernel.i64(0), calls, kernel.i64(width), [&](Value from) {
     Value counter = lanes.add(spread(one.add(call, from)), number);
     PhiloxWords words = philox(builder, {counter, lanes.right(counter, 32), step, tag}, scalars[0]);
@@ -91,7 +80,7 @@ Value HostLowering::fill(const Drawn &of, HostChunk &chunk, Row row, Value base,
       return lanes.either(lanes.both(low, lanes.constant(0xffffffff)), lanes.left(high, 32));
     };
     Value all = vector::ShuffleOp::create(builder, pair(words[0], words[1]), pair(words[2], words[3]), inTurn);
-    kernel.store(all, kernel.offset(of.memory, from, bytesOfCall), 16);
+    kernel.store(all, kernel.offset(memory, from, bytesOfCall), 16);
   });
-  return kernel.offset(of.memory, lane, of.bits / 8);
+  return kernel.offset(memory, lane, bits / 8);
 }

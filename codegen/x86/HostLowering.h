@@ -35,6 +35,8 @@ struct HostChunk {
   ArrayRef<Lanes> lanes;
   /// Where its streams lie.
   SmallVector<Value> loads = {}, stores = {};
+  /// Where what each `draw` draws for the first element lies.
+  SmallVector<Value> draws = {};
   /// Scalars, and reductions of the block in work.
   IRMapping known = {};
   /// What that block has in streams stored per block.
@@ -113,7 +115,7 @@ private:
   void elements(HostChunk &chunk, Region &body, int64_t width, Value from, Value to);
   SmallVector<Value> load(HostChunk &chunk, Region &body, int64_t width, Value index, bool prefetch);
   Value indexOf(HostChunk &chunk, Value index);
-  SmallVector<Value> compute(HostChunk &chunk, Region &body, SmallVector<Value> loaded, Value index);
+  SmallVector<Value> compute(HostChunk &chunk, Region &body, int64_t width, Value index);
   void emit(HostChunk &chunk, size_t which, int64_t width, Value index, Value value);
 
   // Tiles.cpp
@@ -152,16 +154,10 @@ private:
   void leave(const Carried &one, ArrayRef<Value> registers, bool halves);
 
   // Draws.cpp
-  /// A stream of draws, in memory of the kernel.
-  struct Drawn {
-    Value stream, seed, step;
-    int64_t store, bits;
-    Value memory;
-  };
-  void makeStreams(SweepOp sweep);
-  void dropStreams(SweepOp sweep);
-  const Drawn *drawnAs(Value stream);
-  Value fill(const Drawn &of, HostChunk &chunk, Row row, Value base, Value count);
+  void allocateDraws(SweepOp sweep);
+  void drawAll(HostChunk &chunk, Row row);
+  Value fill(DrawOp draw, Value memory, HostChunk &chunk, Row row);
+  SmallVector<Value> takeDraws(HostChunk &chunk, Region &body, Value index);
 
   // LowerToHost.cpp
   void lowerFolds(PhaseOp phase, Value begin, Value end);
@@ -178,7 +174,7 @@ private:
   const Target &target;
   CodeBuilder builder;
   KernelBuilder kernel;     // of the phase in work
-  SmallVector<Drawn> drawn; // of the sweep in work
+  SmallVector<Value> drawn; // memory for each `draw` of the sweep in work
   Value ahead;              // bytes, i64: how far ahead a sweep asks for memory
 };
 

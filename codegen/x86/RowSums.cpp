@@ -13,7 +13,7 @@ static bool keepsOrder(const Carried &sums) { return sums.vectors > 1; }
 
 bool HostLowering::sumsByRows(SweepOp sweep) {
   return sweep.getNumResults() && sweep.getStores().empty() && !exchangesInBlocks(sweep) && !sweep.getQuick() &&
-         sweep.getBody().front().getOperations().size() <= target.cpu.rowOperations;
+         !usesDraws(sweep) && sweep.getBody().front().getOperations().size() <= target.cpu.rowOperations;
 }
 
 SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {

@@ -17,7 +17,7 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
     lanes.push_back(makeLanes(sweep.getReduction(i), sweep.getChunkWord(i),
                               isOrdered(sumsByRows(sweep) ? foldedBy(sweep.getReduction(i)) : sweep.getReduction(i))));
   ahead = prefetchDistance();
-  makeStreams(sweep);
+  allocateDraws(sweep);
   std::optional<WordSweep> words;
   if (!exchangesInBlocks(sweep) && !stagesOf(sweep.getBody()).empty())
     words.emplace(kernel, sweep, target.cpu, ahead);
@@ -32,7 +32,6 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
     kernel.loop(begin, end, kernel.i64(1),
                 [&](Value chunk) { sweepChunk(sweep, chunk, lanes, bodies, words ? &*words : nullptr); });
   }
-  dropStreams(sweep);
 }
 
 void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockBody> bodies,
@@ -50,18 +49,16 @@ void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes,
   work.known = scalars.known;
   work.count = count;
 
-  if (usesIndex(sweep) || !drawn.empty())
+  if (usesIndex(sweep) || usesDraws(sweep))
     work.base = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
   auto pointers = [&](OperandRange streams) {
     SmallVector<Value> all;
     for (Value tensors : streams)
-      if (const Drawn *one = drawnAs(tensors))
-        all.push_back(fill(*one, work, row, work.base, count));
-      else
-        all.push_back(elementAt(kernel, tensors, kernel.stream(tensors, row), first));
+      all.push_back(elementAt(kernel, tensors, kernel.stream(tensors, row), first));
     return all;
   };
   work.loads = pointers(sweep.getLoads());
+  drawAll(work, row);
   work.stores = pointers(sweep.getStores());
   bool byRows = sumsByRows(sweep);
   if (!byRows)
@@ -79,7 +76,7 @@ void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes,
       rows(work, done);
     }
     if (words)
-      words->lower(whole, work.loads, work.stores, work.known);
+      words->lower(whole, work);
     else
       elements(work, sweep.getWide().front(), width, done, whole);
     elements(work, sweep.getBody(), 1, whole, count);
@@ -110,7 +107,7 @@ SmallVector<Value> HostLowering::load(HostChunk &chunk, Region &body, int64_t wi
       continue;
     }
     Value at = elementAt(kernel, stream, pointer, index);
-    if (prefetch && chunk.loads.size() > 1 && !drawnAs(stream))
+    if (prefetch && chunk.loads.size() > 1)
       prefetchAhead(kernel, at, ahead);
     loaded.push_back(width == 1 ? loadCode(kernel, stream, type, at, index)
                                 : loadCodes(kernel, stream, cast<VectorType>(type), at, bytesOf(stream)));
@@ -123,15 +120,17 @@ Value HostLowering::indexOf(HostChunk &chunk, Value index) {
 }
 
 // By the quick body where there is one and its guard holds.
-SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body, SmallVector<Value> loaded, Value index) {
-  auto exact = [&] { return cloneSweepBody(builder, body, {loaded, chunk.known, index}); };
+SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body, int64_t width, Value index) {
+  SmallVector<Value> loaded = load(chunk, body, width, index, width > 1), draws = takeDraws(chunk, body, index);
+  Value global = indexOf(chunk, index);
+  auto exact = [&] { return cloneSweepBody(builder, body, {loaded, chunk.known, global, 1, draws}); };
   Region *quick = chunk.sweep.getQuick();
   if (!quick || &body == &chunk.sweep.getBody())
     return exact();
   Guard guard(builder, chunk.sweep.getWidth());
   SmallVector<Value> arguments(loaded);
   guard.appendTo(arguments);
-  SmallVector<Value> fast = cloneSweepBody(builder, *quick, {arguments, chunk.known, index});
+  SmallVector<Value> fast = cloneSweepBody(builder, *quick, {arguments, chunk.known, global, 1, draws});
   guard.takeFrom(fast);
   return SmallVector<Value>(guard.choose(fast, exact));
 }
@@ -172,9 +171,7 @@ void HostLowering::emit(HostChunk &chunk, size_t which, int64_t width, Value ind
 // `width` elements at a time from `from` to `to`.
 void HostLowering::elements(HostChunk &chunk, Region &body, int64_t width, Value from, Value to) {
   kernel.loop(from, to, kernel.i64(width), [&](Value index) {
-    SmallVector<Value> loaded = load(chunk, body, width, index, width > 1);
-    SmallVector<Value> emitted = compute(chunk, body, loaded, indexOf(chunk, index));
-    for (auto [which, value] : llvm::enumerate(emitted))
+    for (auto [which, value] : llvm::enumerate(compute(chunk, body, width, index)))
       emit(chunk, which, width, index, value);
   });
 }

@@ -35,24 +35,23 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRe
   };
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
     for (Value tensors : streams)
-      if (tensors != work.sweep.tile() && !drawnAs(tensors))
+      if (tensors != work.sweep.tile())
         base(tensors);
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     HostChunk chunk{sweep, {}};
     chunk.known = scalars.known;
     chunk.count = tile.columns;
     Value from = builder.add(first, builder.mul(r, tile.rowLength));
-    if (usesIndex(sweep) || !drawn.empty())
+    if (usesIndex(sweep) || usesDraws(sweep))
       chunk.base = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), from);
     auto pointerTo = [&](Value tensors) -> Value {
-      if (const Drawn *one = drawnAs(tensors))
-        return fill(*one, chunk, row, chunk.base, tile.columns);
       if (tensors == work.sweep.tile())
         return kernel.offset(work.memory, r, tileColumns * sizeof(float));
       return elementAt(kernel, tensors, base(tensors), from);
     };
     for (Value tensors : sweep.getLoads())
       chunk.loads.push_back(pointerTo(tensors));
+    drawAll(chunk, row);
     for (Value tensors : sweep.getStores())
       chunk.stores.push_back(pointerTo(tensors));
     run(chunk, bodies, tile.columns);

@@ -1,5 +1,5 @@
 // A sweep between bf16 streams alone.
-#include "codegen/x86/WordSweep.h"
+#include "codegen/x86/HostLowering.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -14,10 +14,10 @@ WordSweep::WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuni
                                            kernel.i64(tuning.passElements), /*alignment=*/64));
 }
 
-void WordSweep::lower(Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers, const IRMapping &known) {
+void WordSweep::lower(Value to, const HostChunk &chunk) {
   auto lowerAll = [&](Value from, Value end) {
     for (unsigned number = 0; number < stages.size(); ++number)
-      lowerStage(number, from, end, loadPointers, storePointers, known);
+      lowerStage(number, from, end, chunk);
   };
   if (stages.size() == 1)
     return lowerAll(kernel.i64(0), to);
@@ -28,30 +28,32 @@ void WordSweep::lower(Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> st
   });
 }
 
-void WordSweep::lowerStage(unsigned number, Value from, Value to, ArrayRef<Value> loadPointers,
-                           ArrayRef<Value> storePointers, const IRMapping &known) {
+void WordSweep::lowerStage(unsigned number, Value from, Value to, const HostChunk &chunk) {
   auto words = VectorType::get({width}, builder.getI32Type());
   Value sixteen = builder.integer(words, 16);
   StageOp stage = stages[number];
-  IRMapping before(known);
+  IRMapping before(chunk.known);
   if (number)
     before.map(stages[0].getKept(), stages[0].getKept());
   SmallVector<Value> wanted = stage.getWanted();
   llvm::SetVector<Operation *> needed = neededFor(wanted, body, before);
   llvm::BitVector read = argumentsFor(wanted, body, before);
   kernel.loop(from, to, kernel.i64(2 * width), [&](Value index) {
-    IRMapping low(known), high(known);
-    for (auto [argument, pointer] : llvm::zip(body.getArguments(), loadPointers)) {
-      if (!read[argument.getArgNumber()])
-        continue;
-      Type codes = argument.getType();
+    IRMapping low(chunk.known), high(chunk.known);
+    auto loadBoth = [&](Value value, Value pointer) {
       Value at = kernel.offset(pointer, index, 2);
       prefetchAhead(kernel, at, ahead);
       Value word = kernel.load(words, at, 2);
-      low.map(argument, builder.narrow(codes, word));
+      low.map(value, builder.narrow(value.getType(), word));
       word = builder.right(word, sixteen);
-      high.map(argument, builder.narrow(codes, word));
-    }
+      high.map(value, builder.narrow(value.getType(), word));
+    };
+    for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loads))
+      if (read[argument.getArgNumber()])
+        loadBoth(argument, pointer);
+    for (auto [draw, pointer] : llvm::zip(body.getOps<DrawOp>(), chunk.draws))
+      if (needed.contains(draw))
+        loadBoth(draw.getBits(), pointer);
     auto eachStash = [&](auto visit) {
       Value place = builder.both(index, kernel.i64(tuning.passElements - 1));
       for (auto [value, memory] : llvm::zip(stages[0].getKept(), stash)) {
@@ -66,7 +68,7 @@ void WordSweep::lowerStage(unsigned number, Value from, Value to, ArrayRef<Value
       });
     // In turn: one waits for a division while the other goes on.
     for (Operation &op : body.front())
-      if (needed.contains(&op)) {
+      if (needed.contains(&op) && !isa<DrawOp>(op)) {
         builder.clone(op, low);
         builder.clone(op, high);
       }
@@ -78,7 +80,7 @@ void WordSweep::lowerStage(unsigned number, Value from, Value to, ArrayRef<Value
       Value even = builder.widen(words, low.lookup(value));
       Value odd = builder.widen(words, high.lookup(value));
       odd = builder.left(odd, sixteen);
-      kernel.store(builder.either(even, odd), kernel.offset(storePointers[place], index, 2), 2);
+      kernel.store(builder.either(even, odd), kernel.offset(chunk.stores[place], index, 2), 2);
     }
   });
 }

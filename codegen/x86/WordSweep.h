@@ -8,18 +8,19 @@
 
 namespace altgrad {
 
+struct HostChunk;
+
 class WordSweep {
 public:
   /// At the kernel's entry: takes memory on the stack.
   WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead);
 
   /// The elements from 0 to `to`, a multiple of elementsAtOnce().
-  void lower(Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers, const IRMapping &known);
+  void lower(Value to, const HostChunk &chunk);
   int64_t elementsAtOnce() const { return 2 * width; }
 
 private:
-  void lowerStage(unsigned number, Value from, Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
-                  const IRMapping &known);
+  void lowerStage(unsigned number, Value from, Value to, const HostChunk &chunk);
 
   KernelBuilder &kernel;
   CodeBuilder &builder;
