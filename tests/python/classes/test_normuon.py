@@ -175,3 +175,13 @@ def test_a_rule_of_ones_own_keeps_numbers_of_rows():
         wanted -= 0.5 * param.grad / top.sqrt()
         torch.testing.assert_close(param.detach(), wanted, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(optimizer.state[param]["top"], top, rtol=1e-6, atol=0)
+
+
+def test_rows_that_end_within_blocks_are_said_to_keep_float32():
+    (wide, tall) = params = matrices((64, 256), (256, 96))
+    give(params, 0)
+    optimizer = altgrad.optim.NorMuon(params, storage="states=ocp.e4m3fn:256")
+    with pytest.warns(UserWarning, match=r"shape \(256, 96\) stay float32, because its rows of 96 elements"):
+        optimizer.step()
+    assert optimizer.state[wide]["momentum_buffer"].dtype == torch.float8_e4m3fn
+    assert optimizer.state[tall]["momentum_buffer"].dtype == torch.float32

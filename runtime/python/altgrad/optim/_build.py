@@ -27,6 +27,7 @@ from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
 from .._storage.packed import block_of, packs
 from .._storage.rungs import code_dtypes, format_for
+from .._warn import warn
 from ._checks import float_of
 from ._shapes import Matrices, Piece, in_pieces, lies_by_rows
 from ._states import check_whole, kept_states, make_states
@@ -279,7 +280,7 @@ class _Namer:
     """Puts a parameter's set into words by its rule, options and dtypes."""
 
     def __init__(self, optimizer, ranks):
-        self.optimizer, self.ranks, self.lines = optimizer, ranks, {}
+        self.optimizer, self.ranks, self.lines, self.warned = optimizer, ranks, {}, set()
         check_copy(optimizer._words)
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
@@ -293,7 +294,7 @@ class _Namer:
             count_of(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
         small = self.blocked and ((prod(at.shape) if at else owner.numel()) < BLOCKED_NUMEL or is_cut_within_blocks(at)
-                                  or (matrices and self._cuts_blocks(kind[1], matrices, names)))
+                                  or (matrices and self._cuts_blocks(kind[1], matrices, names, owner)))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         word_of = lambda name: own.get(name, own.get("states", ""))
         states = tuple([_state_dtype(key, held.get(key), param, beside(param.shape, strides, pairs=True)[0]
@@ -310,10 +311,16 @@ class _Namer:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
 
-    def _cuts_blocks(self, options, matrices, names):
-        """Whether a unit of the rule ends within a block of a state."""
+    def _cuts_blocks(self, options, matrices, names, owner):
+        """Whether a unit of the rule ends within a block of a state: warned of once for such a unit."""
         unit, words = self.optimizer._unit_of(options, matrices), self.optimizer._words
-        return unit and any([unit % max(block_of(words.get(name, words.get("states", ""))), 1) for name, _ in names])
+        blocks = [block_of(words.get(name, words.get("states", ""))) for name, _ in names]
+        cut = [block for block in blocks if unit and unit % max(block, 1)]
+        if cut and unit not in self.warned:
+            self.warned.add(unit)
+            warn(f"altgrad: the states of a parameter of shape {tuple(owner.shape)} stay float32, because its rows of "
+                 f"{unit} elements end within blocks of {cut[0]}: choose blocks that divide them in storage=")
+        return bool(cut)
 
     def _words(self, kind, param, grad, states, small):
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
