@@ -44,8 +44,8 @@ def test_the_bits_of_parameters_of_their_own(name, kind):
     apart = [torch.nn.Parameter(part.clone()) for part in parts(one.detach())]
     beside = [torch.nn.Parameter(of.detach().clone()) for of in (rest, bias)]
     given = {"lr": 0.02, "ns_dtype": dtype, "reproducible": True, "weight_decay": 0.1}
-    ours, theirs = (kind([{"params": some, **of}, {"params": more[:1]}, {"params": more[1:], "use_muon": False}], **given)
-                    for some, of, more in (([one], says, [rest, bias]), (apart, own, beside)))
+    ours, theirs = (kind([{"params": some, **of}, {"params": more[:1]}, {"params": more[1:], "use_muon": False}],
+                         **given) for some, of, more in (([one], says, [rest, bias]), (apart, own, beside)))
     for step in range(3):
         grad = drawn(shape, 10 + step)
         give([one, rest, bias], [grad, drawn((9, 7), 20 + step), drawn((5,), step)])
@@ -66,8 +66,8 @@ def test_parts_of_several_sizes_in_float64():
     grad = drawn((72, 40), 1) * torch.tensor([1e3] * 48 + [1e-3] * 16 + [1.0] * 8)[:, None]
     param = torch.nn.Parameter(torch.zeros(72, 40))
     param.grad = grad
-    altgrad.optim.Muon([param], lr=1.0, ns_dtype=torch.float32, nesterov=False, split=GROUPED, ns_coefficients="deepseek_v4",
-                       ns_steps=10).step()
+    altgrad.optim.Muon([param], lr=1.0, ns_dtype=torch.float32, nesterov=False, split=GROUPED,
+                       ns_coefficients="deepseek_v4", ns_steps=10).step()
     for mine, part in zip((-param.detach()).split(GROUPED), grad.split(GROUPED)):
         u, _, v = np.linalg.svd(part.double().numpy(), full_matrices=False)
         np.testing.assert_allclose(mine.numpy(), u @ v * max(1, part.shape[0] / part.shape[1]) ** 0.5, atol=4e-3)

@@ -185,3 +185,72 @@ def test_rows_that_end_within_blocks_are_said_to_keep_float32():
         optimizer.step()
     assert optimizer.state[wide]["momentum_buffer"].dtype == torch.float8_e4m3fn
     assert optimizer.state[tall]["momentum_buffer"].dtype == torch.float32
+
+
+class ByShape(Formula):
+    """The mean squares of columns where there are more of them than rows, as nanochat has it."""
+
+    def step(self, grad):
+        if self.w.shape[0] >= self.w.shape[1]:
+            return super().step(grad)
+        turned = Formula(self.w.mT, *self.given)
+        turned.b, turned.s = self.b.mT, self.s if len(self.s) == self.w.shape[1] else torch.zeros(self.w.shape[1], 1)
+        scale = (self.w.shape[1] / self.w.shape[0]) ** 0.5  # what it is too long by
+        before = turned.w
+        turned.step(grad.mT)
+        lr, decay = self.given[0], self.given[3]
+        self.w = (before * (1 - lr * decay) + (turned.w - before * (1 - lr * decay)) / scale).mT
+        self.b, self.s = turned.b.mT, turned.s
+
+
+@pytest.mark.parametrize("scale", [None, "match_rms_adamw"])
+def test_the_axis_by_shape_is_columns_of_wide_matrices(scale):
+    shapes = (24, 40), (40, 24), (3, 500), (1, 9), (9, 1), (33, 33)
+    params = matrices(*shapes)
+    params.append(torch.nn.Parameter(matrices((60, 20), seed=3)[0].detach().t()))  # whose memory lies so
+    optimizer = altgrad.optim.NorMuon(params, red_dim="by_shape", ns_dtype=torch.float32, weight_decay=0.1,
+                                      adjust_lr_fn=scale)
+    wanted = [ByShape(param, weight_decay=0.1) for param in params]
+    for step in range(4):
+        give(params, step)
+        before = [formula.w for formula in wanted]
+        optimizer.step()
+        for param, formula, old in zip(params, wanted, before):
+            formula.step(param.grad)
+            rows, columns = param.shape
+            if scale:
+                other = 0.2 * max(rows, columns) ** 0.5 / max(1.0, rows / columns) ** 0.5
+                kept = old * (1 - 0.02 * 0.1)
+                formula.w = kept + (formula.w - kept) * other
+            torch.testing.assert_close(param.double(), formula.w, atol=3e-4, rtol=0)
+            held = optimizer.state[param]["second_momentum_buffer"]
+            assert held.shape == ((rows, 1) if rows >= columns else (1, columns))
+            torch.testing.assert_close(held.double().flatten(), formula.s.flatten(), atol=1e-6, rtol=1e-3)
+
+
+def test_a_stack_by_shape_is_its_matrices():
+    stack, parts = matrices((3, 8, 20))[0], [torch.nn.Parameter(x.clone()) for x in matrices((3, 8, 20))[0].detach()]
+    one, other = (altgrad.optim.NorMuon(of, red_dim="by_shape", reproducible=True) for of in ([stack], parts))
+    for step in range(2):
+        give([stack], step)
+        for part, grad in zip(parts, stack.grad):
+            part.grad = grad.clone()
+        one.step(), other.step()
+    assert all(torch.equal(mine, its) for mine, its in zip(stack, parts))
+    assert one.state[stack]["second_momentum_buffer"].shape == (3, 1, 20)
+
+
+@pytest.mark.parametrize("shape, given, words", [
+    ((2, 3), {"red_dim": -2}, "red_dim is -2, none of -1, 'by_shape'"),
+    ((8, 20), {"split": 4}, "parameter 0 has 2 parts of its rows, .* make parameters of the parts"),
+    ((8, 20), {"equilibrate": "rows"}, "more columns than rows, .* which equilibrate='rows' has no form for"),
+    ((8, 20), {"adjust_lr_fn": "spectral_unclamped"}, "adjust_lr_fn='spectral_unclamped' has no form"),
+])
+def test_axes_that_are_refused(shape, given, words):
+    with pytest.raises(ValueError, match=words):
+        altgrad.optim.NorMuon(matrices(shape), **{"red_dim": "by_shape", **given})
+    optimizer = altgrad.optim.NorMuon(matrices(shape))
+    optimizer.param_groups[0].update({"red_dim": "by_shape", **given})
+    give(optimizer.param_groups[0]["params"], 0)
+    with pytest.raises(ValueError, match=words):
+        optimizer.step()

@@ -145,18 +145,19 @@ def units_of(param):
     return param.shape[0] if param.dim() > 1 and param.numel() else 1
 
 
-def unit_shape(param, leading=1):
-    """The shape of a state with one value for each unit: that of the parameter, with one element beside its leading
-    dimensions."""
-    first = (units_of(param),) if leading == 1 else param.shape[:leading]
-    return (*first, *[1] * (param.dim() - leading))[:param.dim()]
+def unit_shape(param, matrices=None):
+    """The shape of a state with one value for each unit: that of the parameter, with one element beside dimension 0, or
+    what its Matrices say."""
+    if matrices and param.numel():
+        return matrices.unit_shape(param.shape)
+    return (units_of(param), *[1] * (param.dim() - 1))[:param.dim()]
 
 
-def check_unit_state(key, state, param, leading=1):
+def check_unit_state(key, state, param, matrices=None):
     """Raises ValueError or TypeError for a state that cannot have one value for each unit of its parameter."""
     if not isinstance(state, torch.Tensor) or state.dtype != torch.float32 or not state.is_contiguous():
         raise TypeError(f"state {key!r} is no contiguous tensor of float32")
-    shape = unit_shape(param, leading)
+    shape = unit_shape(param, matrices)
     if state.shape != shape or state.device != param.device:
         raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not belong to a parameter of "
                          f"shape {tuple(param.shape)} on {param.device}, with {shape} values of its rows")

@@ -215,7 +215,10 @@ class _Part:
                     raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other "
                                      "ranks have parts of some: use \"agc\"")
                 if asks[row.set]:
-                    check_fit(self.bundle, row.set, row.param.shape, row.strides)
+                    lies = row.param.shape, row.strides
+                    if row.matrices:
+                        lies = [[of[place] for place in row.matrices.places(len(of))] for of in lies]
+                    check_fit(self.bundle, row.set, *lies)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
         self._check_device(owner)
@@ -229,7 +232,7 @@ class _Part:
             if stream.of_units and row.at and row.at.parted:
                 raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have parts of it")
             if stream.of_units and (key := optimizer._state_key(stream)) in held:
-                check_unit_state(key, held[key], row.param, _leading(row))
+                check_unit_state(key, held[key], row.param, row.matrices)
 
     def _check_device(self, owner):
         with self.where.guard():
@@ -240,10 +243,6 @@ class _Part:
                     "gradients and options")
             if not self.where.on_host:
                 Plan(self.bundle, self.where.name)
-
-
-def _leading(row):
-    return row.matrices.leading if row.matrices else 1
 
 
 def _number(rows, lines):
@@ -266,12 +265,12 @@ def _row(namer, owner, group, place, kind):
     part, at = _part_of(namer.optimizer, owner), place_of(owner)
     param = part.local() if part else owner
     matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
-    turned = matrices is not None and not lies_by_rows(param, matrices)
+    other = matrices is not None and not lies_by_rows(param, matrices)
     # A part of a whole is visited in the order of the whole.
-    dense = param.is_contiguous() if at and at.parted else is_dense(param) and not turned
-    strides = (param if dense else torch.empty_like(param, memory_format=torch.contiguous_format if at or turned else
-                                                    torch.preserve_format)).stride()
-    line = namer.line(kind, owner, param, at, strides, matrices)
+    dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
+    strides = matrices.order(param.shape) if other else (param if dense else torch.empty_like(
+        param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
+    line = namer.line(namer.optimizer._kind_with(kind, matrices), owner, param, at, strides, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
                counted=namer.ranks.counts(at))
 

@@ -20,7 +20,9 @@ from ._shapes import matrices_of
 # adjust_lr_fn -> the word of altgrad.scale_by_shape
 _SCALES = {None: "original", "original": "original", "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped"}
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
-_LENGTHS = "clamped", "added"
+# What an entry of a group may be.
+_KNOWN = {"adjust_lr_fn": tuple(_SCALES), "ns_length": ("clamped", "added"), "ns_dtype": tuple(_DTYPES),
+          "equilibrate": (None, "rows"), "red_dim": (-1, "by_shape")}
 
 # What others call Muon: the arguments in which theirs differ from torch's. Sources: KellerJordan/Muon,
 # microsoft/dion, Moonlight (2025), NVIDIA-NeMo/Emerging-Optimizers, vibetensor.
@@ -134,10 +136,29 @@ class Muon(Named):
         """
         super().add_param_group(param_group)
         try:
-            _check(self.param_groups[-1], f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups) - 1}")
+            self._check(self.param_groups[-1])
         except ValueError:
             del self.param_groups[-1]
             raise
+
+    def _check(self, group):
+        """Raises ValueError for a group that Muon cannot take."""
+        index, = [index for index, of in enumerate(self.param_groups) if of["params"] is group["params"]]
+        where = f"altgrad.optim.{type(self).__name__}, group {index}"
+        for rate in ("momentum", "beta2"):
+            if not 0.0 <= group.get(rate, 0.0) < 1.0:
+                raise ValueError(f"{where}: {rate} is {group[rate]}, not from 0 and below 1")
+        if not group["use_muon"]:
+            return
+        for key, known in _KNOWN.items():
+            if key in group and group[key] not in known:
+                raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
+        _check_iteration(group, where)
+        for index, param in enumerate(group["params"]):
+            try:
+                self._matrices_of(group, param)
+            except ValueError as error:
+                raise ValueError(f"{where}, parameter {index} {error}") from None
 
     def _unit_of(self, options, matrices):
         return matrices.columns if self._of_units or "equal=rows" in options else matrices.unit
@@ -158,6 +179,7 @@ class Muon(Named):
         return found._replace(apart=found.apart or (rows_apart and found.count > 1))
 
     def _options_of(self, group):
+        self._check(group)
         if not group["use_muon"]:
             return ()
         words = ["plain"] * (not group["nesterov"])
@@ -183,14 +205,16 @@ class NorMuon(Muon):
         b, u as Muon's;  o = NS(u);  s = s + (1 - beta2) (mean(o^2) - s), of each row;  n = o / (sqrt(s) + 1e-10)
         p -= lr weight_decay p;  p -= lr scale n |o| / (|n| + 1e-10)
 
-    |o| is the root of the sum of squares of the whole matrix, so that the update keeps its length. Rows are those of
-    dimension 0, whatever the shape, as in the paper's code (zichongli5/NorMuon). `state[param]` also holds
-    `second_momentum_buffer`, s, in float32 and with the shape (rows, 1), or (matrices, rows, 1) of a stack. Arguments,
-    groups and errors are Muon's. The formula is in templates/normuon.mlir.
+    |o| is the root of the sum of squares of the whole matrix, so that the update keeps its length. `state[param]` also
+    holds `second_momentum_buffer`, s, in float32 and with the shape (rows, 1), or (matrices, rows, 1) of a stack; of
+    columns, (1, columns). Arguments, groups and errors are Muon's. The formula is in templates/normuon.mlir.
 
     Args:
         momentum: The decay rate of the momentum, from 0 and below 1.
         beta2: The decay rate of the rows' mean squares, from 0 and below 1.
+        red_dim: Over which dimension the mean is: -1, that of each row, as in the paper's code (zichongli5/NorMuon);
+            "by_shape", that of each column where a matrix has more columns than rows, as nanochat and
+            Emerging-Optimizers have it. Wide matrices are stepped as their transposes then, which costs copies.
         nesterov: Whether the step looks ahead of the momentum.
         ns_coefficients: The polynomial of the iteration's steps, as Muon takes it.
         eps: The least norm by which a matrix is divided, or what is added to it; also to AdamW's denominator.
@@ -212,6 +236,7 @@ class NorMuon(Muon):
 
     _template = "normuon"
     _hypers = {**BETAS, "beta": "beta2"}
+    _unchecked = *Muon._unchecked, "red_dim"
     _keys = {**Muon._keys, "second": "second_momentum_buffer"}
     _of_units = "second",
 
@@ -220,10 +245,30 @@ class NorMuon(Muon):
                  beta2: float = 0.95, nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
-                 ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "added",
+                 red_dim: int | str = -1, ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "added",
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
                  equilibrate: str | None = None, cautious: bool = False, reproducible: bool = False,
                  **shared: Unpack[Shared]) -> None: ...
+
+    def _kind_of(self, group):
+        return *super()._kind_of(group), group["red_dim"]
+
+    def _matrices_of(self, group, param):
+        found = super()._matrices_of(group, param)
+        if not found or group["red_dim"] == -1:
+            return found
+        found = found.by_shape(param.shape)
+        if found.turned and (group["equilibrate"] or group["adjust_lr_fn"] == "spectral_unclamped"):
+            what = "equilibrate='rows'" if group["equilibrate"] else "adjust_lr_fn='spectral_unclamped'"
+            raise ValueError(f"of shape {tuple(param.shape)} has more columns than rows, and red_dim='by_shape' steps it "
+                             f"as its transpose, which {what} has no form for: leave one of them out")
+        return found
+
+    def _kind_with(self, kind, matrices):
+        # What was a row is a column, and the scale of a matrix with more columns than rows is 1.
+        rule, options, *rest = kind
+        flat = bool(matrices) and matrices.turned and "scale=original" in options
+        return rule, options + ("flat",) * flat, *rest
 
 
 def _coefficients(group):
@@ -232,25 +277,6 @@ def _coefficients(group):
     if isinstance(given, str):
         return given
     return "|".join("/".join(map(repr, row)) for row in rows_of(given, "ns_coefficients"))
-
-
-def _check(group, where):
-    """Raises ValueError for a group that Muon cannot take."""
-    for rate in ("momentum", "beta2"):
-        if not 0.0 <= group.get(rate, 0.0) < 1.0:
-            raise ValueError(f"{where}: {rate} is {group[rate]}, not from 0 and below 1")
-    if not group["use_muon"]:
-        return
-    for key, known in (("adjust_lr_fn", _SCALES), ("ns_length", _LENGTHS), ("ns_dtype", _DTYPES),
-                       ("equilibrate", (None, "rows"))):
-        if group[key] not in known:
-            raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
-    _check_iteration(group, where)
-    for index, param in enumerate(group["params"]):
-        try:
-            matrices_of(group, param)
-        except ValueError as error:
-            raise ValueError(f"{where}, parameter {index} {error}") from None
 
 
 def _check_iteration(group, where):

@@ -289,7 +289,11 @@ class Optimizer(RuleNames, Measured, Traced):
         return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
 
     def _matrices_of(self, group, param):
-        """(rows, columns, how many) of the matrices in a parameter, where its group says it; else None."""
+        """The Matrices of a parameter, where its group says that it has some; else None."""
+
+    def _kind_with(self, kind, matrices):
+        """What `_kind_of` says, for a parameter with these matrices."""
+        return kind
 
     _reproducible = False  # whether sums over all ranks have the bits of one process
 

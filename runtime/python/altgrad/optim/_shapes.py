@@ -6,14 +6,15 @@ from itertools import accumulate
 from math import gcd, prod
 from typing import NamedTuple
 
-from .._binding.layout import is_dense
+from .._binding.layout import is_dense, same_order
 
 
 class Matrices(NamedTuple):
     """The matrices of a parameter, whose rows are those of its `leading` dimensions.
 
     They have as many rows each as `sizes` says, one behind the other, `times` over. `apart`: each is a tensor of its
-    own to the step, as matrices of several sizes are; else all of them are units of one.
+    own to the step, as matrices of several sizes are; else all of them are units of one. `turned`: the step takes
+    columns for rows, and so do `sizes` and `columns`.
     """
 
     sizes: tuple
@@ -21,6 +22,7 @@ class Matrices(NamedTuple):
     times: int
     leading: int
     apart: bool = False
+    turned: bool = False
 
     @property
     def count(self):
@@ -30,6 +32,32 @@ class Matrices(NamedTuple):
     def unit(self):
         """Of how many elements each of several matrices is a multiple; 0: there is one."""
         return gcd(*self.sizes) * self.columns if self.count > 1 else 0
+
+    def by_shape(self, shape):
+        """The same, but turned where they have more columns than rows. Raises ValueError for parts of a matrix."""
+        if max(self.sizes) >= self.columns <= min(self.sizes):
+            return self
+        if self.sizes != shape[self.leading - 1:self.leading]:
+            raise ValueError(f"has {self.count} parts of its rows, some with more columns than rows, and "
+                             "red_dim='by_shape' is for whole matrices and stacks: make parameters of the parts")
+        return self._replace(sizes=(self.columns,), columns=self.sizes[0], turned=True)
+
+    def unit_shape(self, shape):
+        """The shape of a state that has one value for each row, beside a parameter of this shape."""
+        kept = [*range(self.leading - 1), *range(self.leading, len(shape))] if self.turned else range(self.leading)
+        return tuple([size if place in kept else 1 for place, size in enumerate(shape)])
+
+    def order(self, shape):
+        """The strides with which the rows of a parameter of this shape lie one behind the other."""
+        strides, step = [0] * len(shape), 1
+        for place in reversed(self.places(len(shape))):
+            strides[place], step = step, step * shape[place]
+        return tuple(strides)
+
+    def places(self, dims):
+        """The dimensions of a parameter in the order of memory."""
+        rows = [self.leading - 1] * self.turned
+        return [*[place for place in range(dims) if place not in rows], *rows]
 
 
 class Piece(NamedTuple):
@@ -78,6 +106,8 @@ def lies_by_rows(param, matrices):
     Within a row any order of the elements is fine: turned columns turn the result's.
     """
     columns = matrices.columns
+    if matrices.turned:
+        return same_order(param, matrices.order(param.shape)) and not param.is_neg()
     return param.is_contiguous() or (prod(param.shape[1:]) == columns and param.stride(0) >= columns and is_dense(param[0]))
 
 

@@ -91,7 +91,7 @@ def _made(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            state = (torch.zeros(unit_shape(param, row.matrices.leading if row.matrices else 1), device=param.device) if stream.of_units else
+            state = (torch.zeros(unit_shape(param, row.matrices), device=param.device) if stream.of_units else
                      zeros_beside(param, stream, row.strides) if stream.block != 1 or stream.packed else
                      optimizer._first_state(stream, row, dtype_of(stream.format)))
             made.add(key)
