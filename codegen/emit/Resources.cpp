@@ -78,12 +78,12 @@ private:
         return add(live, extract->getVectorOperand(), int(lane->getZExtValue()));
     if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&op)) {
       int lanes = lanesOf(shuffle->getOperand(0)->getType());
-      SmallVector<int> left, right;
+      SmallVector<int> taken[2];
       for (int lane : shuffle->getShuffleMask())
-        (lane < lanes ? left : right).push_back(lane < lanes ? lane : lane - lanes);
-      for (auto [operand, taken] : zip(shuffle->operands(), ArrayRef{&left, &right}))
-        if (!taken->empty())
-          add(live, operand, *taken);
+        taken[lane >= lanes].push_back(lane < lanes ? lane : lane - lanes);
+      for (auto [operand, own] : zip(shuffle->operands(), taken))
+        if (!own.empty())
+          add(live, operand, own);
       return;
     }
     for (Value *operand : op.operands())

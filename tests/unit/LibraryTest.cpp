@@ -59,8 +59,11 @@ std::string firstManifest(const std::string &library, const char *bundle) {
   EXPECT_TRUE(copy) << dlerror();
   auto load = reinterpret_cast<int (*)(const char *, void **)>(dlsym(copy, "altgrad_load"));
   auto manifest = reinterpret_cast<const char *(*)(void *)>(dlsym(copy, "altgrad_manifest"));
+  auto release = reinterpret_cast<void (*)(void *)>(dlsym(copy, "altgrad_bundle_free"));
   EXPECT_EQ(load(bundle, &loaded), 0);
-  return manifest(loaded);
+  std::string words = manifest(loaded);
+  release(loaded);
+  return words;
 }
 
 TEST(Library, TwoCopiesInAProcessLoadTheirOwnBundles) {
