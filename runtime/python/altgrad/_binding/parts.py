@@ -71,3 +71,12 @@ class Shares:
             words = whole.int() if reduction == ALL else whole.float().view(torch.int32)
             there = (places >= 0).to(words.device)
             self._words[places.to(words.device)[there]] = words[there]
+
+
+def late(stops):
+    """The same stops, with verdicts of several sets at the last of them: other ranks have other sets, and stop as often."""
+    early = [stop for stop in stops if stop[1] and {kind for _, kind in stop[1]} == {ALL}]
+    if len(early) < 2:
+        return list(stops)
+    kept = [stop for stop in stops if stop not in early]
+    return sorted([*kept, (early[-1][0], tuple([word for _, words in early for word in words]))])

@@ -15,7 +15,7 @@ from .._library import library
 from .._plan import Plan
 from .entries import Entries
 from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
-from .parts import Parts
+from .parts import Parts, late
 from .values import Values
 from .where import Where, storages
 from .workspace import Workspace
@@ -273,7 +273,7 @@ class TensorTable:
                 increment_version(self._written)
             if len(twins) < len(self._parts):  # DTensors have versions of their own
                 increment_version([part.owner for part in self._present_parts(False)])
-        self._points = list(self._stops)
+        self._points = late(self._stops)
 
     def _present_parts(self, whole):
         return list(dict.fromkeys([part for place, part in self._parts if self._present[place] and part.is_whole == whole]))

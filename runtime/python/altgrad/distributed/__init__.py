@@ -4,7 +4,7 @@ matrices that it owns (Muon).
     torch.distributed.init_process_group("nccl")
     optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=1e-3, max_grad_norm=1.0)
 
-Parameters of FSDP2 need nothing of this: every class of altgrad.optim takes DTensors.
+Parameters of FSDP2 need nothing of this, but for Muon: every other class of altgrad.optim takes DTensors.
 """
 
 from ._files import joined

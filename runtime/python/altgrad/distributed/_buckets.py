@@ -18,6 +18,15 @@ IN_FLIGHT = 2
 class Arriving:
     """Gradients whose average is on its way: `_arriving` is None or (work, what arrives, what is read meanwhile)."""
 
+    def share(self):
+        """Gives every rank the first one's parameters."""
+        dist.broadcast(self.flat, dist.get_global_rank(self.group, 0), group=self.group)
+
+    def is_still(self, place):
+        """Whether a parameter lies where it was laid."""
+        param = self.params[place]
+        return not param.numel() or param.data_ptr() == self.flat.data_ptr() + self.starts[place] * param.itemsize
+
     def wait(self):
         """Adds what arrives to the sum of earlier backward passes."""
         if self._arriving:

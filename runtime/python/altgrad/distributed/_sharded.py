@@ -9,8 +9,10 @@ import torch.distributed as dist
 from torch.optim.optimizer import ParamsT
 
 from .. import optim
+from .._binding.layout import is_dtensor
 from .._binding.ranks import Ranks, exchange
 from ._buckets import IN_FLIGHT, make_buckets
+from ._dtensors import make_dtensors, stand_in
 from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
 from ._whole import cost_of, make_whole
@@ -72,29 +74,36 @@ class Sharded(torch.optim.Optimizer):
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
         _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible)
         self._group, self._ranks = group, Ranks([group])
-        self._buckets = self._made(every, group, bucket_bytes, wire)
+        self._buckets = self._made(owner, every, group, bucket_bytes, wire)
         for bucket in self._buckets:
-            dist.broadcast(bucket.flat, dist.get_global_rank(group, 0), group=group)
+            bucket.share()
         self._at = {param: (bucket, place) for bucket in self._buckets for place, param in enumerate(bucket.params)}
         self._parts = {param: bucket.part_of(place) for param, (bucket, place) in self._at.items()}
         self._order, self._used = {param: index for index, param in enumerate(every)}, set()
         # Frozen ones as they are: the place in the list says which random bits a parameter gets.
         groups = [{**{key: value for key, value in of.items() if key not in _ASIDE},
-                   "params": [self._parts.get(param, param) for param in of["params"]]} for of in self.param_groups]
+                   "params": [self._parts[param] if param in self._parts else stand_in(param) if is_dtensor(param) else
+                              param for param in of["params"]]} for of in self.param_groups]
         self._inner = kind(groups, process_group=group, **words)
         self._inner._reproducible = reproducible
+        for bucket in self._buckets:
+            bucket.slow = self._inner._tallies.slow
         self.defaults: dict[str, Any] = self._inner.defaults
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             for key, value in theirs.items():
                 mine.setdefault(key, value)
         self._sent, self._queued = 0, False
-        self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every]
+        self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every
+                       if not is_dtensor(param)]
 
     _whole = False
     # torch's scaler gives itself to a step that takes it, and otherwise looks at gradients that are elsewhere.
     _step_supports_amp_scaling = True
 
-    def _made(self, params, group, most, wire):
+    def _made(self, owner, params, group, most, wire):
+        if any(map(is_dtensor, params)):
+            raise TypeError(f"{owner}: parameters are DTensors, whose states have their shards already: give them to the class "
+                            "of altgrad.optim")
         return make_buckets(params, group, most, wire)
 
     @property
@@ -177,7 +186,7 @@ class Sharded(torch.optim.Optimizer):
                                                                          for b in self._buckets):
             self._flush()
         used = torch.tensor([param in self._used for param in self._order], dtype=torch.float32)
-        used = self._ranks.gather(used.to(self._buckets[0].flat.device)).amax(0).tolist() if self._order else []
+        used = self._ranks.gather(used.to(next(iter(self._order)).device)).amax(0).tolist() if self._order else []
         for bucket in self._buckets:
             bucket.wait()
         for param, (bucket, place) in self._at.items():
@@ -195,7 +204,7 @@ class Sharded(torch.optim.Optimizer):
 
     def _check_memory(self):
         for param, (bucket, place) in self._at.items():
-            if param.data_ptr() != bucket.flat.data_ptr() + bucket.starts[place] * param.itemsize and param.numel():
+            if not bucket.is_still(place):
                 raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: the memory of a parameter of shape "
                                    f"{tuple(param.shape)} was replaced: make the optimizer once the model is where it "
                                    "stays")
@@ -274,9 +283,12 @@ class DistMuon(Sharded):
 
     Gradients are averaged on their owners, and the results are broadcast. Matrices are given to ranks by the products
     that they take, the dearest first. The bits are those of one process with the same averages, on any number of ranks.
+    Matrices of FSDP2 go to their owners, whose copies are whole, and back; their gradients are averages already. What
+    AdamW updates of FSDP2 is stepped by the ranks that have its parts.
 
     Args:
         params: Parameters or param_groups, the same on all ranks; groups with `use_muon=False` are updated by AdamW.
+            All are plain, or all are DTensors of meshes of the ranks of `process_group`.
         lr: The learning rate.
         words: What Sharded and altgrad.optim.Muon take besides.
 
@@ -291,15 +303,17 @@ class DistMuon(Sharded):
         self._muon = words.get("use_muon", True)
         super().__init__(optim.Muon, params, lr=lr, **words)
 
-    def _made(self, params, group, most, wire):
-        groups = {param: of for of in self.param_groups for param in of["params"]}
-        costs = [cost_of(param, {"use_muon": self._muon, **groups[param]}) for param in params]
-        return make_whole(params, costs, group, wire)
+    def _made(self, owner, params, group, most, wire):
+        groups = {param: {"use_muon": self._muon, **of} for of in self.param_groups for param in of["params"]}
+        if any(map(is_dtensor, params)):
+            return make_dtensors(owner, params, groups, group, wire)
+        return make_whole(params, [cost_of(param, groups[param]) for param in params], group, wire)
 
 
 def _check_same(owner, groups, group, *rest):
     """Raises ValueError on every rank unless all of them have the same parameters and options."""
-    kinds = [[(tuple(param.shape), param.dtype, param.requires_grad) for param in of["params"]] for of in groups]
+    kinds = [[(tuple(param.shape), param.dtype, param.requires_grad, is_dtensor(param) and param.placements)
+              for param in of["params"]] for of in groups]
     said = repr([of.get("param_names") for of in groups]) + repr(kinds) + repr(rest)
     if (other := Ranks([group]).agree(said)) is not None:
         raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "

@@ -55,14 +55,19 @@ class Whole(Arriving):
         return self.sum if dist.get_rank(self.group) == self.owner else None
 
 
-def make_whole(params, costs, group, wire):
-    """One Whole for each parameter in the order of backward; the dearest is given away first, to the idlest rank."""
-    busy, owners = [0.0] * dist.get_world_size(group), {}
-    for index in sorted(range(len(params)), key=lambda index: (-costs[index], index)):
+def owners_of(costs, group):
+    """The rank that owns each parameter; the dearest is given away first, to the idlest rank."""
+    busy, owners = [0.0] * dist.get_world_size(group), [0] * len(costs)
+    for index in sorted(range(len(costs)), key=lambda index: (-costs[index], index)):
         owners[index] = busy.index(min(busy))
         busy[owners[index]] += costs[index]
-    return [Whole([params[index]], owners[index], group, wire or params[index].dtype)
-            for index in reversed(range(len(params)))]
+    return owners
+
+
+def make_whole(params, costs, group, wire):
+    """One Whole for each parameter in the order of backward."""
+    return [Whole([param], owner, group, wire or param.dtype)
+            for param, owner in reversed(list(zip(params, owners_of(costs, group))))]
 
 
 def cost_of(param, group):

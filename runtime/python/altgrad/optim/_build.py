@@ -208,7 +208,8 @@ class _Part:
                 if row.at and row.at.parted:
                     check_parts(row.at, self.bundle, row.set)
                 if row.at and row.at.parted and row.set in self.bundle.matrices:
-                    raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it")
+                    raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: take "
+                                     "altgrad.distributed.DistMuon")
                 units = self.bundle.unit_multiple(row.set)
                 self._check_unit_states(optimizer, row)
                 if units and row.at and row.at.parted and row.at.cut % max(1, prod(row.at.shape[1:])):

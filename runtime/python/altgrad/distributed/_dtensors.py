@@ -1,0 +1,176 @@
+"""Parameters of FSDP2 and of tensor parallel layers in DistMuon: matrices go to their owners and back, others stay."""
+
+from collections import Counter
+
+import torch
+import torch.distributed as dist
+
+from .._binding.layout import is_dtensor, local_of
+from .._binding.ranks import Ranks, exchange
+from .._binding.shards import check_placements, local_grad, place_of
+from ._whole import cost_of, owners_of
+
+
+class _Parts:
+    """DTensors of one dtype on one device, in the interface of a Bucket. Their gradients are averages already."""
+
+    def __init__(self, params, group, wire):
+        self.params, self.slow = params, Counter()
+        self._group, self._wire = group, wire
+        self.sum, self._arriving, self._grads = None, None, {}
+
+    def share(self):
+        """Every rank has its part already."""
+
+    def is_still(self, place):
+        return True
+
+    def take(self, place):
+        param = self.params[place]
+        self._grads[place], param.grad = local_grad(param, self.slow).to(self._wire), None
+
+    def clear(self):
+        self.sum, self._arriving, self._grads = None, None, {}
+
+    def grad_of(self, place):
+        return self.sum.get(place)
+
+    def _take_all(self):
+        """The gradients as they lie here; 0 where only other ranks have one."""
+        grads, self._grads = self._grads, {}
+        return [grads[place] if place in grads else torch.zeros_like(local_of(param), dtype=self._wire)
+                for place, param in enumerate(self.params)]
+
+
+class Stay(_Parts):
+    """DTensors that a rule updates element by element: each rank steps what it has of them."""
+
+    def __init__(self, params, group, wire):
+        super().__init__(params, group, wire)
+        self._parts = [torch.nn.Parameter(local_of(param).detach()) for param in params]
+        for part, param in zip(self._parts, params):
+            part.altgrad_place = place_of(param)
+            part.grad_dtype = wire
+
+    def is_still(self, place):
+        return self._parts[place].data_ptr() == local_of(self.params[place]).data_ptr()
+
+    def part_of(self, place):
+        return self._parts[place]
+
+    def send(self):
+        self.sum = dict(enumerate(self._take_all()))
+
+    def wait(self):
+        """Nothing travels, there or back."""
+
+    def gather(self):
+        return self
+
+
+class Gathered(_Parts):
+    """DTensors of which each has an owner, who steps a plain parameter of its own that has all of it."""
+
+    def __init__(self, params, owners, group, wire):
+        super().__init__(params, group, wire)
+        self._rank = dist.get_rank(group)
+        self._owned = [[place for place, owner in enumerate(owners) if owner == rank]
+                       for rank in range(dist.get_world_size(group))]
+        self._boxes = _boxes_of(params, group)
+        # Of replicas the first one sends.
+        self._sent = [[box if box not in [of[place] for of in self._boxes[:rank]] else None
+                       for place, box in enumerate(boxes)] for rank, boxes in enumerate(self._boxes)]
+        self._wholes = {place: torch.nn.Parameter(self._empty(place, params[place].dtype))
+                        for place in self._owned[self._rank]}
+        for whole in self._wholes.values():
+            whole.grad_dtype = wire
+
+    def _empty(self, place, dtype):
+        param = self.params[place]
+        return torch.empty(param.shape, dtype=dtype, device=local_of(param).device)
+
+    def part_of(self, place):
+        return self._wholes[place] if place in self._wholes else stand_in(self.params[place])
+
+    def send(self):
+        """Begins to give owners the gradients, and the parameters as the ranks have them now."""
+        values = [local_of(param).detach() for param in self.params]
+        self._sums = {place: self._empty(place, self._wire) for place in self._wholes}
+        self._arriving = self._to_owners(self._take_all(), self._sums), self._to_owners(values, self._wholes)
+
+    def _to_owners(self, parts, wholes):
+        given = [[parts[place] for place in of if self._sent[self._rank][place]] for of in self._owned]
+        return Swap(given, [[_at(whole, boxes[place]) for place, whole in wholes.items() if boxes[place]]
+                            for boxes in self._sent], parts[0], self._group)
+
+    def wait(self):
+        for swap in self._arriving or ():
+            swap.wait()
+        self.sum, self._arriving = self._sums if self._arriving else self.sum, None
+
+    def gather(self):
+        """Begins to give every rank its parts of what was stepped."""
+        given = [[_at(whole, boxes[place]) for place, whole in self._wholes.items()] for boxes in self._boxes]
+        values = [local_of(param).detach() for param in self.params]
+        return Swap(given, [[values[place] for place in of] for of in self._owned], values[0], self._group)
+
+
+class Swap:
+    """Every rank gives each one the tensors `given[rank]`; `wait()` puts what comes from each into `into[rank]`."""
+
+    def __init__(self, given, into, like, group):
+        self._into = [tensor for of in into for tensor in of]
+        flat = [tensor.reshape(-1) for of in given for tensor in of]
+        self._given = torch.cat(flat) if flat else like.new_empty(0)  # is read until all is there
+        counts = [[sum([tensor.numel() for tensor in of]) for of in side] for side in (into, given)]
+        self._came = self._given.new_empty(sum(counts[0]))
+        self._work = dist.all_to_all_single(self._came, self._given, *counts, group=group, async_op=True)
+
+    @torch.no_grad()
+    def wait(self):
+        with exchange("the exchange of matrices with their owners"):
+            self._work.wait()
+        for tensor, piece in zip(self._into, self._came.split([tensor.numel() for tensor in self._into])):
+            tensor.copy_(piece.view(tensor.shape))
+
+
+def _at(whole, box):
+    """The part of a tensor in a box: (begin, size) of each dimension."""
+    return whole.detach()[tuple([slice(begin, begin + size) for begin, size in box])]
+
+
+def _boxes_of(params, group):
+    """[rank][place]: (begin, size) in each dimension of what lies there of a parameter."""
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    mine = []
+    for param in params:
+        sizes, begins = compute_local_shape_and_global_offset(param.shape, param.device_mesh, param.placements)
+        mine += [number for of in zip(begins, sizes) for number in of]
+    gathered = Ranks([group]).gather(torch.tensor(mine, dtype=torch.int64, device="cpu")).tolist()
+    return [[tuple([(next(of), next(of)) for _ in param.shape]) for param in params] for of in map(iter, gathered)]
+
+
+def stand_in(param):
+    """A parameter in the place of a DTensor that this rank does not step: of its shape, without memory."""
+    return torch.nn.Parameter(torch.empty(param.shape, dtype=param.dtype, device="meta"), param.requires_grad)
+
+
+def make_dtensors(owner, params, groups, group, wire):
+    """Stays and Gathereds for DTensors; `groups` has the options of each. Raises TypeError or ValueError for others."""
+    ranks = dist.get_process_group_ranks(group)
+    for param in params:
+        if not is_dtensor(param):
+            raise TypeError(f"{owner}: some parameters are DTensors and some are not: make an optimizer for each")
+        check_placements(owner.rpartition(".")[2], param)
+        if sorted(param.device_mesh.mesh.flatten().tolist()) != sorted(ranks):
+            raise ValueError(f"{owner}: a parameter is on {param.device_mesh}, and the ranks of process_group are {ranks}: "
+                             "give the group of all ranks of the mesh")
+    made, kinds = [], {}
+    for param in params:
+        stays = not groups[param]["use_muon"] and all([of.is_replicate() or of.dim == 0 for of in param.placements])
+        kinds.setdefault((stays, param.dtype, local_of(param).device), []).append(param)
+    for (stays, dtype, _), some in kinds.items():
+        costs = [cost_of(param, groups[param]) for param in some]
+        made.append(Stay(some, group, wire or dtype) if stays else
+                    Gathered(some, owners_of(costs, group), group, wire or dtype))
+    return made
