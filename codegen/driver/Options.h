@@ -178,7 +178,8 @@ struct Options {
       "print-step", cl::desc("With --rule or --set: prints the generated step and stops"), cl::cat(category)};
   cl::opt<bool, false, Flag> ownProducts{"own-products",
                                          cl::desc("For GPUs: also writes kernels for symmetric products of bf16 and f16 "
-                                                  "matrices, on tensor cores. Steps do not call them yet"),
+                                                  "matrices, on tensor cores. A step calls them where "
+                                                  "they are faster than what multiplies otherwise"),
                                          cl::cat(category)};
   cl::opt<bool, false, Flag> canonicalize{"canonicalize", cl::init(true),
                                           cl::desc("Simplifies the IR between passes; --canonicalize=false does not"),

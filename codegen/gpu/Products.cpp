@@ -2,10 +2,16 @@
 #include "codegen/gpu/Products.h"
 
 #include "codegen/gpu/GpuLowering.h"
+#include "altgrad/products.h"
 #include "codegen/gpu/ProductTiles.h"
 
 using namespace mlir;
 using namespace altgrad;
+
+// What the runtime launches.
+constexpr ProductTuning launched = GpuTuning{}.products;
+static_assert(launched.rows == ALTGRAD_SYMMETRIC_ROWS && launched.columns == ALTGRAD_SYMMETRIC_COLUMNS &&
+              launched.stages * (launched.rows + launched.columns) * launched.depth * 2 == ALTGRAD_SYMMETRIC_SHARED);
 
 namespace {
 
@@ -340,7 +346,7 @@ void altgrad::makeProductKernels(gpu::GPUModuleOp kernels, ArrayRef<StepOp> step
   for (Type type : types)
     for (bool along : {true, false}) {
       std::string format = type.isBF16() ? "bf16" : "f16";
-      std::string name = "altgrad_symmetric_" + std::string(along ? "" : "columns_") + format;
+      std::string name = ALTGRAD_SYMMETRIC_KERNEL + std::string(along ? "" : "columns_") + format;
       ProductKernel(builder, kernels.getLoc(), target.gpu.products, type, along).write(name);
     }
 }

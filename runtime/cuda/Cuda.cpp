@@ -1,6 +1,7 @@
 // Runs a bundle's PTX on a CUDA device.
 #include "Status.h"
 #include "cuda/CapturedRun.h"
+#include "cuda/Products.h"
 #include "matrix/Multiply.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ public:
       : gpu(std::move(gpu)), driver(this->gpu->driver),
         kernels(std::move(kernels)),
         mayOverlap(this->kernels->mayOverlap && wantsOverlap()),
-        memory(*this->gpu) {}
+        products(this->kernels), memory(*this->gpu) {}
   ~CudaExecutor() override;
 
   altgrad_status open();
@@ -70,6 +71,7 @@ private:
   const Driver &driver;
   std::shared_ptr<const Kernels> kernels;
   const bool mayOverlap;
+  OwnProducts products;
   CudaTables memory;
   std::weak_ptr<CapturedRun> captured; // the newest, its graph's
   bool used = false;
@@ -92,6 +94,8 @@ altgrad_status CudaExecutor::open() {
   Entered entered(driver, gpu->context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
+  if (altgrad_status status = products.open())
+    return status;
   return gpu->makeEvent(last);
 }
 
@@ -201,6 +205,7 @@ altgrad_status CudaExecutor::multiply(const Phase &phase, const Tables &tables,
   RelaxedCapture relaxed(driver);
   Launch here = launch;
   here.device = gpu->device;
+  here.symmetric = &products;
   return multiplyMatrices(phase, tables, kernels->rowWords, here);
 }
 
@@ -211,6 +216,7 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
                                        const Launch &launch,
                                        const CudaTables &where,
                                        CudaStream stream, bool captured) {
+  products.captured = captured;
   altgrad_args args = launch.args;
   args.rows = (const uint64_t *)where.address(RowTable);
   args.inputs = (const uint64_t *)where.address(InputTable);

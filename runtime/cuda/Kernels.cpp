@@ -1,6 +1,7 @@
 // Loads a bundle's kernels.
 #include "cuda/Kernels.h"
 #include "Status.h"
+#include "altgrad/products.h"
 #include "altgrad/values.h"
 #include "cuda/Module.h"
 
@@ -54,6 +55,27 @@ altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
   return ALTGRAD_OK;
 }
 
+// Where a device has too little shared memory, there are none.
+void findSymmetric(const Bundle &bundle, Kernels &kernels) {
+  const std::vector<Phase> &phases = bundle.manifest().phases;
+  if (std::none_of(phases.begin(), phases.end(), [](const Phase &phase) { return phase.kind == ALTGRAD_MATRIX; }))
+    return;
+  const Driver &driver = kernels.gpu->driver;
+  bool found = false;
+  for (int type : {ALTGRAD_GEMM_BF16, ALTGRAD_GEMM_F16})
+    for (int columns : {0, 1}) {
+      std::string name = ALTGRAD_SYMMETRIC_KERNEL;
+      name += std::string(columns ? "columns_" : "") + (type == ALTGRAD_GEMM_BF16 ? "bf16" : "f16");
+      Function &kernel = kernels.symmetric[type][columns];
+      if (driver.cuModuleGetFunction(&kernel, kernels.module, name.c_str()) != 0 ||
+          driver.cuFuncSetAttribute(kernel, functionDynamicShared, ALTGRAD_SYMMETRIC_SHARED) != 0)
+        kernel = nullptr;
+      found |= kernel != nullptr;
+    }
+  if (found)
+    kernels.identity = identityOf(driver, bundle, kernels.gpu->device);
+}
+
 // The code itself says whether it waits: of what a bundle has, a device takes
 // what it can, and older bundles have code that does not.
 bool mayOverlap(const Driver &driver, Module module) {
@@ -76,6 +98,7 @@ altgrad_status load(const Bundle &bundle, Kernels &kernels) {
   for (const Phase &phase : bundle.manifest().phases)
     if (altgrad_status status = loadPhase(bundle, phase, kernels))
       return status;
+  findSymmetric(bundle, kernels);
   kernels.mayOverlap = mayOverlap(gpu.driver, kernels.module);
   if (gpu.driver.cuModuleGetFunction(&kernels.values, kernels.module,
                                      ALTGRAD_VALUES_KERNEL) != 0)

@@ -20,6 +20,9 @@ struct Kernels {
   Module module = nullptr;
   std::vector<Entry> phases;
   int64_t rowWords = 0;
+  // By type and by whether columns have no gaps (products.h); null where the code has none.
+  Function symmetric[2][2] = {};
+  std::string identity; // what keys say of these, of the device and of its driver; "": nothing can be kept
   // Brings numbers to the device; null where the code has no such kernel.
   Function values = nullptr;
   // Whether a launch that follows another one of its run may begin before that

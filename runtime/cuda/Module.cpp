@@ -26,10 +26,10 @@ public:
       : driver(driver), bundle(bundle), device(device) {}
 
   altgrad_status load(Module &out);
+  altgrad_status chooseTarget();
+  std::string identity() const;
 
 private:
-  altgrad_status chooseTarget();
-  std::string cubinKey() const;
   bool takeCubin(const char *bytes, Module &out) const;
   bool link(std::vector<char> &cubin) const;
   altgrad_status loadPtx(Module &out) const;
@@ -92,7 +92,7 @@ std::string driverFile(const Driver &driver) {
 }
 
 // Everything that the driver's compiler answers by. "" where it does not say.
-std::string Loader::cubinKey() const {
+std::string Loader::identity() const {
   char name[256] = "";
   int version = 0;
   if (driver.cuDeviceGetName(name, sizeof name - 1, device) ||
@@ -100,7 +100,7 @@ std::string Loader::cubinKey() const {
     return "";
   Sha256 hash;
   hash.update(ptx, ptxBytes);
-  std::string key = "altgrad cubin 1\n";
+  std::string key;
   addPart(key, "ptx", hexadecimal(hash.finish()));
   addPart(key, "driver", std::to_string(version) + " " + driverFile(driver));
   addPart(key, "device", name);
@@ -178,14 +178,14 @@ altgrad_status Loader::load(Module &out) {
       exact ? bundle.bytes("altgrad_cubin_" + target, size) : nullptr;
   if (own && takeCubin(own, out))
     return ALTGRAD_OK;
-  std::string key = cubinKey();
+  const std::string known = identity(), key = "altgrad cubin 1\n" + known;
   std::vector<char> cubin;
   Cache cache;
-  if (!key.empty() && cache.find(key, cubin) && takeCubin(cubin.data(), out))
+  if (!known.empty() && cache.find(key, cubin) && takeCubin(cubin.data(), out))
     return ALTGRAD_OK;
   if (!link(cubin) || !takeCubin(cubin.data(), out))
     return loadPtx(out);
-  if (!key.empty())
+  if (!known.empty())
     cache.keep(key, cubin);
   return ALTGRAD_OK;
 }
@@ -196,4 +196,9 @@ altgrad_status altgrad::runtime::loadModule(const Driver &driver,
                                             const Bundle &bundle, Device device,
                                             Module &out) {
   return Loader(driver, bundle, device).load(out);
+}
+
+std::string altgrad::runtime::identityOf(const Driver &driver, const Bundle &bundle, Device device) {
+  Loader loader(driver, bundle, device);
+  return loader.chooseTarget() == ALTGRAD_OK ? loader.identity() : "";
 }

@@ -5,6 +5,7 @@
 #include "altgrad/bundle.h"
 #include "bundle/Bundle.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -76,6 +77,15 @@ struct Gemm {
   void *context = nullptr;
 };
 
+// Who may do symmetric products instead; `library` does the same product.
+class SymmetricProducts {
+public:
+  using Library = std::function<altgrad_status()>;
+  virtual ~SymmetricProducts() = default;
+  // `alone`: bits may depend on nothing but the matrices.
+  virtual altgrad_status multiply(const altgrad_gemm &product, bool alone, const Library &library) = 0;
+};
+
 struct Launch {
   altgrad_args args; // host pointers of the tables, workspace on the device
   int64_t first, last;
@@ -85,6 +95,7 @@ struct Launch {
   int threads;
   Owner owner;
   Gemm gemm;
+  SymmetricProducts *symmetric = nullptr;
   int32_t device = -1; // the GPU's number; -1: the CPU
 };
 

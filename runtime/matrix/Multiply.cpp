@@ -141,7 +141,9 @@ static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, c
   if (gemm.device < 0 && product.form != Form::Side)
     return multiplySymmetric(gemm, product.shift, phase, launch);
   gemm.shift = product.shift;
-  return multiplyOnce(gemm, phase, launch);
+  auto library = [&] { return multiplyOnce(gemm, phase, launch); };
+  const bool other = launch.symmetric && product.form != Form::Side;
+  return other ? launch.symmetric->multiply(gemm, product.alone, library) : library();
 }
 
 // A NaN among the gradients goes the way of all NaNs; one that a product makes goes nowhere.

@@ -67,6 +67,7 @@ struct Context {
 // A point in a stream that is passed or not.
 struct Mark {
   bool done = false;
+  int64_t at = 0; // by the clock
   Stream *stream = nullptr;
 };
 using MarkPointer = std::shared_ptr<Mark>;
@@ -134,6 +135,7 @@ struct Stream {
 struct Event {
   Context *context = nullptr;
   MarkPointer mark;
+  bool timed = false;
   std::shared_ptr<Capture> capture; // recorded in it, after these nodes
   std::set<size_t> heads;
   bool destroyed = false;

@@ -130,6 +130,7 @@ Result Running::run(uint32_t before) {
                  "kernel '" + launch.kernel->name + "': " + error.what());
   }
   s.instructions += int64_t(result.steps);
+  ++s.settings.at("clock");
   return check(result);
 }
 

@@ -35,6 +35,7 @@ struct Setting {
                    {"eager", "FAKE_CUDA_EAGER", 0},
                    {"host", "FAKE_CUDA_HOST", 0},
                    {"races", "FAKE_CUDA_RACES", 0},
+                   {"clock", "FAKE_CUDA_CLOCK", 0},
                    {"caches", "FAKE_CUDA_CACHES", 2}};
 
 pid_t owner = 0; // who called cuInit

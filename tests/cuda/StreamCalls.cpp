@@ -201,10 +201,11 @@ CU(cuStreamWaitEvent, 3020, void *handle, void *eventHandle, unsigned flags) {
   return 0;
 }
 
-CU(cuEventCreate, 2000, void **out, unsigned) {
+CU(cuEventCreate, 2000, void **out, unsigned flags) {
   ENTER(Init | Current)
   auto event = std::make_shared<Event>();
   event->context = call.context;
+  event->timed = !(flags & 2); // CU_EVENT_DISABLE_TIMING
   *out = event.get();
   state().events[*out] = event;
   return 0;
@@ -250,6 +251,17 @@ CU(cuEventSynchronize, 2000, void *handle) {
     return error;
   waitFor(event->mark);
   return event->context->sticky;
+}
+
+CU(cuEventElapsedTime, 2000, float *out, void *first, void *last) {
+  ENTER(Init | Current | Safe)
+  auto from = look(state().events, first), to = look(state().events, last);
+  if (!from || !to || !from->timed || !to->timed || !from->mark || !to->mark)
+    return InvalidHandle;
+  if (!from->mark->done || !to->mark->done)
+    return NotReady;
+  *out = float(to->mark->at - from->mark->at) / 1000;
+  return from->context->sticky;
 }
 
 #define ALTGRAD_COPY(name, since, To, From, writer, reader)                    \

@@ -29,6 +29,7 @@ void doFirst(Stream &stream) {
     context.sticky = task.run();
   stream.lastKernel = task.kernel ? task.kernel->number() : 0;
   task.mark->done = true;
+  task.mark->at = state().settings.at("clock");
 }
 
 // Only what has to be done before the mark is passed.

@@ -21,8 +21,8 @@ FAKECUDA_API void fakecuda_reset(void);
 FAKECUDA_API void fakecuda_forget(void);
 
 // Names: devices capability processors occupancy registers driver memory seed
-// eager host races caches, as in the environment (FAKE_CUDA_DEVICES and so on);
-// besides these, to be read: alive launches overlapped instructions waits
+// eager host races caches clock, as in the environment (FAKE_CUDA_DEVICES and so
+// on); besides these, to be read: alive launches overlapped instructions waits
 // pending. -1: no such name.
 FAKECUDA_API int fakecuda_set(const char *name, int64_t value);
 FAKECUDA_API int64_t fakecuda_get(const char *name);

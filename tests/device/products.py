@@ -1,5 +1,5 @@
 """Our kernels for symmetric products on the GPU: within their bound of float64, symmetric by their bits, and how long they
-take beside torch's GEMM. Steps do not call them."""
+take beside torch's GEMM."""
 
 import ctypes
 import os

@@ -2,9 +2,12 @@
 
 import ctypes
 import json
+import os
 import re
 import weakref
 from dataclasses import dataclass
+
+from torch import distributed
 
 from ._library import (Error, ExchangeInfo, ExchangeWord, PhaseInfo, ScalarInfo, StreamInfo,
                        WarningInfo, find_compiler, interruptibly, library)
@@ -198,7 +201,15 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += _clip_words(clip) + [f"--profile={profile}"] * bool(profile) + _scaler_words(scaler) + ["--exchange"] * exchange
     options += ["--statistics"] * statistics
-    return _compile(text, origin, options)
+    bundle = _compile(text, origin, options)
+    own = bundle.matrices and not on_host and _wants_own_products()
+    return _compile(text, origin, [*options, "--own-products"]) if own else bundle
+
+
+def _wants_own_products():
+    """Whether a GPU's products may be our own kernels: what is measured may be otherwise on another rank."""
+    word = os.environ.get("ALTGRAD_CUDA_PRODUCTS")
+    return word == "own" or word == "auto" and not (distributed.is_available() and distributed.is_initialized())
 
 
 def compile_gradients(lines, flags, on_host=True):
