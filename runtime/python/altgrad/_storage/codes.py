@@ -60,11 +60,14 @@ def largest(numbers, block):
     return torch.nn.functional.pad(sizes, (0, missing)).view(-1, block).amax(1)
 
 
-def encode_blocks(word, numbers, block):
-    """(codes, scales) as kernels store a state with a scale for each block."""
+def encode_blocks(word, numbers, block, by_kernel):
+    """(codes, scales) as kernels store a state with a scale for each block.
+
+    `by_kernel` is altgrad.ops' quantize_into, which scales that are powers of two come from.
+    """
     name, half = format_of(word), format_of_scales(word) == "f16"
     if format_of_scales(word) not in ("f32", "f16"):
-        return _encode_powers(word, numbers)
+        return _encode_powers(word, numbers, by_kernel)
     most = _HALF_MOST if half else _MOST
     if bent := bent_by(word):
         codes, scales = _encode_bent(word, numbers, block, most)
@@ -78,17 +81,16 @@ def encode_blocks(word, numbers, block):
     return encode(name, numbers / units if least else numbers * (1 / units), scaled=True), scales
 
 
-def _encode_powers(word, numbers):
+def _encode_powers(word, numbers, by_kernel):
     """The same with scales that are powers of two, by the kernel itself."""
-    from ..ops._blocks import quantize_into  # which needs this package
     numbers = numbers.detach().float().cpu().contiguous()
     codes = torch.empty(numbers.shape, dtype=dtype_of(format_of(word)), device="cpu")
     scales = torch.empty(-(-len(numbers) // block_of(word)), dtype=SCALES[format_of_scales(word)], device="cpu")
     said = [part for part in word.split(",") if part not in ("stochastic", KEPT)]
-    quantize_into(numbers, codes, scales, ",".join(said))
+    by_kernel(numbers, codes, scales, ",".join(said))
     if KEPT in word.split(","):
         kept = kept_positive(word, numbers, spread(scales.float(), block_of(word), len(numbers)))
-        quantize_into(kept, codes, scales, ",".join(said))
+        by_kernel(kept, codes, scales, ",".join(said))
     return codes, scales
 
 

@@ -236,7 +236,8 @@ class _Target:
             word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
         block = block_of(word)
         if block > 1 and state.numel() >= BLOCKED_NUMEL:
-            codes, scales = encode_blocks(word, numbers, block)
+            from ..ops._blocks import quantize_into  # late: it takes a second
+            codes, scales = encode_blocks(word, numbers, block, quantize_into)
             yield scale_key(key), scales.to(device)
             if packs(word):
                 shape, strides = beside(state.shape, state.stride(), pairs=True)
