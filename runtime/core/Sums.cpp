@@ -18,9 +18,10 @@ void Table::countChunks() {
 }
 
 const char *Table::unsummed() const {
-  if (onHost && !sets.empty() && sets[0].sum >= 0 && keys && objects().counter >= 0)
+  if (onHost && !inUnits && !sets.empty() && sets[0].sum >= 0 && keys && objects().counter >= 0)
     return nullptr;
   return !clips    ? ""
+         : inUnits ? "this step goes over rows or matrices by themselves, so the first sweep runs in the step"
          : !onHost ? "kernels on GPUs read all gradients once more in the step"
                    : "the first sweep of this step reads more than gradients, so it runs in the step";
 }

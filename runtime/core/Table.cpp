@@ -100,6 +100,11 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *
     const Seen &param = paramOf(set, row);
     rows_.push_back({tensor.numel, types[row], param.shape + uint32_t(param.dims), isContiguous(param.handle), 0});
   }
+  int64_t chunks = 0, own = 0;
+  for (const Row &row : rows_)
+    own += (row.numel + ALTGRAD_CHUNK - 1) / int64_t(ALTGRAD_CHUNK);
+  check(altgrad_partials(plan, nullptr, nullptr, &chunks));
+  inUnits = chunks != own;
   grads.assign(rows_.size(), nullptr);
   now.assign(rows_.size(), nullptr);
   taken = now;

@@ -123,6 +123,7 @@ private:
 
   bool hasRun = false;
   bool clips = false;
+  bool inUnits = false; // rows or matrices have chunks of their own
   std::vector<Summed> summed;       // a row each, or none at all
   std::vector<int64_t> firstChunks; // of each row, and the end
   int64_t counted[2] = {0, 0};

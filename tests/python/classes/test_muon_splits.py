@@ -1,6 +1,8 @@
 """Matrices that are tensors of their own to the step: parts of several sizes, and stacks whose rows count."""
 
+import contextlib
 import io
+import os
 
 import altgrad
 import numpy as np
@@ -122,3 +124,51 @@ def test_statistics_and_norms_are_those_of_the_parameter(kind):
     one.grad[60, 1] = one.grad[0, 0] = float("inf")
     optimizer.step()
     assert optimizer.statistics().nonfinite.tolist() == [2.0, 0.0]
+
+
+@pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="GPUs sum in the step")
+@pytest.mark.filterwarnings("ignore:.*the update of a matrix")
+@pytest.mark.parametrize("kind, shape, split, summed", [
+    ("NorMuon", (64, 600), None, False), ("Muon", (3, 40, 310), None, False), ("Muon", (40, 300), (24, 16), True),
+], ids=["rows", "a stack", "parts"])
+def test_norms_in_backward_are_those_of_the_step(kind, shape, split, summed, monkeypatch):
+    """Rows and matrices that are swept by themselves are summed in the step, which says so; parts are summed early."""
+    monkeypatch.setattr(altgrad._binding.sums, "WORTH_A_HOOK", 0)
+    said = []
+    for early in (False, True):
+        param = torch.nn.Parameter(torch.ones(shape))
+        optimizer = getattr(altgrad.optim, kind)([param], max_grad_norm=1.0, norm_in_backward=early,
+                                                 reproducible=True, split=split)
+        with pytest.warns(UserWarning, match="by themselves") if early and not summed else contextlib.nullcontext():
+            for step in range(3):
+                optimizer.zero_grad()
+                (param * drawn(shape, step)).sum().backward()
+                optimizer.step()
+                torch.testing.assert_close(optimizer.grad_norm, param.grad.norm(), rtol=1e-6, atol=0)
+        said.append(param.detach())
+        assert optimizer._built.tables[0].summed_rows()[0] == (2 if early and summed else 0)
+    assert torch.equal(*said)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_with_all_that_there_is(kind):
+    """8 bits, a clip, equal rows, a cautious decay, AdamW and a file: the bits of parameters of their own."""
+    sizes, given = (128, 48, 80), {"storage": "states=bnb8:256", "cautious": True, "equilibrate": "rows",
+                                   "max_grad_norm": 1.0, "reproducible": True, "lr": 0.02}
+    one, bias = torch.nn.Parameter(drawn((256, 256), 0)), torch.nn.Parameter(drawn((5000,), 1))
+    apart = [torch.nn.Parameter(part.clone()) for part in one.detach().split(sizes)]
+    other = torch.nn.Parameter(bias.detach().clone())
+    groups = [{"params": [one], "split": sizes}, {"params": [bias], "use_muon": False}]
+    ours, theirs = kind(groups, **given), kind([{"params": apart}, {"params": [other], "use_muon": False}], **given)
+    for step in range(4):
+        give([one, bias], [drawn((256, 256), 10 + step), drawn((5000,), 20 + step)])
+        give([*apart, other], [*one.grad.split(sizes), bias.grad])
+        ours.step(), theirs.step()
+        if step == 1:
+            file = io.BytesIO()
+            torch.save(ours.state_dict(), file)
+            file.seek(0)
+            ours = kind([{"params": [one], "split": sizes}, {"params": [bias], "use_muon": False}], **given)
+            ours.load_state_dict(torch.load(file))
+    assert torch.equal(one, torch.cat(apart)) and torch.equal(bias, other)
+    assert ours.state[one]["momentum_buffer"].dtype == torch.uint8
