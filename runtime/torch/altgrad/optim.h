@@ -220,6 +220,7 @@ ALTGRAD_OF_RULE(Lion8bit);
 ALTGRAD_OF_RULE(LionFp8);
 ALTGRAD_OF_RULE(ManifoldAdamW);
 ALTGRAD_OF_RULE(Muon); // of matrices
+ALTGRAD_OF_RULE(NorMuon);
 ALTGRAD_NARROW(Adam4bit, Adam, AdamOptions);
 ALTGRAD_NARROW(Adam8bit, Adam, AdamOptions);
 ALTGRAD_NARROW(AdamFp8, Adam, AdamOptions);

@@ -54,12 +54,13 @@ bool Binding::take(const Groups &groups, States &states) {
   return true;
 }
 
-// A parameter, or a copy of one whose elements do not fill one stretch of memory.
-static Tensor denseOf(const Tensor &param) {
-  if (param.is_non_overlapping_and_dense() && !param.is_neg())
+// A parameter, or a copy of one whose elements do not fill one stretch of memory, or not in `order`.
+static Tensor denseOf(const Tensor &param, at::MemoryFormat order = at::MemoryFormat::Preserve) {
+  const bool lies = order == at::MemoryFormat::Preserve ? param.is_non_overlapping_and_dense() : param.is_contiguous();
+  if (lies && !param.is_neg())
     return param;
   Lasting lasting;
-  return at::empty_like(param).copy_(param);
+  return at::empty_like(param, order).copy_(param);
 }
 
 // Every parameter that has a gradient, device by device, GPUs first: they work
@@ -107,8 +108,11 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, bool excha
     lines.insert(draft.line);
   part.program = compiler.compile(lines, part.where.isHost(), exchanged, scaler);
   part.keys = findKeys(*part.program);
-  for (Draft &draft : drafts)
+  for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
+    if (part.program->sets[size_t(draft.set)].multiplies)
+      draft.dense = denseOf(draft.param, at::MemoryFormat::Contiguous);
+  }
   std::stable_sort(drafts.begin(), drafts.end(), [](const Draft &a, const Draft &b) { return a.set < b.set; });
   TORCH_CHECK(!part.where.isCapturing(), "altgrad: the tensors of this step are not those of the last "
                                          "one; a graph can be captured after a step with the same "

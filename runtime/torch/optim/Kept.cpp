@@ -31,6 +31,13 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const 
 static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stream &stream, const Tensor &param) {
   int64_t dims = param.dim();
   std::vector<int64_t> sizes = param.sizes().vec(), strides = param.strides().vec();
+  if (stream.role == ALTGRAD_ROLE_STATE && stream.block == 0) { // a number for each index of dimension 0
+    sizes.assign(size_t(dims), 1);
+    strides.assign(size_t(dims), 1);
+    if (dims)
+      sizes[0] = unitsOf(param);
+    return {sizes, strides};
+  }
   sizes.resize(size_t(dims) + 2);
   strides.resize(size_t(dims) + 2);
   checkTable(altgrad_table_beside(stream.key == "copy", stream.block, stream.columns, stream.packed, &dims,

@@ -109,6 +109,7 @@ const std::map<std::string, Stock> &stocks() {
       {"LionFp8", {"lion", "states=ocp.e4m3fn:256", adamNames}},
       {"ManifoldAdamW", {"manifoldadamw", "", {{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"position", "bit_position"}}}},
       {"Muon", {"muon", "", {{"buf", "momentum_buffer"}}}},
+      {"NorMuon", {"normuon", "", {{"buf", "momentum_buffer"}, {"second", "second_momentum_buffer"}}}},
       {"RMSprop", {"rmsprop", "", {{"v", "square_avg"}, {"mean", "grad_avg"}, {"buf", "momentum_buffer"}}}},
       {"SGD", {"sgd", "", {{"buf", "momentum_buffer"}}}}};
   return all;

@@ -83,8 +83,6 @@ void Program::readScalars() {
       singles.push_back(scalar);
       continue;
     }
-    TORCH_CHECK(info.scope != ALTGRAD_PER_UNIT, "altgrad: state '", info.name, "' has a number for each row of a parameter, ",
-                "which these classes do not keep; altgrad.optim of Python does");
     bool ofSet = info.set >= 0 || sets.size() == 1;
     Set &set = sets.at(size_t(std::max(info.set, 0)));
     if (info.role == ALTGRAD_ROLE_HYPER && ofSet && info.scope == ALTGRAD_PER_GROUP)
@@ -94,6 +92,8 @@ void Program::readScalars() {
       set.step = scalar;
     else if (info.role == ALTGRAD_ROLE_TENSOR_SCALE && ofSet && info.scope == ALTGRAD_PER_TENSOR &&
              info.type == ALTGRAD_F32)
+      set.kept.push_back({scalar.name, scalar.key, scalar.role, c10::kFloat, /*block=*/0});
+    else if (info.role == ALTGRAD_ROLE_STATE && ofSet && info.scope == ALTGRAD_PER_UNIT && info.type == ALTGRAD_F32)
       set.kept.push_back({scalar.name, scalar.key, scalar.role, c10::kFloat, /*block=*/0});
     else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet && info.scope == ALTGRAD_PER_TENSOR &&
              info.type == ALTGRAD_F32)
@@ -109,6 +109,14 @@ Program::Program(std::shared_ptr<altgrad_bundle> given) : bundle(std::move(given
   sets.resize(size_t(altgrad_set_count(bundle.get())));
   readStreams();
   readScalars();
+  for (int64_t i = 0; i < altgrad_phase_count(bundle.get()); ++i) {
+    altgrad_phase_info info{};
+    info.size = sizeof info;
+    check(altgrad_phase_at(bundle.get(), i, &info));
+    if (info.kind == ALTGRAD_MATRIX)
+      for (size_t set = 0; set < sets.size(); ++set)
+        sets[set].multiplies |= info.set < 0 || size_t(info.set) == set;
+  }
   for (int64_t i = 0; i < altgrad_exchange_count(bundle.get()); ++i) {
     altgrad_exchange_info info{};
     info.size = sizeof info;

@@ -18,7 +18,7 @@ struct Stream {
   std::string name, key;
   int32_t role;
   c10::ScalarType type;
-  int32_t block;       // elements that share one value; 0: all of a tensor
+  int32_t block;       // elements that share one value; 0: all of a tensor, or of a state all of a row
   bool packed = false; // codes of two neighbours share a byte
   int32_t columns = 0; // that a block over rows spans: 1 or 128
   int32_t scaled = 1;  // elements that share a scale, which is another stream
@@ -43,6 +43,7 @@ struct Set {
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::optional<Scalar> norm;     // f32, of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
+  bool multiplies = false;        // its tensors are matrices, whose rows lie one behind the other
 };
 
 // Where other devices' or ranks' sums may join.
