@@ -156,9 +156,9 @@ LogicalResult ReduceOp::verify() {
   if (std::string why = whyNotCut(getOver()); !why.empty() || getOver().isElement())
     return emitOpError() << (why.empty() ? "reduces single elements" : why);
   // reduce_c3
-  if (getReduction() != Reduction::AbsMax && (getReduction() != Reduction::Max || isTileMax(*this)))
-    return emitOpError() << "combines by '" << stringifyReduction(getReduction()) << "'; blocks of rows have "
-                         << "'max' and 'absmax', others 'absmax' alone";
+  if (isOfFlags(getReduction()))
+    return emitOpError() << "combines flags by '" << stringifyReduction(getReduction())
+                         << "'; over blocks there are 'add', 'sumsq', 'max' and 'absmax', of numbers";
   return success();
 }
 
@@ -253,7 +253,7 @@ static LogicalResult verifyStore(Operation *op, Value value, Value stream, const
     reduced.push_back(most.getValue());
   // step_c29
   if (!reduced.empty() && readsElement(value, reduced, variances))
-    return op->emitOpError() << "stores what is computed from the largest of " << maxima[0].getOver()
+    return op->emitOpError() << "stores what is computed from a reduction over " << maxima[0].getOver()
                              << " and from more of its element than that is of";
   return success();
 }
@@ -273,8 +273,8 @@ LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
       return WalkResult(reduce.emitOpError() << why);
     // step_c28
     if (reduce && reduce.isOverBlock() && !maximaOf(reduce.getValue()).empty())
-      return WalkResult(reduce.emitOpError() << "is over " << reduce.getOver() << " of what is computed from the "
-                                             << "largest of " << maximaOf(reduce.getValue())[0].getOver());
+      return WalkResult(reduce.emitOpError() << "is over " << reduce.getOver() << " of what is computed from a "
+                                             << "reduction over " << maximaOf(reduce.getValue())[0].getOver());
     auto sweep = dyn_cast<SweepOp>(op);
     if (!sweep)
       return WalkResult::advance();

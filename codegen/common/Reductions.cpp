@@ -58,4 +58,8 @@ Value altgrad::join(CodeBuilder &builder, Reduction kind, Value a, Value b) {
   llvm_unreachable("unknown reduction");
 }
 
+Value altgrad::termOf(CodeBuilder &builder, Reduction kind, Value element) {
+  return kind == Reduction::SumSq ? builder.mulF(element, element) : element;
+}
+
 bool altgrad::isOrdered(Reduction kind) { return kind == Reduction::Add || kind == Reduction::SumSq; }

@@ -1,4 +1,4 @@
-// Geometry of tiles, and copies of what is computed from their largest.
+// Geometry of tiles, and copies of what is computed from the reductions over them.
 #include "codegen/common/TileSweep.h"
 
 using namespace mlir;
@@ -33,9 +33,9 @@ Value TileSweep::firstBlock(KernelBuilder &kernel, const Tile &tile) const {
 }
 
 SmallVector<Value> TileSweep::ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known,
-                                      Value largest) const {
+                                      Value reduced) const {
   IRMapping all(known);
-  all.map(stage(body, 0).getReductions()[0], largest);
+  all.map(stage(body, 0).getReductions()[0], reduced);
   return cloneValues(kernel.builder, body, stage(body, 1).getWanted(), {{}, all, kernel.i64(0)});
 }
 

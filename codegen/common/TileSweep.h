@@ -1,4 +1,4 @@
-// The second sweep of a phase over tiles: what is computed from the largest of each column, or of the square, of
+// The second sweep of a phase over tiles: what is computed from the reduction over each column, or over the square, of
 // the numbers that the first has left.
 #ifndef ALTGRAD_CODEGEN_TILESWEEP_H
 #define ALTGRAD_CODEGEN_TILESWEEP_H
@@ -29,6 +29,7 @@ public:
   /// Its rows, and whether it is a block itself.
   int64_t rows() const { return sweep.getTileRows(); }
   bool isSquare() const { return rows() == squareBlock; }
+  Reduction kind() const { return stage(narrow(), 0).getReduceOps()[0].getReduction(); }
   /// Where in a stream of blocks the tile's first one is.
   Value firstBlock(KernelBuilder &kernel, const Tile &tile) const;
   /// The numbers of the stores of a block, and of those of its elements.
@@ -37,7 +38,7 @@ public:
   mlir::OperandRange streams() const { return sweep.getStores(); }
   /// What a column, a vector of neighbours or a square stores once, and then what all
   /// of its elements share: f32.
-  SmallVector<Value> ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value largest) const;
+  SmallVector<Value> ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced) const;
   /// What goes to `store` of an element whose number in the tile is `number`.
   Value ofElement(KernelBuilder &kernel, Region &body, int64_t store, const IRMapping &known, Value number,
                   ArrayRef<Value> shared) const;

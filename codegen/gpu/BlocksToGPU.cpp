@@ -93,7 +93,7 @@ void GpuLowering::loadShared(Chunk &chunk, Value at, unsigned part) {
 // The threads of a block are neighbours, a power of two of them.
 Value GpuLowering::joinBlock(Chunk &chunk, ReduceOp reduce, Value own) {
   int32_t threads = reduce.getRun() / chunk.width;
-  for (int32_t distance = threads / 2; distance; distance /= 2)
+  for (int32_t distance = 1; distance < threads; distance *= 2)
     own = join(builder, joinedBy(reduce), own, exchanged(own, distance));
   return own;
 }
@@ -121,8 +121,16 @@ SmallVector<Value> GpuLowering::loadAlone(Chunk &chunk, int64_t element) {
   return loaded;
 }
 
+// The tree over neighbours.
+static Value joinNeighbours(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements) {
+  for (; elements.size() > 1; elements.truncate(elements.size() / 2))
+    for (size_t i = 0; i < elements.size() / 2; ++i)
+      elements[i] = join(builder, kind, elements[2 * i], elements[2 * i + 1]);
+  return elements[0];
+}
+
 // What a thread's own elements give, for some reductions: as vectors where all
-// of them exist and are aligned, otherwise one after the other.
+// of them exist and are aligned, otherwise one after the other. What is added in order has a place for each element.
 SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part, Reduced some) {
   SweepOp sweep = chunk.sweep;
   int64_t first = part * warpThreads * chunk.width;
@@ -134,13 +142,25 @@ SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part,
   auto begin = [&](ArrayRef<ReduceOp> reduces) {
     sums.clear(), wanted.clear();
     for (ReduceOp reduce : reduces) {
-      sums.push_back(neutral(builder, joinedBy(reduce), reduce.getType()));
+      Type type =
+          isOrdered(reduce.getReduction()) ? VectorType::get({chunk.width}, builder.getF32Type()) : reduce.getType();
+      sums.push_back(neutral(builder, joinedBy(reduce), type));
       wanted.push_back(reduce.getValue());
     }
   };
-  auto grow = [&](MutableArrayRef<Value> sums, ArrayRef<ReduceOp> reduces, ArrayRef<Value> values) {
-    for (auto [sum, reduce, value] : llvm::zip(sums, reduces, values))
-      sum = grown(builder, reduce, sum, value);
+  auto grow = [&](MutableArrayRef<Value> sums, ArrayRef<ReduceOp> reduces, ArrayRef<Value> values,
+                  function_ref<Value(Value, Value)> place) {
+    for (auto [sum, reduce, value] : llvm::zip(sums, reduces, values)) {
+      Reduction kind = ReduceOp(reduce).getReduction();
+      sum = isOrdered(kind) ? place(sum, termOf(builder, kind, value)) : grown(builder, reduce, sum, value);
+    }
+  };
+  auto finish = [&](MutableArrayRef<Value> sums, ArrayRef<ReduceOp> reduces) {
+    for (auto [sum, reduce] : llvm::zip(sums, reduces))
+      if (Reduction kind = ReduceOp(reduce).getReduction(); isOrdered(kind))
+        sum = joinNeighbours(builder, kind, elementsOf(sum));
+      else if (isa<VectorType>(sum.getType()))
+        sum = joinElements(joinedBy(reduce), elementsOf(sum));
   };
   auto ofVectors = [&] {
     Region &wide = sweep.getWide().front();
@@ -159,12 +179,15 @@ SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part,
       Value index = indexOf(chunk, at, element);
       SmallVector<Value> draws = drawApart(chunk, wide, index, 1);
       SmallVector<Value> values = cloneValues(builder, wide, wanted, {loaded, chunk.known, index, 1, draws});
-      grow(sums, reduces, values);
+      grow(sums, reduces, values, [&](Value all, Value terms) {
+        SmallVector<Value> elements = elementsOf(all);
+        llvm::copy(elementsOf(terms), elements.begin() + number * width);
+        return builder.vectorOf(all.getType(), elements);
+      });
       for (auto [one, value] : llvm::zip(kept, ArrayRef(values).drop_front(some.count)))
         kernel.store(value, slotOf(one, number, width), width * sizeof(float));
     }
-    for (auto [sum, reduce] : llvm::zip(sums, reduces))
-      sum = joinElements(joinedBy(reduce), elementsOf(sum));
+    finish(sums, reduces);
     return sums;
   };
   auto oneByOne = [&] {
@@ -173,16 +196,24 @@ SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part,
     begin(reduces);
     Value from = builder.add(at, kernel.i32(first));
     Value to = builder.least(builder.add(from, kernel.i32(chunk.width)), kernel.i32(0));
-    return kernel.loopWith(from, to, kernel.i32(1), sums, [&](Value index, SmallVector<Value> before) {
+    Value places = arith::ConstantOp::create(
+        builder, builder.getI32VectorAttr(llvm::to_vector(llvm::seq<int32_t>(0, chunk.width))));
+    sums = kernel.loopWith(from, to, kernel.i32(1), sums, [&](Value index, SmallVector<Value> before) {
       Value offset = builder.sub(index, from);
       SmallVector<Value> loaded;
       for (auto [argument, tensors] : llvm::zip(narrow.getArguments(), sweep.getLoads()))
         loaded.push_back(loadElement(chunk, tensors, first, offset, argument.getType()));
       Value global = indexOf(chunk, index, 0);
       SmallVector<Value> draws = drawApart(chunk, narrow, global, 1);
-      grow(before, reduces, cloneValues(builder, narrow, wanted, {loaded, chunk.known, global, 1, draws}));
+      SmallVector<Value> values = cloneValues(builder, narrow, wanted, {loaded, chunk.known, global, 1, draws});
+      grow(before, reduces, values, [&](Value all, Value term) {
+        Value here = builder.equal(places, builder.spread(places.getType(), offset));
+        return builder.choose(here, builder.spread(all.getType(), term), all);
+      });
       return before;
     });
+    finish(sums, reduces);
+    return sums;
   };
   Value inside = builder.atMost(at, kernel.i32(-int32_t(first) - int32_t(chunk.width)));
   SmallVector<Type> types(some.count, builder.getF32Type());

@@ -188,8 +188,7 @@ private:
   void somePart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Tile tile, Value index, Value r);
   void inPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
               const TilePart &part);
-  Value largestOfBlock(const TileMemory &shared, Value own);
-  Value largestOfColumn(const TileMemory &shared, Value own);
+  Value reduceHalves(const TileMemory &shared, Value own);
   void halfColumn(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first);
 
   // SmallPhases.cpp

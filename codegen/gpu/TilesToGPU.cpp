@@ -129,25 +129,23 @@ void GpuLowering::inPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &
   threadInBlock(chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
 }
 
-// What all threads of the block know of one number of each.
-Value GpuLowering::largestOfBlock(const TileMemory &shared, Value own) {
-  auto larger = [&](Value a, Value b) { return join(builder, Reduction::AbsMax, a, b); };
-  for (int32_t distance = warpThreads / 2; distance; distance /= 2)
-    own = larger(own, exchanged(own, distance));
+// What all threads know of one number of each, of which a column has two: the tree 128, 64 … 1, or its first level.
+Value GpuLowering::reduceHalves(const TileMemory &shared, Value own) {
+  Reduction kind = shared.sweep.kind();
   kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)), sizeof(float));
   barrier();
-  for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += warpThreads)
-    own = larger(own, kernel.load(builder.getF32Type(), kernel.offset(shared.halves, kernel.i64(of), sizeof(float)),
-                                  sizeof(float)));
-  return own;
-}
-
-Value GpuLowering::largestOfColumn(const TileMemory &shared, Value own) {
-  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)), sizeof(float));
-  barrier();
-  Value beside = builder.exclusive(inBlock, kernel.i64(tileColumns));
-  Value other = kernel.load(builder.getF32Type(), kernel.offset(shared.halves, beside, sizeof(float)), sizeof(float));
-  return join(builder, Reduction::AbsMax, own, other);
+  bool square = shared.sweep.isSquare();
+  int64_t apart = square ? warpThreads : tileColumns;
+  Value mine = builder.both(inBlock, kernel.i64(apart - 1));
+  SmallVector<Value> parts;
+  for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += apart)
+    parts.push_back(kernel.load(builder.getF32Type(),
+                                kernel.offset(shared.halves, builder.add(mine, kernel.i64(of)), sizeof(float)),
+                                sizeof(float)));
+  Value all = joinElements(kind, parts);
+  for (int32_t distance = square ? warpThreads / 2 : 0; distance; distance /= 2)
+    all = join(builder, kind, all, exchanged(all, distance));
+  return all;
 }
 
 void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first) {
@@ -163,17 +161,17 @@ void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const I
     Value at = kernel.offset(shared.tile, r, tileColumns * sizeof(float));
     return kernel.load(builder.getF32Type(), kernel.offset(at, column, sizeof(float)), sizeof(float));
   };
-  Value own = kernel.loopWith(from, to, kernel.i64(1), neutral(builder, Reduction::AbsMax, builder.getF32Type()),
-                              [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
-                                return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
+  Value own = kernel.loopWith(from, to, kernel.i64(1), neutral(builder, cut.kind(), builder.getF32Type()),
+                              [&](Value r, SmallVector<Value> before) -> SmallVector<Value> {
+                                return {accumulate(builder, cut.kind(), before[0], number(r))};
                               })[0];
-  Value largest = cut.isSquare() ? largestOfBlock(shared, own) : largestOfColumn(shared, own);
+  Value reduced = reduceHalves(shared, own);
   Value at = builder.add(first, column);
   Value block = cut.firstBlock(kernel, tile);
   if (!cut.isSquare())
     block = builder.add(block, column);
   Value leads = builder.both(exists, builder.equal(cut.isSquare() ? inBlock : half, kernel.i64(0)));
-  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, largest);
+  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, reduced);
   size_t next = 0;
   auto shares = ArrayRef(values).take_back(cut.countShared());
   for (auto [store, stream] : llvm::enumerate(cut.streams())) {

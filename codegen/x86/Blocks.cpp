@@ -38,13 +38,18 @@ BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
   found.remove(1);
   sizes = found.takeVector();
   llvm::sort(sizes, std::greater<>());
-  auto allocate = [&](Value value, unsigned count, unsigned bytes) {
-    memory[value] = LLVM::AllocaOp::create(kernel.builder, kernel.pointerType(), kernel.builder.getI8Type(),
-                                           kernel.i64(count * bytes), /*alignment=*/64);
+  auto take = [&](unsigned count, unsigned bytes) -> Value {
+    return LLVM::AllocaOp::create(kernel.builder, kernel.pointerType(), kernel.builder.getI8Type(),
+                                  kernel.i64(count * bytes), /*alignment=*/64);
   };
-  for (StageOp stage : stages)
+  auto allocate = [&](Value value, unsigned count, unsigned bytes) { memory[value] = take(count, bytes); };
+  for (StageOp stage : stages) {
     for (Value value : stage.getKept())
       allocate(value, sizes[0], keptBytes(value));
+    for (ReduceOp reduce : stage.getReduceOps())
+      if (Reduction kind = reduce.getReduction(); isOrdered(kind))
+        terms[reduce] = {kind, 0, reduce.getRun(), take(reduce.getRun(), laneBytes)};
+  }
   for (unsigned size : ArrayRef(sizes).drop_front()) {
     for (unsigned number : sharedBy(size))
       allocate(body.getArgument(number), sizes[0] / size, sharedBytes);
@@ -140,10 +145,11 @@ SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody
     SmallVector<Value> draws = takeDraws(chunk, body.body, index);
     SmallVector<Value> values =
         cloneValues(builder, body.body, wanted, {loaded, known, indexOf(chunk, index), 1, draws});
-    for (auto [i, before] : llvm::enumerate(most)) {
-      ReduceOp reduce = reductions[i];
-      before = accumulate(builder, reduce.getReduction(), before, values[i]);
-    }
+    for (auto [reduce, before, value] : llvm::zip(reductions, most, values))
+      if (Reduction kind = ReduceOp(reduce).getReduction(); isOrdered(kind))
+        kernel.store(termOf(builder, kind, value), lane(body.terms.lookup(reduce), place), laneBytes);
+      else
+        before = accumulate(builder, kind, before, value);
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
     for (auto [value, now] : llvm::zip(stage.getKept(), rest.drop_front(stage.getEmitted().size())))
@@ -191,6 +197,8 @@ SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockBody &bod
   for (ReduceOp reduce : StageOp(body.stages[range.number]).getReduceOps())
     if (reduce.getRun() == size) {
       all.push_back(reduce);
+      if (isOrdered(reduce.getReduction()) && range.width == 1) // it may be short
+        clear(body.terms.lookup(reduce));
       most.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
     }
   if (sizes.size() == 1) {
@@ -205,7 +213,9 @@ SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockBody &bod
     });
   }
   for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
-    Value one = range.width > 1 ? joinLanes(reduce.getReduction(), value) : value;
+    Value one = isOrdered(reduce.getReduction()) ? totalOfNeighbours(body.terms.lookup(reduce))
+                : range.width > 1                ? joinLanes(reduce.getReduction(), value)
+                                                 : value;
     if (size == body.sizes.front())
       chunk.known.map(reduce.getResult(), one);
     else

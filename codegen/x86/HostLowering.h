@@ -47,12 +47,13 @@ struct HostChunk {
   Value count = {};
 };
 
-// What waits for the columns of a tile or its largest, where its numbers lie, and
-// where what elements of a column share, in rows of a tile's length. Elements of a
-// square share one number each.
+// What waits for the reductions over a tile, where its numbers lie, and where what
+// elements of a column share, in rows of a tile's length. Elements of a square share
+// one number each; its columns are lanes.
 struct HostTile {
   TileSweep sweep;
   Value memory, shared;
+  Lanes columns;
 };
 
 // Columns of a tile, `width` at a time. `places`: where each store's lie.
@@ -85,6 +86,9 @@ public:
   /// them that stages before this one give.
   SmallVector<unsigned> sharedBy(unsigned size) const;
   SmallVector<ReduceOp> reducedBefore(unsigned stage, unsigned size) const;
+
+  /// What is added over a block has a lane for each element.
+  DenseMap<Operation *, Lanes> terms;
 
   Region &body;
   SmallVector<StageOp> stages;
@@ -124,8 +128,8 @@ private:
   void run(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count);
   Value numberAt(const HostColumns &of, Value memory, Value row, Value column);
   Value sharedAt(const HostColumns &of, unsigned number, Value column);
-  void findLargest(const HostColumns &of, Value from, Value to);
-  Value largestOfSquare(const HostColumns &of, Value from, Value to);
+  Value reduceColumn(const HostColumns &of, Value column);
+  void shareOfColumns(const HostColumns &of, Value from, Value to);
   void shareOfSquare(const HostColumns &wide, const HostColumns &narrow, Value whole);
   void storeRow(const HostColumns &of, Value row, Value from, Value to);
 
@@ -166,6 +170,7 @@ private:
   Value neutralVector(const Lanes &lanes);
   void clear(const Lanes &lanes, int64_t from = 0);
   Value total(const Lanes &lanes);
+  Value totalOfNeighbours(const Lanes &lanes);
   Value joinLanes(Reduction kind, Value vector);
   Value lane(const Lanes &lanes, Value index);
   Value prefetchDistance();

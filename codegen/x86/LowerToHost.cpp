@@ -87,6 +87,29 @@ Value HostLowering::total(const Lanes &lanes) {
   return joinLanes(lanes.kind, sums[0]);
 }
 
+// The tree of neighbours.
+Value HostLowering::totalOfNeighbours(const Lanes &lanes) {
+  int64_t width = target.vectorWidth;
+  SmallVector<Value> sums;
+  for (int64_t i = 0; i < lanes.count; i += width)
+    sums.push_back(kernel.load(neutralVector(lanes).getType(), lane(lanes, kernel.i64(i)), width * laneBytes));
+  auto joinPairs = [&](Value a, Value b, int64_t pairs) {
+    SmallVector<int64_t> even, odd;
+    for (int64_t i = 0; i < pairs; ++i) {
+      even.push_back(2 * i);
+      odd.push_back(2 * i + 1);
+    }
+    return join(builder, lanes.kind, vector::ShuffleOp::create(builder, a, b, even),
+                vector::ShuffleOp::create(builder, a, b, odd));
+  };
+  for (; sums.size() > 1; sums.truncate(sums.size() / 2))
+    for (size_t i = 0; i < sums.size() / 2; ++i)
+      sums[i] = joinPairs(sums[2 * i], sums[2 * i + 1], width);
+  for (int64_t pairs = width / 2; pairs; pairs /= 2)
+    sums[0] = joinPairs(sums[0], sums[0], pairs);
+  return builder.element(sums[0], 0);
+}
+
 // The tree inside one vector.
 Value HostLowering::joinLanes(Reduction kind, Value sum) {
   int64_t width = cast<VectorType>(sum.getType()).getNumElements();

@@ -1,5 +1,5 @@
 // A sweep over tiles on a host: row by row as other sweeps, then what waits for the
-// largest of each column, or of the square. The numbers of a tile are in the caches.
+// reduction over each column, or over the square. The numbers of a tile are in the caches.
 #include "codegen/x86/HostLowering.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,7 +15,8 @@ HostTile HostLowering::makeTile(SweepOp tiles) {
   };
   TileSweep sweep(tiles);
   Value memory = numbers(sweep.rows() * tileColumns);
-  return {sweep, memory, numbers(sweep.countShared() * tileColumns)};
+  return {
+      sweep, memory, numbers(sweep.countShared() * tileColumns), {sweep.kind(), 0, tileColumns, numbers(tileColumns)}};
 }
 
 void HostLowering::sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRef<BlockBody> bodies) {
@@ -67,8 +68,8 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRe
   if (work.sweep.isSquare()) {
     shareOfSquare(wide, narrow, whole);
   } else {
-    findLargest(wide, kernel.i64(0), whole);
-    findLargest(narrow, whole, tile.columns);
+    shareOfColumns(wide, kernel.i64(0), whole);
+    shareOfColumns(narrow, whole, tile.columns);
   }
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     storeRow(wide, r, kernel.i64(0), whole);
@@ -105,17 +106,26 @@ Value HostLowering::sharedAt(const HostColumns &of, unsigned number, Value colum
   return builder.spread(VectorType::get({of.width}, builder.getF32Type()), one);
 }
 
+// Of a column, or of neighbouring ones: the upper half of its rows in order, then the lower half.
+Value HostLowering::reduceColumn(const HostColumns &of, Value column) {
+  Reduction kind = of.work.sweep.kind();
+  Value half = builder.least(of.tile.rows, kernel.i64(of.work.sweep.rows() / 2));
+  auto reduce = [&](Value from, Value to) {
+    Type type = of.width > 1 ? Type(VectorType::get({of.width}, builder.getF32Type())) : builder.getF32Type();
+    return kernel.loopWith(from, to, kernel.i64(1), neutral(builder, kind, type),
+                           [&](Value r, SmallVector<Value> before) -> SmallVector<Value> {
+                             return {accumulate(builder, kind, before[0], numberAt(of, of.work.memory, r, column))};
+                           })[0];
+  };
+  return join(builder, kind, reduce(kernel.i64(0), half), reduce(half, of.tile.rows));
+}
+
 // Columns from `from` to `to`: what each stores once, and what its elements share.
-void HostLowering::findLargest(const HostColumns &of, Value from, Value to) {
+void HostLowering::shareOfColumns(const HostColumns &of, Value from, Value to) {
   const TileSweep &cut = of.work.sweep;
   Region &body = of.width > 1 ? cut.wide() : cut.narrow();
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
-    auto number = [&](Value r) { return numberAt(of, of.work.memory, r, column); };
-    Value largest = kernel.loopWith(kernel.i64(1), of.tile.rows, kernel.i64(1), builder.absF(number(kernel.i64(0))),
-                                    [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
-                                      return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
-                                    })[0];
-    SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, largest);
+    SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, reduceColumn(of, column));
     size_t next = 0;
     for (int64_t store : cut.ofBlocks()) {
       unsigned bytes = bytesOf(cut.streams()[store]);
@@ -128,28 +138,20 @@ void HostLowering::findLargest(const HostColumns &of, Value from, Value to) {
   });
 }
 
-// The largest magnitude of the tile's columns from `from` to `to`.
-Value HostLowering::largestOfSquare(const HostColumns &of, Value from, Value to) {
-  Type type = builder.getF32Type();
-  if (of.width > 1)
-    type = VectorType::get({of.width}, type);
-  Value none = builder.f32(0, type);
-  using Values = SmallVector<Value>;
-  Value most = kernel.loopWith(kernel.i64(0), of.tile.rows, kernel.i64(1), none, [&](Value r, Values most) {
-    return kernel.loopWith(from, to, kernel.i64(of.width), most, [&](Value column, Values most) -> Values {
-      return {accumulate(builder, Reduction::AbsMax, most[0], numberAt(of, of.work.memory, r, column))};
-    });
-  })[0];
-  return of.width > 1 ? joinLanes(Reduction::AbsMax, most) : most;
-}
-
-// What the square stores once, and what its elements share. A tile without columns,
-// of a step that was called off, stores nothing.
+// What the square stores once, and what its elements share. Its columns are lanes, of which those beyond the tensor
+// have nothing. A tile without columns, of a step that was called off, stores nothing.
 void HostLowering::shareOfSquare(const HostColumns &wide, const HostColumns &narrow, Value whole) {
   const TileSweep &cut = wide.work.sweep;
-  Value largest = join(builder, Reduction::AbsMax, largestOfSquare(wide, kernel.i64(0), whole),
-                       largestOfSquare(narrow, whole, wide.tile.columns));
-  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), narrow.known, largest);
+  const Lanes &lanes = wide.work.columns;
+  clear(lanes);
+  auto reduce = [&](const HostColumns &of, Value from, Value to) {
+    kernel.loop(from, to, kernel.i64(of.width),
+                [&](Value column) { kernel.store(reduceColumn(of, column), lane(lanes, column), sizeof(float)); });
+  };
+  reduce(wide, kernel.i64(0), whole);
+  reduce(narrow, whole, wide.tile.columns);
+  Value reduced = total(lanes);
+  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), narrow.known, reduced);
   size_t next = 0;
   Value any = builder.differs(wide.tile.columns, kernel.i64(0));
   for (int64_t store : cut.ofBlocks())

@@ -45,9 +45,10 @@ std::optional<double> Numbers::listed(Operation &op) {
           return std::nullopt;
         if (op.getReduction() == Reduction::Count)
           return double(operand(*op, 0).integer);
-        bool squares = op.getReduction() == Reduction::SumSq;
         double one = op.getReduction() == Reduction::AbsMax ? std::fabs(number(0)) : number(0);
-        return squares ? one * one : op.isOverBlock() ? std::max(one, largest) : one;
+        if (op.getReduction() == Reduction::SumSq)
+          return one * one;
+        return op.isOverBlock() && op.getReduction() != Reduction::Add ? std::max(one, largest) : one;
       })
       .Default([](Operation *) { return std::nullopt; });
 }

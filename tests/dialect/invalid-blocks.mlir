@@ -36,8 +36,9 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   // reduce_c3
-  // expected-error@+1 {{'altgrad.reduce' op combines by 'add'; blocks of rows have 'max' and 'absmax', others 'absmax' alone}}
-  %m = altgrad.reduce add %w over block<1x32> : f32
+  // expected-error@+2 {{'altgrad.reduce' op combines flags by 'count'; over blocks there are 'add', 'sumsq', 'max' and 'absmax', of numbers}}
+  %up = arith.cmpf ogt, %w, %g : f32
+  %m = altgrad.reduce count %up over block<1x32> : i1
   altgrad.yield param(%m) state()
 }
 

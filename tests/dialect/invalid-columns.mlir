@@ -51,7 +51,7 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out 
   %n = arith.mulf %m, %f : f32
   %l = collect %n : f32 to !altgrad.reals
   // step_c29
-  // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of #altgrad.block<32x1> and from more of its element than that is of}}
+  // expected-error@+1 {{'altgrad.commit' op stores what is computed from a reduction over #altgrad.block<32x1> and from more of its element than that is of}}
   commit always %l to %c : !altgrad.tensors<f32>
 }
 
@@ -59,7 +59,7 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out 
 
 altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32>) {
   // step_c29
-  // expected-error@+1 {{'altgrad.sweep' op stores what is computed from the largest of #altgrad.block<32x1>}}
+  // expected-error@+1 {{'altgrad.sweep' op stores what is computed from a reduction over #altgrad.block<32x1>}}
   sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32>) {
     %y = arith.addf %x, %x : f32
     %m = reduce absmax %y over block<32x1> : f32
@@ -132,7 +132,7 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out 
   %n = arith.mulf %m, %f : f32
   %l = collect %n : f32 to !altgrad.reals
   // step_c29
-  // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of #altgrad.block<128x128> and from more of its element than that is of}}
+  // expected-error@+1 {{'altgrad.commit' op stores what is computed from a reduction over #altgrad.block<128x128> and from more of its element than that is of}}
   commit always %l to %c : !altgrad.tensors<f32>
 }
 
@@ -206,7 +206,7 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %c: !altgrad.tensors<f32>) {
   %e = element %x
   %m = reduce absmax %e over block<32x1> : f32
   // step_c28
-  // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<1x32> of what is computed from the largest of #altgrad.block<32x1>}}
+  // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<1x32> of what is computed from a reduction over #altgrad.block<32x1>}}
   %n = reduce max %m over block<1x32> : f32
   %l = collect %n : f32 to !altgrad.reals
   commit always %l to %c : !altgrad.tensors<f32>

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+import blocks
 import formats
 import optext
 import rounding
@@ -273,18 +274,7 @@ class Evaluator:
         kind = kind.removeprefix("abs")
         if over in ("unit", "tensor", "step"):
             return [self._fold(kind, array, over, value.set)]
-        return [self._largest_of_blocks(array, *map(int, over.split("x")), value.set)]
-
-    def _largest_of_blocks(self, array, rows, columns, which):
-        """The largest of each block, for all of its elements; NaN if one is."""
-        numbers = self.rows.block_of(which, rows, columns) if rows > 1 else self.rows.block_of(which, columns)
-        most = np.full(numbers.max(initial=-1) + 1, -np.inf, np.float32)
-        order = np.argsort(numbers, kind="stable")
-        place = np.arange(len(order)) - np.searchsorted(numbers[order], numbers[order])  # within the block
-        for i in range(place.max(initial=-1) + 1):
-            here = order[place == i]
-            most[numbers[here]] = soft.maximum(most[numbers[here]], array[here])
-        return Value(most[numbers], True, which)
+        return [Value(blocks.reduced(kind, array, self.rows, over, value.set), True, value.set)]
 
     def _fold(self, kind, elements, scope, which):
         """Over the tensors of a set, each with the chunks of all its units; the result of the whole step is every row's."""

@@ -99,9 +99,20 @@ def join(kind, a, b):
     return a & b if kind == "and" else a + b
 
 
-def _tree(kind, lanes):
-    """[..., 256] to [...]: 128, 64 ... 1."""
-    half = LANES // 2
+def accumulate(kind, partial, values):
+    return np.asarray(fma32(values, values, partial)) if kind == "sumsq" else join(kind, partial, values)
+
+
+def of_neighbours(kind, table):
+    """[..., a power of two] to [...]: 0 and 1, 2 and 3 ..., then these."""
+    while table.shape[-1] > 1:
+        table = join(kind, table[..., 0::2], table[..., 1::2])
+    return table[..., 0]
+
+
+def tree(kind, lanes):
+    """[..., a power of two] to [...]: of 256 lanes 128, 64 ... 1."""
+    half = lanes.shape[-1] // 2
     while half:
         lanes = join(kind, lanes[..., :half], lanes[..., half:2 * half])
         half //= 2
@@ -119,16 +130,14 @@ def _rows(kind, accumulate, values):
 
 def reduce_chunks(kind, values):
     """One value for each chunk of a tensor."""
-    def element(acc, row):
-        return np.asarray(fma32(row, row, acc)) if kind == "sumsq" else join(kind, acc, row)
-    chunks = [_tree(kind, _rows(kind, element, values[i:i + CHUNK]))
+    chunks = [tree(kind, _rows(kind, lambda acc, row: accumulate(kind, acc, row), values[i:i + CHUNK]))
               for i in range(0, len(values), CHUNK)]
     return np.array(chunks, values.dtype)
 
 
 def fold_chunks(kind, partials):
     """One value for a tensor, from its chunks' in the same shape."""
-    return _tree(kind, _rows(kind, lambda acc, row: join(kind, acc, row), partials))
+    return tree(kind, _rows(kind, lambda acc, row: join(kind, acc, row), partials))
 
 
 def reduce_step(kind, tensors):

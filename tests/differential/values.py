@@ -123,3 +123,12 @@ class Rows:
             parts.append(own + start)
             before += self._values(row, block, columns)
         return np.concatenate(parts)
+
+    def places_in(self, which, rows, columns):
+        """Per element of a set its row and column in its block of several rows."""
+        parts = [(np.empty(0, int), np.empty(0, int))]
+        for row in self.own(which):
+            places = np.arange(self.numel[row]) + self.offset[row] - self.offset[self.tensor[row]]
+            length = max(1, self.shape[row][1])
+            parts.append((places // length % rows, places % length % columns))
+        return tuple(map(np.concatenate, zip(*parts)))
