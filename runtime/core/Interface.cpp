@@ -66,6 +66,10 @@ altgrad_status altgrad_table_run(altgrad_table *table, int64_t last, void *strea
   return guarded([&] { of(table).run(last, stream); });
 }
 
+int64_t altgrad_table_worth_a_hook(void) { return ALTGRAD_WORTH_A_HOOK; }
+
+int64_t altgrad_table_chunk(void) { return ALTGRAD_CHUNK; }
+
 const char *altgrad_table_unsummed(const altgrad_table *table) { return of(table).unsummed(); }
 
 altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad) {

@@ -47,6 +47,8 @@ _FUNCTIONS = {
     "altgrad_table_dtype": (c_int32, c_char_p),
     "altgrad_table_free": (None, c_void_p),
     "altgrad_table_unsummed": (c_char_p, c_void_p),
+    "altgrad_table_worth_a_hook": (c_int64,),
+    "altgrad_table_chunk": (c_int64,),
     "altgrad_table_rule_file": (c_int32, c_char_p),
     "altgrad_table_stored": (c_char_p, c_char_p, c_char_p),
     "altgrad_table_differs": (c_int32, c_char_p, c_char_p, c_char_p, c_int32),
@@ -134,6 +136,17 @@ def _check(status, function, arguments):
     if status:
         name = Error.NAMES[status] if 0 <= status < len(Error.NAMES) else str(status)
         raise Error(core().altgrad_table_error().decode(errors="replace"), name)
+
+
+@cache
+def chunk():
+    """The elements in which a step sums: those of a chunk of a tensor."""
+    return core().altgrad_table_chunk()
+
+
+def worth_a_hook():
+    """The bytes of a gradient from which on a hook costs less than it saves."""
+    return core().altgrad_table_worth_a_hook()
 
 
 def handle_of(tensor):

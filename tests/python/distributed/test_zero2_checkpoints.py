@@ -1,4 +1,5 @@
-"""States of altgrad.distributed in files: saved by two ranks, and a run goes on with three, with one, and without them."""
+"""States in files of altgrad.distributed, FSDP2 and plain optimizers: saved by two ranks, and a run goes on with three and
+with one, with its own kind of optimizer and with the others."""
 
 import functools
 import os
@@ -23,6 +24,7 @@ CASES = {
 }
 if "ALTGRAD_STANDS_FOR_CUDA" not in os.environ:  # products of matrices are for CPUs
     CASES["Muon"] = altgrad.optim.Muon, torch.float32, {}
+HOWS = "zero2", "fsdp2", "plain"
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
@@ -35,7 +37,7 @@ def made(case, how):
         fully_shard(model)
     if case == "Muon":
         params = [{"params": [param], "use_muon": param.dim() > 1} for param in model.parameters()]
-        return model, (altgrad.distributed.DistMuon if how == "zero2" else kind)(params, lr=0.01)
+        return model, (kind if how == "plain" else altgrad.distributed.DistMuon)(params, lr=0.01)
     if how == "zero2":
         return model, altgrad.distributed.Sharded(kind, model.parameters(), bucket_bytes=10000, lr=0.01, **words)
     return model, kind(model.parameters(), lr=0.01, **words)
@@ -82,27 +84,28 @@ def restore(folder, model, optimizer):
 def save(folder, rank, group):
     after = {}
     for case in CASES:
-        model, optimizer = made(case, "zero2")
-        train(model, optimizer, 0)
-        dcp.save(state_of(model, optimizer), checkpoint_id=folder / case)
-        dcp.async_save(state_of(model, optimizer), checkpoint_id=folder / f"{case}, later").result()
-        torch.save((model.state_dict(), optimizer.state_dict()), folder / f"{case} {rank}.pt")
-        train(model, optimizer, 2)
-        after[case] = numbers(model)
+        for how in HOWS:
+            model, optimizer = made(case, how)
+            train(model, optimizer, 0)
+            dcp.save(state_of(model, optimizer), checkpoint_id=folder / f"{case}, {how}")
+            if how == "zero2":
+                dcp.async_save(state_of(model, optimizer), checkpoint_id=folder / f"{case}, later").result()
+                torch.save((model.state_dict(), optimizer.state_dict()), folder / f"{case} {rank}.pt")
+            train(model, optimizer, 2)
+            after[case, how] = numbers(model)
     return after
 
 
 def load(folder, rank, group):
-    """{(case, how it was loaded): parameters after two more steps, or what it says}."""
+    """{(case, how it was loaded, by whom it was saved): parameters after two more steps}."""
     after = {}
     for case in CASES:
-        for how, made_by in ("zero2", case), ("zero2", f"{case}, later"), ("fsdp2", case), ("plain", case):
-            if case in dict(fsdp2=("4 bits", "Muon"), plain=("8 bits", "4 bits")).get(how, ()):
-                continue  # rows of 4 bits are no blocks, DTensors have no Muon, and scales lie in one row of their own
-            model, optimizer = made(case, how)
-            restore(folder / made_by, model, optimizer)
-            train(model, optimizer, 2)
-            after[case, how, made_by] = numbers(model)
+        for how in HOWS:
+            for saved in (*HOWS, "later"):
+                model, optimizer = made(case, how)
+                restore(folder / f"{case}, {saved}", model, optimizer)
+                train(model, optimizer, 2)
+                after[case, how, saved] = numbers(model)
         model, optimizer = made(case, "zero2")
         files = [torch.load(folder / f"{case} {of}.pt", weights_only=True) for of in range(2)]
         model.load_state_dict(files[0][0])
@@ -119,20 +122,20 @@ def load(folder, rank, group):
 def test_a_run_goes_on_with_other_ranks(tmp_path):
     saved, = ranks.run([functools.partial(save, tmp_path)], tmp_path, 2)
     assert not isinstance(saved[0], str), saved[0]
+    expected = {case: saved[0][case, "plain"] for case in CASES}
     for count in (3, 1):
         (tmp_path / str(count)).mkdir()
-        for answer in [*saved[1:], *ranks.run([functools.partial(load, tmp_path)], tmp_path / str(count), count)[0]]:
+        for answer in [*saved, *ranks.run([functools.partial(load, tmp_path)], tmp_path / str(count), count)[0]]:
             assert not isinstance(answer, str), answer
             for said, params in answer.items():
-                case = said if isinstance(said, str) else said[0]
-                assert params == saved[0][case], (said, count)
+                assert params == expected[said[0]], (said, count)
     for case in CASES:
         model, optimizer = made(case, "plain")
         files = [torch.load(tmp_path / f"{case} {rank}.pt", weights_only=True) for rank in range(2)]
         model.load_state_dict(files[1][0])
         optimizer.load_state_dict(altgrad.distributed.joined([file[1] for file in files]))
         train(model, optimizer, 2)
-        assert numbers(model) == saved[0][case], case
+        assert numbers(model) == expected[case], case
 
 
 def test_boxes_are_the_elements_of_a_run():

@@ -5,12 +5,11 @@ from itertools import accumulate
 
 import torch
 
+from .._core import chunk
 from .._library import library
 from .._plan import Plan
 from .workspace import Workspace
 
-# ALTGRAD_CHUNK.
-_CHUNK = 4096
 # Kinds of phases that read what sweeps have left of chunks, and no tensor: ALTGRAD_FOLD and ALTGRAD_TOTAL.
 _SUMS = 1, 2
 
@@ -43,11 +42,11 @@ class Folds:
     def _lay(self, present):
         """Finds where each chunk of the wholes is in what is gathered."""
         library().altgrad_bind_present(self._plan.handle, present, len(present))
-        counts = [[-(-numel // _CHUNK) * there for numel, there in zip(of, present)] for of in self._ranks_parts]
+        counts = [[-(-numel // chunk()) * there for numel, there in zip(of, present)] for of in self._ranks_parts]
         begins = [[0, *accumulate(of)] for of in counts]
         self._most, self._present = max(map(sum, counts)), present
-        self._places = torch.tensor([rank * self._most + begins[rank][row] + chunk for row, ranks in enumerate(self._parts)
-                                     for rank in ranks for chunk in range(counts[rank][row])],
+        self._places = torch.tensor([rank * self._most + begins[rank][row] + index for row, ranks in enumerate(self._parts)
+                                     for rank in ranks for index in range(counts[rank][row])],
                                     dtype=torch.int64, device=self._table.where.device)
 
     @torch.no_grad()
@@ -100,11 +99,11 @@ def _parts_of(parts, numel):
             ranks.setdefault(first, rank)
     end = 0
     for first in sorted(ranks):
-        if first != end or first % _CHUNK:
+        if first != end or first % chunk():
             break
         end += parts[ranks[first]][1]
     if end != numel:
         said = ", ".join([f"{first} to {first + count}" for first, count in parts])
         raise ValueError(f"the ranks have elements {said} of a tensor of {numel}, and sums with the bits of one process "
-                         f"need parts that make up the whole and are cut at multiples of {_CHUNK}")
+                         f"need parts that make up the whole and are cut at multiples of {chunk()}")
     return [ranks[first] for first in sorted(ranks)]

@@ -4,11 +4,11 @@ import weakref
 
 import torch
 
+from .._core import chunk, worth_a_hook
 from .._warn import warn
 
-
-# For larger gradients (in bytes) a hook saves more than it costs; found by tools/bench.py. ALTGRAD_WORTH_A_HOOK.
-WORTH_A_HOOK = 1 << 20
+# Of a gradient that was summed before the step, one chunk is summed again: fewer chunks save too little.
+_WORTH_CHUNKS = 8
 
 
 class NormHooks:
@@ -39,7 +39,7 @@ class NormHooks:
                 self._handles += [row.param.register_post_accumulate_grad_hook(
                     _hook(weakref.ref(table), turns, index))
                     for index, row in enumerate(table.rows) if row.param.requires_grad
-                    and row.param.numel() * row.grad_dtype.itemsize >= WORTH_A_HOOK]
+                    and row.param.numel() * row.grad_dtype.itemsize >= worth_a_hook()]
 
     def look(self, tables):
         """Warns once if sums of the last step could not be used, and why."""
@@ -55,6 +55,24 @@ class NormHooks:
         if key not in self._said:
             self._said.add(key)
             warn(f"altgrad.optim.{self._owner}: norm_in_backward: {reason}")
+
+
+class Ahead:
+    """Runs the first sweep of an optimizer's next step for parts of gradients that are complete before it."""
+
+    def __init__(self):
+        self._built, self._rows = None, {}
+
+    def take(self, optimizer, params):
+        """Sums the gradients that these parameters have, where a step can take that. One thread steps and sums."""
+        if optimizer._built is not self._built:
+            self._built = optimizer._built
+            self._rows = {id(row.param): (table, index) for table in (self._built.tables if self._built else ())
+                          if table.unsummed() is None for index, row in enumerate(table.rows)}
+        for param in params if self._rows else ():
+            table, row = self._rows.get(id(param), (None, 0))
+            if table is not None and param.numel() >= _WORTH_CHUNKS * chunk():
+                table.sum(row)
 
 
 def _hook(held, turns, row):

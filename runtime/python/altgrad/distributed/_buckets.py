@@ -7,9 +7,8 @@ import torch.distributed as dist
 
 from .._binding.ranks import exchange
 from .._binding.shards import Place
+from .._core import chunk
 
-# ALTGRAD_CHUNK: parts are cut between chunks, in which a step sums, of every parameter.
-CHUNK = 4096
 _ALIGNED = 256
 # Buckets that travel at a time.
 IN_FLIGHT = 2
@@ -28,13 +27,15 @@ class Arriving:
         return not param.numel() or param.data_ptr() == self.flat.data_ptr() + self.starts[place] * param.itemsize
 
     def wait(self):
-        """Adds what arrives to the sum of earlier backward passes."""
-        if self._arriving:
-            work, part, _ = self._arriving
-            with exchange("the average of gradients"):
-                work.wait()
-            self.sum = part if self.sum is None else self.sum.add_(part)
-            self._arriving = None
+        """Adds what arrives to the sum of earlier backward passes; whether anything came."""
+        if not self._arriving:
+            return False
+        work, part, _ = self._arriving
+        with exchange("the average of gradients"):
+            work.wait()
+        self.sum = part if self.sum is None else self.sum.add_(part)
+        self._arriving = None
+        return True
 
 
 @dataclass
@@ -68,8 +69,7 @@ class Bucket(Arriving):
         return len(self.seen) == len(self.params)
 
     def send(self):
-        """Begins to add up what the ranks have, of which each gets its part."""
-        self.wait()
+        """Begins to add up what the ranks have, of which each gets its part. Nothing is on its way."""
         if self.grads is None:
             self.grads = torch.zeros(self.flat.numel(), dtype=self.wire, device=self.flat.device)
         self.grads /= dist.get_world_size(self.group)
@@ -98,7 +98,7 @@ class Bucket(Arriving):
         """A parameter of its own for what this rank steps of one, in the memory of `flat`."""
         begin, end = self.run_of(place)
         part, shape = torch.nn.Parameter(self.flat[begin:end]), tuple(self.params[place].shape)
-        part.altgrad_place = Place(shape, begin - self.starts[place] if begin < end else 0, True, True, CHUNK)
+        part.altgrad_place = Place(shape, begin - self.starts[place] if begin < end else 0, True, True, chunk())
         if self.wire != part.dtype:
             part.grad_dtype = self.wire
         return part
@@ -125,16 +125,19 @@ def grouped(params, most):
 
 
 def laid_out(params, ranks):
-    """(where each parameter begins, elements of a rank's part) in the bucket of some parameters."""
-    starts, end = [], 0
+    """(where each parameter begins, elements of a rank's part) in the bucket of some parameters.
+
+    Parts are cut between chunks, in which a step sums, of every parameter.
+    """
+    starts, end, size = [], 0, chunk()
     for param in params:
         end = -(-end // _ALIGNED) * _ALIGNED
         # No cut goes through a small one, and those of a large one are between its chunks.
-        if param.numel() >= CHUNK or end // CHUNK != (end + max(1, param.numel()) - 1) // CHUNK:
-            end = -(-end // CHUNK) * CHUNK
+        if param.numel() >= size or end // size != (end + max(1, param.numel()) - 1) // size:
+            end = -(-end // size) * size
         starts.append(end)
         end += param.numel()
-    return starts, max(1, -(-end // (CHUNK * ranks))) * CHUNK
+    return starts, max(1, -(-end // (size * ranks))) * size
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from .._binding.layout import is_dtensor, local_of
 from .._binding.ranks import Ranks, exchange
 from .._binding.shards import check_placements, local_grad, place_of
-from ._whole import cost_of, owners_of
+from ._whole import cost_of, owners_of, stand_in
 
 
 class _Parts:
@@ -59,10 +59,13 @@ class Stay(_Parts):
         return self._parts[place]
 
     def send(self):
-        self.sum = dict(enumerate(self._take_all()))
+        """Nothing travels, there or back."""
+        self._arriving = dict(enumerate(self._take_all()))
 
     def wait(self):
-        """Nothing travels, there or back."""
+        came = self._arriving is not None
+        self.sum, self._arriving = self._arriving if came else self.sum, None
+        return came
 
     def gather(self):
         return self
@@ -104,9 +107,12 @@ class Gathered(_Parts):
                             for boxes in self._sent], parts[0], self._group)
 
     def wait(self):
-        for swap in self._arriving or ():
+        if not self._arriving:
+            return False
+        for swap in self._arriving:
             swap.wait()
-        self.sum, self._arriving = self._sums if self._arriving else self.sum, None
+        self.sum, self._arriving = self._sums, None
+        return True
 
     def gather(self):
         """Begins to give every rank its parts of what was stepped."""
@@ -148,11 +154,6 @@ def _boxes_of(params, group):
         mine += [number for of in zip(begins, sizes) for number in of]
     gathered = Ranks([group]).gather(torch.tensor(mine, dtype=torch.int64, device="cpu")).tolist()
     return [[tuple([(next(of), next(of)) for _ in param.shape]) for param in params] for of in map(iter, gathered)]
-
-
-def stand_in(param):
-    """A parameter in the place of a DTensor that this rank does not step: of its shape, without memory."""
-    return torch.nn.Parameter(torch.empty(param.shape, dtype=param.dtype, device="meta"), param.requires_grad)
 
 
 def make_dtensors(owner, params, groups, group, wire):

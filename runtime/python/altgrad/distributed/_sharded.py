@@ -11,11 +11,12 @@ from torch.optim.optimizer import ParamsT
 from .. import optim
 from .._binding.layout import is_dtensor
 from .._binding.ranks import Ranks, exchange
+from .._binding.sums import Ahead
 from ._buckets import IN_FLIGHT, make_buckets
-from ._dtensors import make_dtensors, stand_in
+from ._dtensors import make_dtensors
 from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
-from ._whole import cost_of, make_whole
+from ._whole import cost_of, make_whole, stand_in
 
 _ASIDE = "params", "param_names"
 
@@ -29,7 +30,7 @@ class Sharded(torch.optim.Optimizer):
     and states have the bits that one process would have with the same averages; the norm is within its last bits, or
     has its bits with `reproducible`.
     Tensors may have any shape; frozen and unused parameters are left alone, and so is a parameter that has a
-    gradient on no rank.
+    gradient on no rank. DTensors are stepped where their parts lie, as altgrad.optim does it, which knows no `reproducible`.
 
     Args:
         kind: A class of altgrad.optim, whose rule updates each element by itself (not Muon).
@@ -40,13 +41,13 @@ class Sharded(torch.optim.Optimizer):
         wire: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
         overlap: Whether gradients travel during backward, or all of them at its end.
         reproducible: Whether norms have the bits of one process, too, on any number of ranks: instead of a sum, each
-            rank gives 4 bytes for each 4,096 elements.
+            rank gives 4 bytes for each 4,096 elements. Shards of DTensors have to end on multiples of 4,096 elements.
         words: What the class takes besides.
 
     Raises:
         RuntimeError: There is no process group.
         ValueError: This rank is not in the group, the class is Muon, or the ranks have different parameters; or
-            DistMuon is to be `reproducible`.
+            DistMuon is to be `reproducible` under a `max_grad_norm`.
 
     Example:
         >>> optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW8bit, model.parameters(), lr=1e-3)
@@ -67,8 +68,10 @@ class Sharded(torch.optim.Optimizer):
         if wire not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
         if reproducible and self._whole:
-            raise ValueError(f"{owner}: reproducible=True is for classes of which each rank steps a part of every "
-                             "parameter: leave it out")
+            if words.get("max_grad_norm") is not None:
+                raise ValueError(f"{owner}: reproducible=True makes matrices independent of each other, but not the sum of "
+                                 "their owners' norms: leave max_grad_norm out")
+            words["reproducible"] = True
         self._inner, self._overlap, self._syncs = None, overlap, True
         super().__init__(params, {})
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
@@ -92,7 +95,7 @@ class Sharded(torch.optim.Optimizer):
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             for key, value in theirs.items():
                 mine.setdefault(key, value)
-        self._sent, self._queued = 0, False
+        self._sent, self._queued, self._sums = 0, False, Ahead()
         self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every
                        if not is_dtensor(param)]
 
@@ -102,8 +105,7 @@ class Sharded(torch.optim.Optimizer):
 
     def _made(self, owner, params, group, most, wire):
         if any(map(is_dtensor, params)):
-            raise TypeError(f"{owner}: parameters are DTensors, whose states have their shards already: give them to the class "
-                            "of altgrad.optim")
+            return make_dtensors(owner, params, {param: {"use_muon": False} for param in params}, group, wire)
         return make_buckets(params, group, most, wire)
 
     @property
@@ -145,10 +147,19 @@ class Sharded(torch.optim.Optimizer):
             self._send()
 
     def _send(self):
+        self._arrive(self._buckets[self._sent])
         self._buckets[self._sent].send()
         if self._sent >= IN_FLIGHT:  # lets go of what is averaged
-            self._buckets[self._sent - IN_FLIGHT].wait()
+            self._arrive(self._buckets[self._sent - IN_FLIGHT])
         self._sent += 1
+
+    def _arrive(self, bucket):
+        """Waits for the averages of a bucket, and sums for the clip what came while it is near."""
+        if bucket.wait():
+            parts = [self._parts[param] for param in bucket.params]
+            for place, part in enumerate(parts):
+                part.grad = bucket.grad_of(place)
+            self._sums.take(self._inner, parts)
 
     def _flush(self):
         """Sends what backward has not: what no_sync has left behind, and zeros for gradients that are missing."""
@@ -188,9 +199,10 @@ class Sharded(torch.optim.Optimizer):
         used = torch.tensor([param in self._used for param in self._order], dtype=torch.float32)
         used = self._ranks.gather(used.to(next(iter(self._order)).device)).amax(0).tolist() if self._order else []
         for bucket in self._buckets:
-            bucket.wait()
-        for param, (bucket, place) in self._at.items():
-            self._parts[param].grad = bucket.grad_of(place) if used[self._order[param]] else None
+            self._arrive(bucket)
+        for param, part in self._parts.items():
+            if not used[self._order[param]]:
+                part.grad = None
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
         step_part(self._inner, self._ranks, grad_scaler)

@@ -20,7 +20,7 @@ class Whole(Arriving):
     grads: torch.Tensor | None = None
     sum: torch.Tensor | None = None
     _arriving: tuple | None = None
-    starts = (0,)
+    _part: torch.nn.Parameter | None = None
 
     @property
     def flat(self):
@@ -34,7 +34,6 @@ class Whole(Arriving):
         return self.grads is not None
 
     def send(self):
-        self.wait()
         mine = torch.zeros_like(self.flat, dtype=self.wire) if self.grads is None else self.grads
         mine = mine / dist.get_world_size(self.group)
         work = dist.reduce(mine, dist.get_global_rank(self.group, self.owner), group=self.group, async_op=True)
@@ -48,11 +47,23 @@ class Whole(Arriving):
         return dist.broadcast(self.flat, dist.get_global_rank(self.group, self.owner), group=self.group, async_op=True)
 
     def part_of(self, place):
-        """The parameter itself, on every rank: the owner alone gives it a gradient."""
-        return self.params[place]
+        """A parameter of its own in the memory of this one, whose `grad` is the average; on other ranks without memory."""
+        if dist.get_rank(self.group) != self.owner:
+            return stand_in(self.params[place])
+        self._part = torch.nn.Parameter(self.flat)
+        self._part.grad_dtype = self.wire
+        return self._part
+
+    def is_still(self, place):
+        return self._part is None or self._part.data_ptr() == self.flat.data_ptr()
 
     def grad_of(self, place):
         return self.sum if dist.get_rank(self.group) == self.owner else None
+
+
+def stand_in(param):
+    """A parameter in the place of one that this rank does not step: of its shape, without memory."""
+    return torch.nn.Parameter(torch.empty(param.shape, dtype=param.dtype, device="meta"), param.requires_grad)
 
 
 def owners_of(costs, group):

@@ -78,6 +78,9 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     if not rows:
         return None
     check_apart(optimizer, [row.owner if isinstance(row.part, Twin) else row.param for row in rows])
+    if optimizer._reproducible:  # then what all ranks have is put together, replicas once
+        for row in rows:
+            row.counted = True
     devices = in_turn([row.param.device for row in rows])
     counted = sorted({row.counted for row in rows}, reverse=True)
     asked["exchange"] |= is_common(asked) and len(devices) * len(counted) > 1
