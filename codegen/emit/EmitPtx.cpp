@@ -11,14 +11,15 @@ using namespace altgrad;
 namespace {
 // MLIR's serializer, stopped at the text.
 struct PtxSerializer : LLVM::ModuleToObject {
-  using ModuleToObject::ModuleToObject;
+  PtxSerializer(Operation &kernels, const Target &target, StringRef features)
+      : ModuleToObject(kernels, "nvptx64-nvidia-cuda", target.chip, features, /*optLevel=*/2), target(target) {}
 
   LogicalResult optimizeModule(llvm::Module &module, int) override {
     FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
     if (failed(machine))
       return failure();
     optimize(module, **machine);
-    resources = resourcesOf(module);
+    resources = fitResources(module, target.gpu);
     return success();
   }
 
@@ -33,6 +34,7 @@ struct PtxSerializer : LLVM::ModuleToObject {
     return SmallVector<char, 0>(text->begin(), text->end());
   }
 
+  const Target &target;
   std::vector<Resources> resources;
 };
 } // namespace
@@ -54,7 +56,7 @@ FailureOr<Ptx> altgrad::emitPtx(Operation *gpuModule, const Target &target) {
   for (char c : target.ptx)
     if (c != '.')
       features += c;
-  PtxSerializer serializer(*gpuModule, "nvptx64-nvidia-cuda", target.chip, features, /*optLevel=*/2);
+  PtxSerializer serializer(*gpuModule, target, features);
   std::optional<SmallVector<char, 0>> text = serializer.run();
   if (!text)
     return failure();

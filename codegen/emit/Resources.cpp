@@ -1,5 +1,5 @@
-// Registers are numbers that are live at once: how many, LLVM's optimized code shows. Which of them ptxas moves apart or
-// computes again, nobody says; tests/gpumodel/test_registers.py has the error of this count.
+// Registers are numbers that are live at once: how many, LLVM's optimized code shows. Which of them ptxas moves apart
+// or computes again, nobody says; tests/gpumodel/test_registers.py has the error of this count.
 #include "codegen/emit/Resources.h"
 
 #include "altgrad/bundle.h"
@@ -127,7 +127,7 @@ private:
 
   const DataLayout &layout;
   DenseMap<Value *, std::pair<unsigned, unsigned>> words; // the first, and how many
-  SmallVector<unsigned> weights; // registers of a word
+  SmallVector<unsigned> weights;                          // registers of a word
   DenseMap<BasicBlock *, unsigned> blocks;
   std::vector<BitVector> liveIn;
 };
@@ -152,10 +152,29 @@ static unsigned sharedBytes(Function &kernel) {
   return bytes;
 }
 
-// What ptxas gives a kernel that does hardly anything; what the threads of a multiprocessor share, in parts of 8.
-static constexpr unsigned leastRegisters = 20, allRegisters = 65536;
+// What ptxas gives a kernel that does hardly anything; what the threads of a multiprocessor share, in parts of 8; and
+// what is left beside the live numbers: of 90 kernels that fitted four blocks or not, the first that spills has 67.
+static constexpr unsigned leastRegisters = 20, allRegisters = 65536, spareRegisters = 2;
 
-std::vector<Resources> altgrad::resourcesOf(Module &module) {
+static unsigned registersBeside(const Resources &one, unsigned blocks) {
+  return alignDown(allRegisters / (one.threads * blocks), 8);
+}
+
+static constexpr StringLiteral blocksName = "nvvm.minctasm";
+
+// How many blocks a sweep leaves room for was told by its streams and sums. Where all that is live has a register
+// beside the most blocks, and their shared memory has room, there are as many.
+static void makeRoom(Function &kernel, Resources &one, const GpuTuning &tuning) {
+  one.blocks = kernel.getFnAttributeAsParsedInteger(blocksName, 1);
+  unsigned most = tuning.residentBlocks;
+  if (!kernel.hasFnAttribute(blocksName) || one.blocks >= most || one.shared > tuning.sharedBytes ||
+      one.live + spareRegisters > registersBeside(one, most))
+    return;
+  one.blocks = most;
+  kernel.addFnAttr(blocksName, std::to_string(most));
+}
+
+std::vector<Resources> altgrad::fitResources(Module &module, const GpuTuning &tuning) {
   std::vector<Resources> all;
   for (Function &kernel : module) {
     if (kernel.isDeclaration())
@@ -168,8 +187,8 @@ std::vector<Resources> altgrad::resourcesOf(Module &module) {
     for (Instruction &op : instructions(kernel))
       if (auto *stack = dyn_cast<AllocaInst>(&op))
         one.stack += stack->getAllocationSize(kernel.getDataLayout())->getFixedValue();
-    one.blocks = kernel.getFnAttributeAsParsedInteger("nvvm.minctasm", 1);
-    one.registers = std::clamp<unsigned>(one.live, leastRegisters, alignDown(allRegisters / (one.threads * one.blocks), 8));
+    makeRoom(kernel, one, tuning);
+    one.registers = std::clamp(one.live, leastRegisters, registersBeside(one, one.blocks));
   }
   return all;
 }

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_EMIT_RESOURCES_H
 #define ALTGRAD_CODEGEN_EMIT_RESOURCES_H
 
+#include "codegen/Target.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/IR/Module.h"
 #include <string>
@@ -19,8 +20,9 @@ struct Resources {
   unsigned blocks = 1;    // of a multiprocessor that ptxas makes room for, which divide its registers
 };
 
-/// Of each kernel of an optimized module, in the order of the text.
-std::vector<Resources> resourcesOf(llvm::Module &module);
+/// Of each kernel of an optimized module, in the order of the text. A kernel that was to have room for fewer blocks
+/// than its numbers and shared memory leave is changed: it asks for as many as the target wants.
+std::vector<Resources> fitResources(llvm::Module &module, const GpuTuning &tuning);
 
 /// A line for each kernel.
 std::string writeResources(llvm::ArrayRef<Resources> all);

@@ -1,5 +1,7 @@
-"""What the compiler makes of random storage lines goes through ptxas: no kernel has more of anything than its target."""
+"""What the compiler makes of random storage lines goes through ptxas: no kernel has more of anything than its target,
+and none keeps numbers on the stack for which the compiler has counted registers."""
 
+import re
 import shutil
 import subprocess
 
@@ -16,15 +18,28 @@ WIDEST = ["param=bf16,stochastic32 states=bf16,stochastic32 copy=mxfp8,both",
           "param=f16,stochastic32 states=bnb8:128 copy=mxfp8e5m2,both", "param=f16,stochastic32 states=bnb8:256 copy=nvfp4,stochastic32"]
 
 
+SPARE = 2  # registers that ptxas wants beside the live numbers
+
+
 def refused(text, target, folder):
-    """Why there is no machine code of a step, or ''."""
+    """Why there is no machine code of a step as it was counted, or ''."""
     path = folder / f"{target}.ptx"
+    step = ["-", f"--rule-path={program.TEMPLATES}", f"--target={target}"]
     try:
-        program.call("-", f"--rule-path={program.TEMPLATES}", f"--target={target}", "--emit=ptx", "-o", path, text=text)
+        program.call(*step, "--emit=ptx", "-o", path, text=text)
+        counted = program.call(*step, "--emit=resources", text=text)
     except subprocess.TimeoutExpired as endless:
         return str(endless)
-    done = subprocess.run([PTXAS, f"-arch={target}", path, "-o", "/dev/null"], capture_output=True, text=True)
-    return done.stderr if done.returncode else ""
+    done = subprocess.run([PTXAS, "-v", f"-arch={target}", path, "-o", "/dev/null"], capture_output=True, text=True)
+    if done.returncode:
+        return done.stderr
+    stacks = {name: int(stack) for name, stack in
+              re.findall(r"Function properties for (\w+)\n\s*(\d+) bytes stack frame", done.stderr)}
+    for name, live, blocks in re.findall(r"(\w+): .* registers \((\d+) live\), .* (\d) blocks", counted):
+        has = 65536 // 256 // int(blocks) // 8 * 8
+        if int(live) + SPARE <= has and stacks[name]:
+            return f"{name}: {live} numbers have {has} registers, and {stacks[name]} bytes are on the stack"
+    return ""
 
 
 needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="no ptxas on this machine")
