@@ -1,6 +1,7 @@
 // Runs a bundle's PTX on a CUDA device.
 #include "Status.h"
 #include "cuda/CapturedRun.h"
+#include "cuda/Cublas.h"
 #include "cuda/Products.h"
 #include "matrix/Multiply.h"
 
@@ -59,7 +60,7 @@ private:
                            const CudaTables &where, CudaStream stream,
                            bool captured);
   int64_t finishedBy(int64_t phase, int64_t last, const Tables &tables) const;
-  altgrad_status checkGemm(const Launch &launch) const;
+  altgrad_status checkGemm(const Launch &launch);
   altgrad_status multiply(const Phase &phase, const Tables &tables,
                           const Launch &launch);
   altgrad_status launchPhase(const Kernels::Entry &entry, Items items,
@@ -72,6 +73,7 @@ private:
   std::shared_ptr<const Kernels> kernels;
   const bool mayOverlap;
   OwnProducts products;
+  Cublas *blas = nullptr; // where it is needed
   CudaTables memory;
   std::weak_ptr<CapturedRun> captured; // the newest, its graph's
   bool used = false;
@@ -187,14 +189,10 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
 }
 
 // Before anything is launched: a step is not done in part for that.
-altgrad_status CudaExecutor::checkGemm(const Launch &launch) const {
+altgrad_status CudaExecutor::checkGemm(const Launch &launch) {
   for (int64_t i = launch.first; i < launch.last; ++i)
-    if (const Kernels::Entry &entry = kernels->phases[size_t(i)];
-        !entry.kernel && !launch.gemm.multiply)
-      return fail(ALTGRAD_UNAVAILABLE,
-                  "phase %s multiplies matrices, which on a GPU only a function "
-                  "of the caller's does: give it to altgrad_set_gemm",
-                  entry.phase->name.c_str());
+    if (!kernels->phases[size_t(i)].kernel && !launch.gemm.multiply && !blas)
+      return Cublas::find(gpu, blas);
   return ALTGRAD_OK;
 }
 
@@ -205,6 +203,7 @@ altgrad_status CudaExecutor::multiply(const Phase &phase, const Tables &tables,
   RelaxedCapture relaxed(driver);
   Launch here = launch;
   here.device = gpu->device;
+  here.library = blas;
   here.symmetric = &products;
   return multiplyMatrices(phase, tables, kernels->rowWords, here);
 }
@@ -253,12 +252,12 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
                                  unsigned &changed) {
   if (altgrad_status status = checkUsable())
     return status;
-  if (altgrad_status status = checkGemm(launch))
-    return status;
   destroyReleased();
   Entered entered(driver, gpu->context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
+  if (altgrad_status status = checkGemm(launch))
+    return status;
   auto stream = static_cast<CudaStream>(launch.stream);
   uint64_t capture = 0;
   Graph graph = nullptr;

@@ -77,6 +77,13 @@ struct Gemm {
   void *context = nullptr;
 };
 
+// Who multiplies on a GPU where nobody else does.
+class GemmLibrary {
+public:
+  virtual ~GemmLibrary() = default;
+  virtual altgrad_status multiply(const altgrad_gemm &product) = 0;
+};
+
 // Who may do symmetric products instead; `library` does the same product.
 class SymmetricProducts {
 public:
@@ -95,6 +102,7 @@ struct Launch {
   int threads;
   Owner owner;
   Gemm gemm;
+  GemmLibrary *library = nullptr; // on a GPU without `gemm`
   SymmetricProducts *symmetric = nullptr;
   int32_t device = -1; // the GPU's number; -1: the CPU
 };

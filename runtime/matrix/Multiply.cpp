@@ -103,6 +103,8 @@ altgrad_gemm describe(const Product &product, const Matrices &matrices, const La
 } // namespace
 
 altgrad_status altgrad::runtime::multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch) {
+  if (!launch.gemm.multiply && launch.library)
+    return launch.library->multiply(gemm);
   if (!launch.gemm.multiply)
     return multiplyPlainly(gemm, phase, launch);
   int32_t error = 0;

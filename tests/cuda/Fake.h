@@ -176,7 +176,6 @@ enum : int { TheHost = -1, AnyDevice = -2 };
 // Whether that one may touch the range; if not, why.
 bool mayTouch(uint64_t address, uint64_t bytes, int device, std::string &why);
 Result copyBytes(uint64_t to, uint64_t from, uint64_t bytes);
-void setBytes(uint64_t to, uint8_t value, uint64_t bytes);
 ptx::Beyond &memoryOf(int device);
 bool mapRange(uint64_t base, uint64_t bytes, int device);
 bool unmapRange(uint64_t base);

@@ -326,15 +326,6 @@ Result fakecuda::copyBytes(uint64_t to, uint64_t from, uint64_t bytes) {
   return 0;
 }
 
-void fakecuda::setBytes(uint64_t to, uint8_t value, uint64_t bytes) {
-  Opened opened;
-  std::vector<uint8_t> all(bytes, value);
-  if (auto *target = rangeAt(to))
-    target->second.region->poke(to, all.data(), bytes);
-  else
-    memcpy((void *)to, all.data(), bytes);
-}
-
 bool fakecuda::mapRange(uint64_t base, uint64_t bytes, int device) {
   auto &all = ranges().all;
   if (!base || !bytes || base + bytes < base || isOfArena(base))

@@ -303,24 +303,35 @@ ALTGRAD_COPY(cuMemcpyDtoH, void *, uint64_t, TheHost, AnyDevice)
 ALTGRAD_COPY(cuMemcpyDtoD, uint64_t, uint64_t, AnyDevice, AnyDevice)
 #undef ALTGRAD_COPY
 
-CU(cuMemsetD8Async, 3020, uint64_t to, unsigned char value, size_t bytes,
-   void *handle) {
-  ENTER(Init | Current)
-  Stream *stream = streamOf(handle, call.context);
+static Result setAll(uint64_t to, const void *element, size_t size,
+                     size_t count, Stream *stream) {
   if (!stream)
     return InvalidHandle;
   int device = stream->context->device;
-  std::string why;
-  if (!bytes)
+  std::string why, bytes;
+  for (size_t i = 0; i < count; ++i)
+    bytes.append(static_cast<const char *>(element), size);
+  if (bytes.empty())
     return 0;
-  if (!mayTouch(to, bytes, device, why))
+  if (!mayTouch(to, bytes.size(), device, why))
     return InvalidValue;
   return submit(*stream, {[=]() -> Result {
                             std::string reason;
-                            if (!mayTouch(to, bytes, device, reason))
+                            if (!mayTouch(to, bytes.size(), device, reason))
                               return fault(IllegalAddress, "memset: " + reason);
-                            setBytes(to, value, bytes);
-                            return 0;
+                            return copyBytes(to, uint64_t(bytes.data()), bytes.size());
                           },
                           nullptr, nullptr});
+}
+
+CU(cuMemsetD8Async, 3020, uint64_t to, unsigned char value, size_t count,
+   void *handle) {
+  ENTER(Init | Current)
+  return setAll(to, &value, 1, count, streamOf(handle, call.context));
+}
+
+CU(cuMemsetD32Async, 3020, uint64_t to, unsigned value, size_t count,
+   void *handle) {
+  ENTER(Init | Current)
+  return setAll(to, &value, 4, count, streamOf(handle, call.context));
 }

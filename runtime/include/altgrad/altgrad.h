@@ -301,8 +301,8 @@ ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
 ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 
 // Makes a plan multiply matrices by this function, in the thread that calls altgrad_run.
-// NULL: by a plain kernel of altgrad's, on the threads of the plan. A plan for a GPU has none: its runs
-// of such phases are ALTGRAD_UNAVAILABLE. If `plan` is NULL, this is for all plans
+// NULL: by a plain kernel of altgrad's, on the threads of the plan. A plan for a GPU then takes cuBLASLt,
+// and its runs of such phases are ALTGRAD_UNAVAILABLE without that. If `plan` is NULL, this is for all plans
 // without a function of their own; no run may go on meanwhile.
 ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan,
                                             altgrad_multiply multiply,

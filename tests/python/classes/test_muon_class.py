@@ -98,14 +98,15 @@ def test_what_is_refused(given, words):
 
 
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" not in os.environ, reason="the CPU has a kernel of altgrad's")
-def test_a_gpu_without_a_function_that_multiplies_changes_nothing():
+def test_a_gpu_without_anything_that_multiplies_changes_nothing(monkeypatch):
     param, = matrices((4, 6))
     param.grad, before = torch.ones_like(param), param.detach().clone()
     optimizer = altgrad.optim.Muon([param])
     multiply = ctypes.cast(core().altgrad_table_multiply, ctypes.c_void_p)
     library().altgrad_set_gemm(None, None, None)
+    monkeypatch.setenv("ALTGRAD_CUBLASLT", "/nowhere/libcublasLt.so.13")
     try:
-        with pytest.raises(altgrad.Error, match="only a function of the caller's does: give it to altgrad_set_gemm"):
+        with pytest.raises(altgrad.Error, match="nobody who does it on the GPU: give a function to altgrad_set_gemm"):
             optimizer.step()
     finally:
         library().altgrad_set_gemm(None, multiply, None)
