@@ -70,7 +70,7 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
   }];
   let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::LLVM::LLVMDialect"];
+                           "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
                         "Whose instructions may be used">];
 }

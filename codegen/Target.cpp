@@ -50,3 +50,10 @@ const Target *altgrad::findTarget(llvm::StringRef name) {
       return &target;
   return nullptr;
 }
+
+const Target *altgrad::findTarget(llvm::StringRef name, mlir::Operation *op) {
+  const Target *target = findTarget(name);
+  if (!target)
+    op->emitError() << "unknown target '" << name << "'";
+  return target;
+}

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_TARGET_H
 #define ALTGRAD_CODEGEN_TARGET_H
 
+#include "mlir/IR/Operation.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
@@ -120,6 +121,8 @@ llvm::ArrayRef<Machine> getMachines();
 
 /// Null for an unknown name.
 const Target *findTarget(llvm::StringRef name);
+/// Emits an error, too.
+const Target *findTarget(llvm::StringRef name, mlir::Operation *op);
 
 } // namespace altgrad
 

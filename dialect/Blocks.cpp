@@ -129,7 +129,7 @@ std::string altgrad::whyNotCut(BlockAttr block) {
 
 bool altgrad::isCutByTiles(TensorsType type) { return type.getBlock().getColumns() > tileColumns || type.getPacked(); }
 
-bool altgrad::isTileMax(Operation *op) {
+bool altgrad::isOverTile(Operation *op) {
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
   return reduce && reduce.getOver().isOverRows();
 }
@@ -173,7 +173,7 @@ static std::string whyNotTiles(SweepOp sweep, const Variances &variances) {
       out << "has " << type << ", whose bytes tiles would cut";
   if (!why.empty())
     return why;
-  if (llvm::count_if(sweep.getBody().front(), [](Operation &op) { return isTileMax(&op); }) > 1)
+  if (llvm::count_if(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); }) > 1)
     out << "has another one over rows";
   else if (sweep.getNumResults())
     out << "has " << sweep.getNumResults() << " of all elements";
@@ -191,7 +191,7 @@ static SmallVector<ReduceOp> maximaOf(Value value) {
   SmallVector<ReduceOp> maxima;
   for (size_t i = 0; i < seen.size(); ++i) {
     Operation *op = seen[i].getDefiningOp();
-    if (isTileMax(op))
+    if (isOverTile(op))
       maxima.push_back(cast<ReduceOp>(op));
     else if (op)
       seen.insert_range(op->getOperands());
@@ -202,7 +202,7 @@ static SmallVector<ReduceOp> maximaOf(Value value) {
 static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
   ReduceOp most;
   for (auto reduce : sweep.getBody().getOps<ReduceOp>())
-    most = isTileMax(reduce) ? reduce : most;
+    most = isOverTile(reduce) ? reduce : most;
   std::string why = most ? whyNotTiles(sweep, variances) : "";
   // sweep_c12
   if (!why.empty())
@@ -230,7 +230,7 @@ static bool readsElement(Value value, ArrayRef<Value> but, const Variances &vari
   for (size_t i = 0; i < seen.size(); ++i) {
     Value next = seen[i];
     Operation *op = next.getDefiningOp();
-    if (!variances.isElement(next) || llvm::is_contained(but, next) || isTileMax(op))
+    if (!variances.isElement(next) || llvm::is_contained(but, next) || isOverTile(op))
       continue;
     if (!op || op->getNumOperands() == 0 || isa<DrawOp, UpdateOp>(op))
       return true;

@@ -94,6 +94,33 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
 
 using namespace altgrad;
 
+// `value to target : type`; the value is reals where the target holds f32.
+static ParseResult parseWrites(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values,
+                               SmallVectorImpl<Type> &valueTypes,
+                               SmallVectorImpl<OpAsmParser::UnresolvedOperand> &targets, SmallVectorImpl<Type> &types) {
+  return parser.parseCommaSeparatedList([&]() -> ParseResult {
+    Type &type = types.emplace_back();
+    if (parser.parseOperand(values.emplace_back()) || parser.parseKeyword("to") ||
+        parser.parseOperand(targets.emplace_back()) || parser.parseColonType(type))
+      return failure();
+    auto tensors = dyn_cast<TensorsType>(type);
+    valueTypes.push_back(tensors && tensors.getFormat().isF32() ? Type(RealsType::get(parser.getContext())) : type);
+    return success();
+  });
+}
+
+static void printWrites(OpAsmPrinter &printer, CommitOp commit, ValueRange values, TypeRange, ValueRange targets,
+                        TypeRange types) {
+  auto print = [&](auto write) {
+    auto [value, target, type] = write;
+    printer.printNewline();
+    printer << "    " << value << " to " << target << " : " << type;
+  };
+  llvm::interleave(llvm::zip(values, targets, types), print, [&] { printer << ","; });
+  if (commit.getCondition() && llvm::equal(targets, commit.getAlwaysTargets()))
+    printer.printNewline(); // before `if`
+}
+
 // ` draw(%r)`, or ` draw(%r : i32)`: an i16 goes without saying.
 static ParseResult parseDraw(OpAsmParser &parser, std::optional<OpAsmParser::UnresolvedOperand> &draw, Type &type) {
   if (parser.parseOptionalKeyword("draw"))

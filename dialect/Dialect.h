@@ -83,7 +83,7 @@ constexpr unsigned squareBlock = 128;
 /// Why no target has such blocks, as the end of a sentence; empty if targets have.
 std::string whyNotCut(BlockAttr block);
 /// Whether it is a reduction over columns or squares: over what only a tile holds.
-bool isTileMax(mlir::Operation *op);
+bool isOverTile(mlir::Operation *op);
 /// Columns of a tile, which blocks of rows must not be cut by. One for column blocks
 /// has as many rows as these, one that is a square as many rows as columns.
 constexpr int64_t tileColumns = ALTGRAD_TILE_COLUMNS;

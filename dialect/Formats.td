@@ -206,8 +206,6 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     /// Whether a storage line has what is too large become an infinity: f32,
     /// bf16, f16; everything else saturates.
     bool overflowsToInf() const { return getInf() && getBits() > 8; }
-    /// Whether codes are places in a table.
-    bool isBook() const { return getBook() > 0; }
     /// "bf16", "ocp.e4m3fn", ...; empty for a format without a name.
     ::llvm::StringRef getKnownName() const;
     /// The format that has this name, or null.

@@ -104,7 +104,7 @@ LogicalResult WriteOp::verify() {
   BlockArgument target = argumentOf(getTarget());
   auto step = (*this)->getParentOfType<StepOp>();
   // write_c1
-  if (!target || !step || step.getAccess(target) == "in")
+  if (!target || !step || step.getAccess(target) == Access::In)
     return emitOpError("writes something that is no out or inout argument of "
                        "the step");
   return success();

@@ -90,7 +90,7 @@ unsigned SweepOp::getBlock() {
 
 unsigned SweepOp::getTileRows() {
   for (auto reduce : getBody().getOps<ReduceOp>())
-    if (isTileMax(reduce))
+    if (isOverTile(reduce))
       return reduce.getOver().getRows();
   return 0;
 }

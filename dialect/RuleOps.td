@@ -143,16 +143,22 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
     as a tree: 128 pairs, 64 pairs, … 1. The chunks of a tensor are added in the same
     shape, and tensors are added in order.
 
+    So is that of a block. The squares or values of a run are added in pairs: element 0 and 1,
+    2 and 3, and so on, then these sums in the same way; elements behind the tensor's end count as 0.
+    A column of a block is two lanes, the upper half of its rows and the lower half, which add their
+    elements in order and then are added, as 128 x 2 lanes of a square are, as the tree above.
+
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
     %m = altgrad.reduce absmax %w over block<1x32> : f32
+    %s = altgrad.reduce sumsq %w over block<1x64> : f32
     ```
 
     Constraints:
 
     - (reduce_c1) the scope is a block, a unit, a tensor or the step; it is not a group;
     - (reduce_c2) a block is one of several elements that targets can cut, as in `!altgrad.tensors`;
-    - (reduce_c3) over a block of neighbours the reduction is `max` or `absmax`, over other blocks `absmax`;
+    - (reduce_c3) over a block the reduction is of numbers: `add`, `sumsq`, `max` or `absmax`;
     - (reduce_c4) only over blocks it is of vectors.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,

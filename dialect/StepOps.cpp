@@ -126,12 +126,13 @@ LogicalResult StepOp::verifyRegions() {
       return (sweep && llvm::is_contained(sweep.getStores(), argument)) || (write && write.getTarget() == argument);
     });
     // step_c6
-    if (written && getAccess(argument) == "in")
+    if (written && getAccess(argument) == Access::In)
       return commit.emitOpError() << "writes '%" << getName(argument) << "', which is in";
     // step_c7
-    if (!written && getAccess(argument) != "in")
-      return commit.emitOpError() << "never writes '%" << getName(argument) << "', which is " << getAccess(argument);
-    if (!written || getAccess(argument) != "out")
+    if (!written && getAccess(argument) != Access::In)
+      return commit.emitOpError() << "never writes '%" << getName(argument) << "', which is "
+                                  << stringifyAccess(getAccess(argument));
+    if (!written || getAccess(argument) != Access::Out)
       continue;
     for (Operation *user : argument.getUsers())
       // step_c8
@@ -181,69 +182,6 @@ SmallVector<CommitOp::Write> CommitOp::writes() {
   for (auto [value, target] : llvm::zip(getValues(), getTargets()))
     all.push_back({value, target, getCondition()});
   return all;
-}
-
-// `value to target : type`; the value is reals where the target holds f32.
-static ParseResult parseWrites(OpAsmParser &parser, OperationState &result, SmallVectorImpl<Value> &values,
-                               SmallVectorImpl<Value> &targets) {
-  return parser.parseCommaSeparatedList([&]() -> ParseResult {
-    OpAsmParser::UnresolvedOperand value, target;
-    Type type;
-    if (parser.parseOperand(value) || parser.parseKeyword("to") || parser.parseOperand(target) ||
-        parser.parseColonType(type))
-      return failure();
-    auto tensors = dyn_cast<TensorsType>(type);
-    Type valueType = tensors && tensors.getFormat().isF32() ? Type(RealsType::get(parser.getContext())) : type;
-    return failure(parser.resolveOperand(value, valueType, values) || parser.resolveOperand(target, type, targets));
-  });
-}
-
-ParseResult CommitOp::parse(OpAsmParser &parser, OperationState &result) {
-  SmallVector<Value> condition, alwaysValues, alwaysTargets, values, targets;
-  if (succeeded(parser.parseOptionalKeyword("always")) && parseWrites(parser, result, alwaysValues, alwaysTargets))
-    return failure();
-  if (succeeded(parser.parseOptionalKeyword("if"))) {
-    OpAsmParser::UnresolvedOperand operand;
-    if (parser.parseOperand(operand) || parser.resolveOperand(operand, parser.getBuilder().getI1Type(), condition) ||
-        parseWrites(parser, result, values, targets))
-      return failure();
-  }
-  if (parser.parseOptionalAttrDict(result.attributes))
-    return failure();
-  SmallVector<int32_t> segments;
-  for (auto *part : {&condition, &alwaysValues, &alwaysTargets, &values, &targets}) {
-    result.addOperands(*part);
-    segments.push_back(part->size());
-  }
-  llvm::copy(segments, result.getOrAddProperties<Properties>().operandSegmentSizes.begin());
-  return success();
-}
-
-void CommitOp::print(OpAsmPrinter &printer) {
-  auto writes = [&](OperandRange values, OperandRange targets) {
-    for (unsigned i = 0; i < values.size(); ++i) {
-      if (i)
-        printer << ",";
-      printer.printNewline();
-      printer << values[i] << " to " << targets[i] << " : " << targets[i].getType();
-    }
-  };
-  printer.increaseIndent();
-  printer.increaseIndent();
-  if (!getAlwaysValues().empty()) {
-    printer << " always";
-    writes(getAlwaysValues(), getAlwaysTargets());
-  }
-  if (getCondition()) {
-    if (!getAlwaysValues().empty())
-      printer.printNewline();
-    else
-      printer << ' ';
-    printer << "if " << getCondition();
-    writes(getValues(), getTargets());
-  }
-  printer.decreaseIndent();
-  printer.decreaseIndent();
 }
 
 LogicalResult CommitOp::verify() {

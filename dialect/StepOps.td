@@ -96,8 +96,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) a step that reduces over units adds nothing up across tensors;
     - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`;
-    - (step_c28) nothing that is computed from the largest of a column or a square is reduced over blocks;
-    - (step_c29) a value that depends on the largest of a column or a square reads of its element
+    - (step_c28) nothing that is computed from a reduction over a column or a square is reduced over blocks;
+    - (step_c29) a value that depends on a reduction over a column or a square reads of its element
       only the operand of that reduction.
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
@@ -114,7 +114,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
       return ::llvm::cast<ArgumentAttr>(getSignature()[argument.getArgNumber()]);
     }
     ::llvm::StringRef getName(::mlir::BlockArgument argument) { return of(argument).getName(); }
-    ::llvm::StringRef getAccess(::mlir::BlockArgument argument) { return of(argument).getAccess(); }
+    Access getAccess(::mlir::BlockArgument argument) { return of(argument).getAccess(); }
     Scope getScope(::mlir::BlockArgument argument) { return of(argument).getScope(); }
     /// A word of ALTGRAD_ROLES (bundle.h) or "none".
     ::llvm::StringRef getRole(::mlir::BlockArgument argument) { return of(argument).getRole(); }
@@ -326,7 +326,10 @@ def Altgrad_CommitOp : Altgrad_Op<"commit", [Terminator, AttrSizedOperandSegment
   let arguments = (ins Optional<I1>:$condition,
                        Variadic<AnyType>:$always_values, Variadic<AnyType>:$always_targets,
                        Variadic<AnyType>:$values, Variadic<AnyType>:$targets);
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = [{
+    (`always` `` custom<Writes>($always_values, type($always_values), $always_targets, type($always_targets))^)?
+    (`if` $condition^ `` custom<Writes>($values, type($values), $targets, type($targets)))? attr-dict
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The condition is null where the value is written on every run.

@@ -27,10 +27,15 @@ static constexpr StringLiteral noRole = "none";
 // inout state %m_1 as m: !altgrad.tensors<f32> set 1
 // in hyper %lr: f64 per_group = 1.0e-3
 static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &said) {
-  StringRef access, role, key;
-  if (parser.parseKeyword(&access))
-    return failure();
+  StringRef word, role, key;
   SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&word))
+    return failure();
+  std::optional<Access> access = symbolizeAccess(word);
+  // step_c2
+  if (!access)
+    return parser.emitError(loc) << "unknown access '" << word << "'; accesses are in, out, inout";
+  loc = parser.getCurrentLocation();
   if (failed(parser.parseOptionalKeyword(&role)))
     role = noRole;
   else if (!llvm::is_contained(roleWords, role))
@@ -55,7 +60,7 @@ static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &arg
       return failure();
     fallback = parser.getBuilder().getF64FloatAttr(number);
   }
-  said = ArgumentAttr::get(parser.getContext(), access, role, name, key, scope, set, fallback);
+  said = ArgumentAttr::get(parser.getContext(), *access, role, name, key, scope, set, fallback);
   return success();
 }
 
@@ -82,7 +87,7 @@ void StepOp::print(OpAsmPrinter &printer) {
       [&](auto argument) {
         printer.printNewline();
         bool list = isa<TensorsType>(argument.getType());
-        printer << getAccess(argument) << ' ';
+        printer << stringifyAccess(getAccess(argument)) << ' ';
         if (getRole(argument) != noRole)
           printer << getRole(argument) << ' ';
         printer << argument;
@@ -222,18 +227,14 @@ LogicalResult StepOp::verify() {
   if (failed(verifyNames(*this, getSymName(), Builder(getContext()).getStrArrayAttr(names))))
     return failure();
   for (BlockArgument argument : getBody().getArguments()) {
-    StringRef access = getAccess(argument);
-    // step_c2
-    if (access != "in" && access != "out" && access != "inout")
-      return emitOpError() << "gives '%" << getName(argument) << "' the unknown access '" << access
-                           << "'; accesses are in, out, inout";
     Type type = argument.getType();
     // step_c3
     if (!isa<TensorsType>(type) && !type.isF64() && !type.isF32() && !type.isInteger(64))
       return emitOpError() << "has '%" << getName(argument) << "' of type " << type
                            << ", expected !altgrad.tensors, f64, f32 or i64";
     // step_c23
-    if (getRole(argument) == "history" && (!type.isF32() || getScope(argument) == Scope::Group || access == "out"))
+    if (getRole(argument) == "history" &&
+        (!type.isF32() || getScope(argument) == Scope::Group || getAccess(argument) == Access::Out))
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the role 'history', which is of an f32 for the step "
                               "or for each tensor that is in or inout";

@@ -64,6 +64,13 @@ def Altgrad_RealsType : TypeDef<Altgrad_Dialect, "Reals">,
   }];
 }
 
+def Altgrad_Access : I32Enum<"Access", "whether a step reads or writes an argument", [
+    I32EnumCase<"In", 0, "in">,
+    I32EnumCase<"Out", 1, "out">,
+    I32EnumCase<"InOut", 2, "inout">]> {
+  let cppNamespace = "::altgrad";
+}
+
 def Altgrad_ArgumentAttr : AttrDef<Altgrad_Dialect, "Argument"> {
   let mnemonic = "argument";
   let summary = "what a step says of one of its arguments, besides its type";
@@ -71,11 +78,11 @@ def Altgrad_ArgumentAttr : AttrDef<Altgrad_Dialect, "Argument"> {
     `set` is -1 for an argument of no set. Only a hyper-parameter has a `fallback`, its default.
 
     ```mlir
-    #altgrad.argument<access = "in", role = "hyper", name = "lr", key = "lr", scope = group, set = -1,
+    #altgrad.argument<access = in, role = "hyper", name = "lr", key = "lr", scope = group, set = -1,
                       fallback = 1.0e-3 : f64>
     ```
   }];
-  let parameters = (ins StringRefParameter<"in, out or inout">:$access, StringRefParameter<"what it is for">:$role,
+  let parameters = (ins EnumParameter<Altgrad_Access>:$access, StringRefParameter<"what it is for">:$role,
                         StringRefParameter<"in the text">:$name, StringRefParameter<"for front ends">:$key,
                         EnumParameter<Altgrad_Scope>:$scope, "int64_t":$set,
                         OptionalParameter<"::mlir::FloatAttr">:$fallback);

@@ -22,7 +22,7 @@ public:
     else
       delayStores();
     for (Operation &op : step.getBody().front())
-      plan.possible &= !isTileMax(&op) || meetsOthers(&op, /*decided=*/true) < 0;
+      plan.possible &= !isOverTile(&op) || meetsOthers(&op, /*decided=*/true) < 0;
     countBytes();
   }
   SweepPlan plan;
@@ -125,7 +125,7 @@ int Planner::meetsOthers(Operation *most, bool decided) {
 bool Planner::separateTiles() {
   bool changed = false;
   for (Operation &op : step.getBody().front())
-    if (int met = isTileMax(&op) ? meetsOthers(&op, /*decided=*/false) : -1; met >= 0 && earliest.lookup(&op) <= met) {
+    if (int met = isOverTile(&op) ? meetsOthers(&op, /*decided=*/false) : -1; met >= 0 && earliest.lookup(&op) <= met) {
       earliest[&op] = met + 1;
       changed = true;
     }

@@ -81,7 +81,7 @@ static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueR
 // other leaves.
 static void cutTiles(SweepOp sweep) {
   Block &body = sweep.getBody().front();
-  auto most = cast<ReduceOp>(*llvm::find_if(body, [](Operation &op) { return isTileMax(&op); }));
+  auto most = cast<ReduceOp>(*llvm::find_if(body, [](Operation &op) { return isOverTile(&op); }));
   Operations late = madeFrom(most.getOperation());
   late.insert(most);
   SmallVector<Value> streams[2], values[2]; // before, and late
@@ -275,11 +275,9 @@ struct CutStages : altgrad::impl::CutStagesPassBase<CutStages> {
   using CutStagesPassBase::CutStagesPassBase;
 
   void runOnOperation() override {
-    const Target *machine = findTarget(target);
-    if (!machine) {
-      getOperation().emitError() << "unknown target '" << target << "'";
+    const Target *machine = findTarget(target, getOperation());
+    if (!machine)
       return signalPassFailure();
-    }
     for (auto phase : getOperation().getBody().getOps<PhaseOp>()) {
       SweepOp sweep = phase.getSweep();
       if (!sweep)

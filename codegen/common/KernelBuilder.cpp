@@ -144,7 +144,7 @@ Value KernelBuilder::argumentPointer(BlockArgument argument, Row row) {
     Value entry = builder.add(builder.mul(index, i64(width)), i64(binding.slot));
     return offset(member(which), entry, wordBytes);
   };
-  if (binding.isStream && step.getAccess(argument) == "in")
+  if (binding.isStream && step.getAccess(argument) == Access::In)
     return table(Member::Inputs, row.index, layout.inputs);
   if (!binding.isStream && step.getScope(argument) == Scope::Step)
     return offset(member(Member::Scalars), i64(binding.slot), wordBytes);

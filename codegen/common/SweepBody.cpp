@@ -31,7 +31,7 @@ bool altgrad::isOfHalves(SweepOp sweep) {
 
 SmallVector<ReduceOp> altgrad::blockReductions(Region &body) {
   return llvm::to_vector(
-      llvm::make_filter_range(body.getOps<ReduceOp>(), [](ReduceOp reduce) { return !isTileMax(reduce); }));
+      llvm::make_filter_range(body.getOps<ReduceOp>(), [](ReduceOp reduce) { return !isOverTile(reduce); }));
 }
 
 SmallVector<StageOp> altgrad::stagesOf(Region &body) { return llvm::to_vector(body.getOps<StageOp>()); }

@@ -25,7 +25,7 @@ static llvm::json::Value setOf(std::optional<unsigned> set) {
 static llvm::json::Object describe(StepOp step, const Binding &binding) {
   BlockArgument argument = binding.argument;
   return llvm::json::Object{{"name", step.getName(argument)}, {"key", step.getKey(argument)},
-                            {"role", step.getRole(argument)}, {"access", step.getAccess(argument)},
+                            {"role", step.getRole(argument)}, {"access", stringifyAccess(step.getAccess(argument))},
                             {"slot", binding.slot},           {"set", setOf(binding.set)}};
 }
 

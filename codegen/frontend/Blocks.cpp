@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-StoredList::StoredList(SetBuilder &set, StringRef access, StringRef role, StringRef key, StringRef stream, bool columns)
+StoredList::StoredList(SetBuilder &set, Access access, StringRef role, StringRef key, StringRef stream, bool columns)
     : target(set.list(access, role, key, set.storage.type(stream))), set(set), step(set.step), stream(stream),
       word(set.storage.word(stream)), codec(factsOf(target.type().getFormat())), top(codec.most),
       ops(set.ops(target, stream)) {

@@ -42,8 +42,8 @@ static Value sayWhatWasFound(StepBuilder &step, Value none) {
 
 // torch's protocol: the scale to divide by, and whether to skip.
 static void takeScaler(StepBuilder &step, Sets sets) {
-  step.scalar("in", "scale", "grad_scale", step.f32);
-  Value found = step.scalar("in", "flag", "found_inf", step.f32), inverse = invertScale(step);
+  step.scalar(Access::In, "scale", "grad_scale", step.f32);
+  Value found = step.scalar(Access::In, "flag", "found_inf", step.f32), inverse = invertScale(step);
   Ops ops = step.ops("skip.");
   step.condition = ops.compare("not", arith::CmpFPredicate::OEQ, found, ops.f32("none", 0));
   for (SetBuilder &set : sets)
@@ -52,20 +52,20 @@ static void takeScaler(StepBuilder &step, Sets sets) {
 
 // A check of our own: skip where a gradient is not finite, and say so.
 static void takeInverseScale(StepBuilder &step, Sets sets) {
-  Value inverse = step.scalar("in", "inv_scale", "inv_scale", step.f32);
-  step.scalar("out", "flag", "found_inf", step.f32);
+  Value inverse = step.scalar(Access::In, "inv_scale", "inv_scale", step.f32);
+  step.scalar(Access::Out, "flag", "found_inf", step.f32);
   step.condition = unscaleAll(step, sets, inverse);
   sayWhatWasFound(step, step.ops("skip.").f32("none", 0));
 }
 
 static void takeNumbers(StepBuilder &step) {
   for (StringRef key : counts)
-    step.scalar("in", "scaler", key, step.i64);
+    step.scalar(Access::In, "scaler", key, step.i64);
   for (StringRef key : factors)
-    step.scalar("in", "scaler", key, step.f64);
-  step.scalar("out", "scaler", nextScale, step.f32);
+    step.scalar(Access::In, "scaler", key, step.f64);
+  step.scalar(Access::Out, "scaler", nextScale, step.f32);
   for (StringRef key : nextCounts)
-    step.scalar("out", "scaler", key, step.i64);
+    step.scalar(Access::Out, "scaler", key, step.i64);
 }
 
 // What becomes of the scale, by whether `any` found something.
@@ -94,10 +94,10 @@ static void refuseScale(StepBuilder &step, Value inverse) {
 // still have to divide by the same scale; `found` counts those that have found
 // something, and `skipped` the steps of this one that were.
 static void takeLossScaler(StepBuilder &step, Sets sets, Scaler variant) {
-  step.scalar("in", "scale", "grad_scale", step.f32);
-  step.scalar("out", "flag", "found_inf", step.f32);
-  Value before = step.scalar("inout", "scaler", "found", step.f32);
-  Value skipped = step.scalar("inout", "scaler", "skipped", step.i64);
+  step.scalar(Access::In, "scale", "grad_scale", step.f32);
+  step.scalar(Access::Out, "flag", "found_inf", step.f32);
+  Value before = step.scalar(Access::InOut, "scaler", "found", step.f32);
+  Value skipped = step.scalar(Access::InOut, "scaler", "skipped", step.i64);
   takeNumbers(step);
   Value inverse = invertScale(step);
   step.condition = unscaleAll(step, sets, inverse);
@@ -114,8 +114,8 @@ static void takeLossScaler(StepBuilder &step, Sets sets, Scaler variant) {
 // A step of scalars alone: what becomes of the scale by `found`.
 static OwningOpRef<StepOp> buildLossScale(MLIRContext &context, Scaler variant) {
   StepBuilder step(context, UnknownLoc::get(&context));
-  step.scalar("in", "scale", "grad_scale", step.f32);
-  Value found = step.scalar("in", "scaler", "found", step.f32);
+  step.scalar(Access::In, "scale", "grad_scale", step.f32);
+  Value found = step.scalar(Access::In, "scaler", "found", step.f32);
   takeNumbers(step);
   Value none = step.ops("skip.").f32("none", 0);
   updateScale(step, step.ops("scale.").compare("any", arith::CmpFPredicate::UNE, found, none), variant);
@@ -128,15 +128,15 @@ static auto gradientsOf(Sets sets) { return llvm::map_to_vector(sets, [](SetBuil
 
 // The norm of all gradients, which the step says.
 static Value takeGlobalNorm(StepBuilder &step, Sets sets, NormKind kind) {
-  Value said = step.scalar("out", "norm", "norm", step.f32);
+  Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
   Value norm = step.ops("clip.").norm("norm", kind, gradientsOf(sets), Scope::Step);
   step.writeAlways(norm, said);
   return norm;
 }
 
 static Value clip(StepBuilder &step, Sets sets) {
-  Value bound = step.scalar("in", "max_norm", "max_norm", step.f32);
-  Value said = step.scalar("out", "norm", "norm", step.f32);
+  Value bound = step.scalar(Access::In, "max_norm", "max_norm", step.f32);
+  Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
   auto names = llvm::map_to_vector(sets, [](SetBuilder &set) { return set.grad.name + ".clipped"; });
   names.push_back("clip.norm");
   auto clip = step.ops("").several<ClipOp>(names, gradientsOf(sets), bound);
@@ -177,7 +177,7 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
   NormKind kind = request.norm.value_or(NormKind::L2);
   bool past = request.clip == Clip::Percentile;
   if (request.clip)
-    all.bound = step.scalar("in", "max_norm", "max_norm", step.f32);
+    all.bound = step.scalar(Access::In, "max_norm", "max_norm", step.f32);
   if (request.clipsToParameters()) {
     for (SetBuilder &set : sets)
       set.clippedOver = request.clip == Clip::AgcUnit ? Scope::Unit : Scope::Tensor;
@@ -187,17 +187,17 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
     Value norm = set.takeNorm(kind), bound;
     if (past)
       set.scaleBy(factorFor(step, set.suffix(), norm,
-                            set.scalar("inout", "history", "norm_history", step.f32).value, bound));
+                            set.scalar(Access::InOut, "history", "norm_history", step.f32).value, bound));
     else if (request.clip)
       set.scaleBy(coefficientFor(step, set.suffix(), norm, finite));
   }
   if (request.perTensor)
     return {};
   all.norm = takeGlobalNorm(step, sets, kind);
-  if (past)
-    all.factor = factorFor(step, "", all.norm, step.scalar("inout", "history", "norm_history", step.f32), all.bound);
-  else if (request.clip)
-    all.factor = coefficientFor(step, "", all.norm, finite);
+  Value history = past ? step.scalar(Access::InOut, "history", "norm_history", step.f32) : Value();
+  if (request.clip)
+    all.factor = past ? factorFor(step, "", all.norm, history, all.bound)
+                      : coefficientFor(step, "", all.norm, finite);
   for (SetBuilder &set : all.factor ? sets : Sets())
     set.scaleBy(all.factor);
   return all;
@@ -205,7 +205,7 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
 
 // torch.nn.utils.clip_grad_value_: a NaN stays one.
 static void clipValue(StepBuilder &step, Sets sets) {
-  Value most = step.scalar("in", "max_norm", "clip_value", step.f32);
+  Value most = step.scalar(Access::In, "max_norm", "clip_value", step.f32);
   Value least = step.ops("clip.").neg("least", most);
   for (SetBuilder &set : sets) {
     Ops ops = set.ops();
@@ -245,8 +245,8 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
     }
   if (!request.clip)
     return {};
-  Value bound = step.scalar("in", "max_norm", "max_norm", step.f32);
-  Value said = step.scalar("out", "norm", "norm", step.f32);
+  Value bound = step.scalar(Access::In, "max_norm", "max_norm", step.f32);
+  Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
   // The norm is of the gradients' format, of f32 where they have several.
   FormatAttr format = sets[0].storage.format("grad");
   for (SetBuilder &set : sets)
@@ -269,13 +269,13 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
 
 // How many steps there were and, where they have a norm, for how many it was beyond a bound.
 static void countSteps(StepBuilder &step, Value norm, Value bound) {
-  Value steps = step.scalar("inout", "statistic", "steps", step.i64);
+  Value steps = step.scalar(Access::InOut, "statistic", "steps", step.i64);
   Value one = step.ops("steps.").i64("one", 1);
   step.writeAlways(step.ops("steps.").make<arith::AddIOp>("next", steps, one), steps);
   if (!norm)
     return;
   Ops ops = step.ops("clip.");
-  Value clipped = step.scalar("inout", "statistic", "clipped_steps", step.i64);
+  Value clipped = step.scalar(Access::InOut, "statistic", "clipped_steps", step.i64);
   Value more = ops.make<arith::AddIOp>("more", clipped, one);
   // A skipped step is none, whatever its norm.
   step.write(ops.select("count", ops.above("over", norm, bound), more, clipped), clipped);
@@ -387,7 +387,7 @@ FailureOr<OwningOpRef<StepOp>> altgrad::buildStep(const StepRequest &request, Ar
     step.takeSeed(/*always=*/!ruled);
   if (!request.quantize.empty()) {
     if (request.scales.empty())
-      step.scalar("in", "scale", "grad_scale", step.f32);
+      step.scalar(Access::In, "scale", "grad_scale", step.f32);
     for (SetBuilder &set : sets)
       if (failed(set.quantizeTo(request.quantize, request.scales)))
         return failure();

@@ -6,20 +6,20 @@ using namespace altgrad;
 
 //===-- Arguments and stores ------------------------------------------------===//
 
-Argument SetBuilder::list(StringRef access, StringRef role, StringRef key, TensorsType type) {
+Argument SetBuilder::list(Access access, StringRef role, StringRef key, TensorsType type) {
   Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, Scope::Step, storage.set,
                               storage.place(role == "state" ? key : role == "remainder" ? "master" : role));
   return names;
 }
 
-Argument SetBuilder::scales(StringRef access, const Argument &of, StringRef stream, TensorsType type) {
+Argument SetBuilder::scales(Access access, const Argument &of, StringRef stream, TensorsType type) {
   Argument names{{}, step.freeName(of.key + "_scale" + suffix()), of.key};
   names.value = step.argument(access, "block_scale", names, type, Scope::Step, storage.set, storage.place(stream));
   return names;
 }
 
-Argument SetBuilder::scalar(StringRef access, StringRef role, StringRef key, Type type, Scope scope,
+Argument SetBuilder::scalar(Access access, StringRef role, StringRef key, Type type, Scope scope,
                             FloatAttr fallback) {
   Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, scope, setOfScalars(), storage.placeOfRule(), fallback);
@@ -49,9 +49,9 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream,
 
 // The second one is that of columns, which TransformerEngine keeps of a weight in MXFP8 beside that of rows.
 void SetBuilder::writeCopy(Value value) {
-  StoredList(*this, "out", "copy", "copy", "copy").store(value);
+  StoredList(*this, Access::Out, "copy", "copy", "copy").store(value);
   if (storage.word("copy").both)
-    StoredList(*this, "out", "copy", "copy_columns", "copy", /*columns=*/true).store(value);
+    StoredList(*this, Access::Out, "copy", "copy_columns", "copy", /*columns=*/true).store(value);
 }
 
 //===-- The gradient --------------------------------------------------------===//
@@ -59,7 +59,7 @@ void SetBuilder::writeCopy(Value value) {
 void SetBuilder::takeGradient(bool changes) {
   StringRef key = rule ? nameOf("grad") : "grad";
   bool inPlace = changes && !rule && !storage.says("copy");
-  grad = list(inPlace ? "inout" : "in", "grad", key, storage.type("grad"));
+  grad = list(inPlace ? Access::InOut : Access::In, "grad", key, storage.type("grad"));
 }
 
 void SetBuilder::dequantizeGradient() { gradient = unclipped = ops().dequantize("value", grad.value); }
@@ -85,7 +85,7 @@ void SetBuilder::roundGradient(const Twine &word) {
 
 Value SetBuilder::takeNorm(NormKind kind) {
   Value norm = step.ops("clip.").norm("norm" + suffix(), kind, gradient, Scope::Tensor);
-  step.writeAlways(norm, scalar("out", "norm", "norm", step.f32).value);
+  step.writeAlways(norm, scalar(Access::Out, "norm", "norm", step.f32).value);
   return norm;
 }
 
@@ -112,7 +112,7 @@ void SetBuilder::takeHypers() {
   for (BlockArgument hyper : rule.getByRole("hyper")) {
     StringRef key = rule.getName(hyper);
     auto fallback = cast_or_null<FloatAttr>(rule.getDefault(hyper));
-    hypers[key] = scalar("in", "hyper", key, step.f64, Scope::Group, fallback).value;
+    hypers[key] = scalar(Access::In, "hyper", key, step.f64, Scope::Group, fallback).value;
   }
 }
 
@@ -120,7 +120,7 @@ void SetBuilder::countStep() {
   if (rule.getByRole("step").empty())
     return;
   bool real = storage.word("step").format == "f32";
-  Argument steps = scalar("inout", "step", nameOf("step"), real ? step.f32 : step.i64);
+  Argument steps = scalar(Access::InOut, "step", nameOf("step"), real ? step.f32 : step.i64);
   Ops ops = this->ops(steps, "step");
   Value one = real ? ops.f32("one", 1) : ops.i64("one", 1);
   Value next = real ? ops.add("next", steps.value, one) : ops.make<arith::AddIOp>("next", steps.value, one);
@@ -130,10 +130,10 @@ void SetBuilder::countStep() {
 
 void SetBuilder::update() {
   bool keepsMaster = storage.says("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
-  StoredList param(*this, keepsMaster ? "out" : "inout", "param", nameOf("param"), "param");
+  StoredList param(*this, keepsMaster ? Access::Out : Access::InOut, "param", nameOf("param"), "param");
   std::optional<StoredList> master;
   if (keepsMaster)
-    master.emplace(*this, "inout", "master", "master", "master");
+    master.emplace(*this, Access::InOut, "master", "master", "master");
   before = (master ? *master : param).load();
   Value operand = inRungs ? loadRung(param.target) : before;
   if (clippedOver)
@@ -145,11 +145,11 @@ void SetBuilder::update() {
   for (BlockArgument state : storage.states) {
     StringRef key = rule.getName(state);
     if (rule.isOfUnit(state)) {
-      ofUnits.push_back(scalar("inout", "state", key, step.f32, Scope::Unit));
+      ofUnits.push_back(scalar(Access::InOut, "state", key, step.f32, Scope::Unit));
       unitOperands.push_back(ofUnits.back().value);
       continue;
     }
-    operands.push_back(states.emplace_back(*this, "inout", "state", key, key).load());
+    operands.push_back(states.emplace_back(*this, Access::InOut, "state", key, key).load());
     names.push_back(states.back().target.name + ".new");
   }
   takeHypers();
@@ -192,7 +192,7 @@ Value SetBuilder::countOf(Value condition, const Twine &name) {
 
 // What is found in the update's sweep is there only if that one has run.
 void SetBuilder::measured(StringRef key, Value value, bool always) {
-  Value target = scalar("out", "statistic", key, step.f32).value;
+  Value target = scalar(Access::Out, "statistic", key, step.f32).value;
   always ? step.writeAlways(value, target) : step.write(value, target);
 }
 
@@ -251,13 +251,13 @@ FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
   if (scales.empty())
     return step.scalar("grad_scale");
   if (scales == "tensor")
-    return scalar("in", "tensor_scale", "grad_scale", step.f32).value;
+    return scalar(Access::In, "tensor_scale", "grad_scale", step.f32).value;
   unsigned block = 1;
   if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
     return storage.error("copy") << "--scales=" << scales << " is neither tensor nor element nor a power of two from "
                            << minBlock << " to " << maxBlock;
   FormatAttr f32 = FormatAttr::getNamed(step.f32.getContext(), "f32");
-  Argument given = list("in", "input", "grad_scale", storage.runs(f32, block));
+  Argument given = list(Access::In, "input", "grad_scale", storage.runs(f32, block));
   Ops ops = this->ops(given, "grad");
   return ops.element("unit", ops.dequantize("old", given.value));
 }
@@ -290,7 +290,7 @@ LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
   if (!same || !word.overflow)
     number = saturated(number, known);
   Value list = ops.collect("list", number);
-  Argument copy = this->list("out", "copy", "copy", storage.type("copy"));
+  Argument copy = this->list(Access::Out, "copy", "copy", storage.type("copy"));
   OverflowMode overflow = known.getInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
   if (!same) {
     Value codes = ops.quantize("codes", list, TensorsType::get(known.getContext(), known), Round::NearestEven, overflow);

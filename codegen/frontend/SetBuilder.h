@@ -49,9 +49,9 @@ public:
 
   //===-- Parts -------------------------------------------------------------===//
   /// An argument that the rule, or the step, calls `key`.
-  Argument list(llvm::StringRef access, llvm::StringRef role, llvm::StringRef key, TensorsType type);
-  Argument scales(llvm::StringRef access, const Argument &of, llvm::StringRef stream, TensorsType type);
-  Argument scalar(llvm::StringRef access, llvm::StringRef role, llvm::StringRef key, mlir::Type type,
+  Argument list(Access access, llvm::StringRef role, llvm::StringRef key, TensorsType type);
+  Argument scales(Access access, const Argument &of, llvm::StringRef stream, TensorsType type);
+  Argument scalar(Access access, llvm::StringRef role, llvm::StringRef key, mlir::Type type,
                   Scope scope = Scope::Tensor, mlir::FloatAttr fallback = {});
   /// `value` goes to `target`, rounded as the word about `stream` says where its format is
   /// not f32; `overflow` is for a word that says nothing of it.
@@ -105,7 +105,7 @@ class StoredList {
 public:
   using Value = mlir::Value;
   /// Takes it as an argument, and its scales or its lower part as another one; `columns`: blocks of columns.
-  StoredList(SetBuilder &set, llvm::StringRef access, llvm::StringRef role, llvm::StringRef key,
+  StoredList(SetBuilder &set, Access access, llvm::StringRef role, llvm::StringRef key,
              llvm::StringRef stream, bool columns = false);
 
   /// Its numbers.

@@ -31,7 +31,7 @@ Value StoredList::largestOfHistory(Value newest) {
   for (unsigned past = 0; past < word.history; ++past) {
     std::string at = "past." + std::to_string(past);
     if (past) {
-      Value older = set.scalar("inout", "tensor_scale", "copy_amax_" + std::to_string(past), step.f32).value;
+      Value older = set.scalar(Access::InOut, "tensor_scale", "copy_amax_" + std::to_string(past), step.f32).value;
       step.write(held, older);
       held = older;
     }
@@ -48,12 +48,12 @@ void StoredList::storeTensorScaled(Value value) {
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value largest = ops.max("largest", found, ops.f32("least", 0)), most = largest, newest;
   if (!current || !ruled)
-    newest = set.scalar(current ? "out" : "inout", "tensor_scale", "copy_amax", step.f32).value;
+    newest = set.scalar(current ? Access::Out : Access::InOut, "tensor_scale", "copy_amax", step.f32).value;
   if (word.tensorScale == TensorScale::Delayed)
     most = largestOfHistory(newest);
   else if (word.tensorScale == TensorScale::Bounded)
     most = boundOfLargest(newest);
-  Value unit = set.scalar("out", "tensor_scale", "copy_scale", step.f32).value;
+  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_scale", step.f32).value;
   Value scale = factorOf(most, top), inverse = ops.div("unit", one, scale);
   finish(ops.mul("scaled", number, scale));
   if (newest)
@@ -68,8 +68,8 @@ void StoredList::storeTensorScaled(Value value) {
 // rule takes its own.
 void StoredList::storeTwoLevels(Value value) {
   bool ruled = bool(set.rule);
-  Value newest = set.scalar(ruled ? "inout" : "out", "tensor_scale", "copy_amax", step.f32).value;
-  Value unit = set.scalar("out", "tensor_scale", "copy_tensor_scale", step.f32).value;
+  Value newest = set.scalar(ruled ? Access::InOut : Access::Out, "tensor_scale", "copy_amax", step.f32).value;
+  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_tensor_scale", step.f32).value;
   Value number = ops.element("next", value), largest = largestOf(number, /*finite=*/false);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value amax = ops.max("amax", found, ops.f32("least", 0));

@@ -7,7 +7,7 @@ using namespace altgrad;
 // No phase writes an `in` stream: it may come through the read-only cache.
 bool GpuLowering::readOnly(Value tensors) {
   auto argument = dyn_cast<BlockArgument>(tensors);
-  return argument && step.getAccess(argument) == "in";
+  return argument && step.getAccess(argument) == Access::In;
 }
 
 int64_t GpuLowering::periodOf(const Chunk &chunk, Value tensors) {

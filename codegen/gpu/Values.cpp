@@ -8,7 +8,7 @@ using namespace altgrad;
 // Whether there are numbers that the host may have.
 static bool readsNumbers(StepOp step) {
   return llvm::any_of(step.getBody().getArguments(), [&](BlockArgument argument) {
-    return !isa<TensorsType>(argument.getType()) && step.getAccess(argument) == "in";
+    return !isa<TensorsType>(argument.getType()) && step.getAccess(argument) == Access::In;
   });
 }
 

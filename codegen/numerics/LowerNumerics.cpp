@@ -57,11 +57,9 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
   using LowerNumericsPassBase::LowerNumericsPassBase;
 
   void runOnOperation() override {
-    const Target *machine = findTarget(target);
-    if (!machine) {
-      getOperation()->emitError() << "unknown target '" << target << "'";
+    const Target *machine = findTarget(target, getOperation());
+    if (!machine)
       return signalPassFailure();
-    }
     getOperation()->walk(decodeOnce);
     getOperation()->walk(expandRound);
     if (machine->isPtx())

@@ -251,11 +251,9 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
   using QuickBodiesPassBase::QuickBodiesPassBase;
 
   void runOnOperation() override {
-    const Target *machine = findTarget(target);
-    if (!machine) {
-      getOperation().emitError() << "unknown target '" << target << "'";
+    const Target *machine = findTarget(target, getOperation());
+    if (!machine)
       return signalPassFailure();
-    }
     SmallVector<SweepOp> sweeps;
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)

@@ -7,6 +7,7 @@
 
 #include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Integers.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -24,7 +25,9 @@ Value altgrad::uniformQuotient(CodeBuilder &b, Value n, Value d, Value z) {
 }
 
 Value altgrad::quotient(CodeBuilder &b, Value n, Value d, bool anySign) {
-  Value r = each(b, "llvm.nvvm.rcp.approx.ftz.f", d);
+  Value r = oneByOne(b, d.getType(), d, [&](ValueRange own) -> Value {
+    return NVVM::RcpApproxFtzF32Op::create(b, b.getF32Type(), own[0]);
+  });
   // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded
   // wrongly for some divisors just below a power of two, and a quotient of
   // each.

@@ -38,7 +38,7 @@ Layout altgrad::layoutOf(StepOp step) {
     Scope scope = step.getScope(argument);
     if (oneSet && (stream || scope != Scope::Step))
       set = 0;
-    Slots &slots = stream                  ? (step.getAccess(argument) == "in" ? inputs : rows)
+    Slots &slots = stream                  ? (step.getAccess(argument) == Access::In ? inputs : rows)
                    : scope == Scope::Step  ? steps
                    : scope == Scope::Group ? groups
                                            : rows;

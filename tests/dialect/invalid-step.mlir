@@ -24,7 +24,7 @@ altgrad.step @s(in %w.old: f32) { commit }
 // -----
 
 // step_c2
-// expected-error@+1 {{'altgrad.step' op gives '%x' the unknown access 'read'; accesses are in, out, inout}}
+// expected-error@+1 {{unknown access 'read'; accesses are in, out, inout}}
 altgrad.step @s(read %x: f32) { commit }
 
 // -----
@@ -54,7 +54,7 @@ altgrad.step @s(in weight %x: f32) { commit }
 
 // step_c12
 // expected-error@+1 {{'altgrad.step' op gives '%x' the unknown role 'weight'}}
-"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = "in", role = "weight", name = "x", key = "x", scope = step, set = -1>]}> ({
+"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = in, role = "weight", name = "x", key = "x", scope = step, set = -1>]}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()

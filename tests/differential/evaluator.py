@@ -21,7 +21,7 @@ class Evaluator:
         self.rules = {op.strings("sym_name")[0]: op for op in module if op.name == "altgrad.rule"}
         self.step = next(op for op in module if op.name == "altgrad.step")
         self.rule_of = rule_of
-        said = re.findall(r'access = "(\w+)", role = "(\w+)", name = "(\w+)", key = "\w+", scope = (\w+), set = (-?\d+)',
+        said = re.findall(r'access = (\w+), role = "(\w+)", name = "(\w+)", key = "\w+", scope = (\w+), set = (-?\d+)',
                           self.step.attributes["signature"])
         accesses, roles, names, scopes, sets = zip(*said) if said else [()] * 5
         self.sets = [None if s == "-1" else int(s) for s in sets]
