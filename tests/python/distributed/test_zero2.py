@@ -126,3 +126,19 @@ def test_as_one_process_with_the_same_averages(tmp_path):
 def test_without_a_process_group_there_is_a_sentence():
     with pytest.raises(RuntimeError, match="needs a process group: call torch.distributed.init_process_group"):
         altgrad.distributed.DistAdamW([torch.nn.Parameter(torch.ones(3))])
+
+
+def thawed(rank, group):
+    """A parameter that is in no bucket would stay as it is, or differ between ranks."""
+    params = [torch.nn.Parameter(torch.ones(8, 8)) for _ in range(2)]
+    params[1].requires_grad_(False)
+    optimizer = altgrad.distributed.DistAdamW(params, lr=0.1)
+    params[1].requires_grad_(True)
+    sum([param.sum() for param in params]).backward()
+    with pytest.raises(RuntimeError, match="requires a gradient now, and was frozen when the optimizer was made"):
+        optimizer.step()
+    return bool((params[0] == 1).all())
+
+
+def test_a_parameter_that_thaws_is_refused_on_every_rank(tmp_path):
+    assert ranks.run([thawed], tmp_path) == [(True, True)]

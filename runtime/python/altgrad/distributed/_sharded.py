@@ -75,6 +75,7 @@ class Sharded(torch.optim.Optimizer):
         self._inner, self._overlap, self._syncs = None, overlap, True
         super().__init__(params, {})
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
+        self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
         _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible)
         self._group, self._ranks = group, Ranks([group])
         self._buckets = self._made(owner, every, group, bucket_bytes, wire)
@@ -184,8 +185,9 @@ class Sharded(torch.optim.Optimizer):
             What `closure` returns, or None.
 
         Raises:
-            RuntimeError: A parameter's memory was replaced, as `model.to()` does; the scaler's `unscale_` was called; or
-                another rank ended, or did not come within the timeout of the process group.
+            RuntimeError: A parameter's memory was replaced, as `model.to()` does; a parameter that was frozen when the
+                optimizer was made requires a gradient; the scaler's `unscale_` was called; or another rank ended, or
+                did not come within the timeout of the process group.
         """
         check_scaler(f"altgrad.distributed.{type(self).__name__}", self, closure, grad_scaler)
         loss = None
@@ -220,6 +222,10 @@ class Sharded(torch.optim.Optimizer):
                 raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: the memory of a parameter of shape "
                                    f"{tuple(param.shape)} was replaced: make the optimizer once the model is where it "
                                    "stays")
+        for param in self._frozen:
+            if param.requires_grad:  # it is in no bucket, and its ranks would drift apart
+                raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: a parameter of shape {tuple(param.shape)} "
+                                   "requires a gradient now, and was frozen when the optimizer was made: make it again")
 
     def _clear(self):
         for bucket in self._buckets:
