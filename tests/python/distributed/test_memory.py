@@ -35,7 +35,7 @@ def measured(rank, group):
         optimizer._send = counted
         sum([param.float().sum() for param in params]).backward()
         for bucket in optimizer._buckets:
-            bucket.wait()
+            optimizer._arrive(bucket)
         sums = sum([bucket.sum.nbytes for bucket in optimizer._buckets])
         optimizer.step()
         states = sum([value.nbytes for held in optimizer.own.state.values() for value in held.values() if value.dim()])
