@@ -158,7 +158,7 @@ int32_t Table::look(const Handle *given, bool trusted) {
     return ALTGRAD_ODD;
   if (std::find(present_.begin(), present_.end(), 1) == present_.end())
     return ALTGRAD_OTHER_GRADS;
-  nextPhase = 0;
+  nextPhase = rowsRun = 0;
   return ALTGRAD_FRESH;
 }
 

@@ -109,19 +109,34 @@ void Table::runSums() {
   nextPhase = last;
 }
 
-void Table::run(int64_t last, void *stream) {
-  if (nextPhase == 0) {
-    // Before the kernels, which push what describes the tensors out of the
-    // caches.
-    raiseVersions();
-    bindPresent();
-    bindGradients();
-    runSums();
-  }
-  check(altgrad_run(plan, workspace, bytes, nextPhase, last, stream));
-  nextPhase = last;
-  if (last >= 0)
+void Table::begin() {
+  if (nextPhase != 0 || rowsRun != 0)
     return;
+  // Before the kernels, which push what describes the tensors out of the
+  // caches.
+  raiseVersions();
+  bindPresent();
+  bindGradients();
+  runSums();
+}
+
+void Table::end() {
   hasRun = true;
   letGo();
+}
+
+void Table::run(int64_t last, void *stream) {
+  begin();
+  check(altgrad_run(plan, workspace, bytes, nextPhase, last, stream));
+  nextPhase = last;
+  if (last < 0)
+    end();
+}
+
+void Table::runRows(int64_t first, int64_t last, void *stream) {
+  begin();
+  check(altgrad_run_tensors(plan, workspace, bytes, nextPhase, phases, first, last, stream));
+  rowsRun += last - first;
+  if (rowsRun == int64_t(rows_.size()))
+    end();
 }

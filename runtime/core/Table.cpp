@@ -22,6 +22,7 @@ void Table::readSets(altgrad_bundle *bundle) {
       sets.at(size_t(info.set)).grad = info.name;
   }
   findSums(bundle);
+  findRows(bundle);
 }
 
 // Of each set, side by side, the sweep that comes before whatever depends on it
@@ -73,6 +74,14 @@ Seen Table::seenNow(Handle handle) {
   now.type = typeOf(handle);
   counters.push_back(counterOf(handle));
   return now;
+}
+
+// Products take the matrices of many rows in one call.
+void Table::findRows(altgrad_bundle *bundle) {
+  phases = altgrad_phase_count(bundle);
+  for (int64_t i = 0; i < phases; ++i)
+    if (auto info = describe<altgrad_phase_info>(altgrad_phase_at, bundle, i); info.once || info.kind == ALTGRAD_MATRIX)
+      rowsFrom_ = i + 1;
 }
 
 bool altgrad::core::multiplies(altgrad_bundle *bundle) {

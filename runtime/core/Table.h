@@ -50,6 +50,8 @@ public:
   int64_t rows() const { return int64_t(rows_.size()); }
 
   void run(int64_t last, void *stream);
+  int64_t rowsFrom() const { return rowsFrom_; }
+  void runRows(int64_t first, int64_t last, void *stream);
   // Null if sum() can do anything for the steps of this table.
   const char *unsummed() const;
   void sum(int64_t row, Handle grad);
@@ -78,6 +80,7 @@ private:
 
   void readSets(altgrad_bundle *bundle);
   void findSums(altgrad_bundle *bundle);
+  void findRows(altgrad_bundle *bundle);
   Seen seenNow(Handle handle);
 
   const Seen &paramOf(const SetRows &set, int64_t row) const {
@@ -101,6 +104,8 @@ private:
   void sweep(const SetRows &set, int64_t first, int64_t last);
   bool isSummed(const Summed &of, int64_t row) const;
   void runSums();
+  void begin();
+  void end();
 
   altgrad_plan *plan;
   std::vector<SetRows> sets;
@@ -120,6 +125,8 @@ private:
   uint64_t bytes = 0;
   bool onHost = true;
   int64_t nextPhase = 0;
+  int64_t phases = 0, rowsFrom_ = 0;
+  int64_t rowsRun = 0; // by themselves in this step
 
   bool hasRun = false;
   bool clips = false;

@@ -93,6 +93,11 @@ ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 // Runs the phases up to `last`, -1 for the end, and raises the versions of what they write where
 // altgrad_table_python says how.
 ALTGRAD_API altgrad_status altgrad_table_run(altgrad_table *table, int64_t last, void *stream);
+// From which phase on all are of tensors, so that rows may run them by themselves; the number of phases if none are.
+ALTGRAD_API int64_t altgrad_table_rows_from(const altgrad_table *table);
+// Runs the phases that are left for the rows [first, last) alone. Done for each row once, in any order, it is as
+// altgrad_table_run to the end, and then it ends the step.
+ALTGRAD_API altgrad_status altgrad_table_run_rows(altgrad_table *table, int64_t first, int64_t last, void *stream);
 
 // Bytes of a gradient from which on a hook costs less than it saves, found by tools/bench.py.
 enum { ALTGRAD_WORTH_A_HOOK = 1 << 20 };

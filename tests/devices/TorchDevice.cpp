@@ -19,6 +19,7 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <deque>
 #include <mutex>
@@ -40,12 +41,24 @@ thread_local bool inFallback = false; // its copies are no user's
 
 std::mutex lock;
 std::vector<std::string> written; // what was asked, in order
+std::vector<c10::StreamId> named; // the streams that are in it
 
 void note(std::string what) {
   if (inFallback)
     return;
   std::lock_guard<std::mutex> held(lock);
   written.push_back(std::move(what));
+}
+
+// 0 for the default stream; others are counted as they come in the notes.
+std::string nameOf(c10::StreamId stream) {
+  std::lock_guard<std::mutex> held(lock);
+  if (inFallback)
+    return "";
+  auto at = std::find(named.begin(), named.end(), stream);
+  if (stream && at == named.end())
+    at = named.insert(at, stream);
+  return " on stream " + std::to_string(stream ? at - named.begin() + 1 : 0);
 }
 
 template <class... Arguments> int cu(const char *name, Arguments... arguments) {
@@ -201,14 +214,17 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     cu("cuStreamWaitEvent", getStreamNativeHandle(stream), event, 0u);
   }
   bool queryEvent(void *event) const override { return !event || cu("cuEventQuery", event) == 0; }
-  void synchronizeEvent(void *event) const override { cu("cuEventSynchronize", event); }
+  void synchronizeEvent(void *event) const override {
+    note("event awaited");
+    cu("cuEventSynchronize", event);
+  }
   void destroyEvent(void *event, DeviceIndex) const noexcept override {
     if (event)
       cu("cuEventDestroy", event);
   }
   DeviceIndex deviceCount() const noexcept override { return ::deviceCount; }
   void recordDataPtrOnStream(const c10::DataPtr &data, const Stream &stream) const override {
-    note("record " + std::to_string(data.device().index()) + " on stream " + std::to_string(stream.id() != 0));
+    note("record " + std::to_string(data.device().index()) + nameOf(stream.id()));
     if (auto *block = static_cast<Block *>(data.get_context()))
       block->users.insert(stream.id());
   }
@@ -254,8 +270,10 @@ Tensor onHost(const Tensor &tensor) {
 }
 
 Tensor copyFrom(const Tensor &self, const Tensor &to, bool nonBlocking) {
-  if (to.is_cpu())
-    note(nonBlocking ? "copy to the host" : "wait: copy to the host");
+  if (const auto stream = nameOf(currentStream[(to.is_cpu() ? self : to).device().index()]); to.is_cpu())
+    note((nonBlocking ? "copy to the host" : "wait: copy to the host") + stream);
+  else if (self.is_cpu())
+    note("copy to the device" + stream);
   onHost(to).copy_(onHost(self));
   return to;
 }
@@ -371,6 +389,7 @@ namespace {
 
 std::vector<std::string> takeNotes() {
   std::lock_guard<std::mutex> held(lock);
+  named.clear();
   return std::move(written);
 }
 

@@ -6,7 +6,9 @@ import os
 
 import pytest
 import torch
+from conftest import KIND
 from test_devices import twins
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import altgrad
 
@@ -78,9 +80,42 @@ def test_the_norm_costs_no_pass_and_nobody_waits_in_backward(notes):
         optimizer.step()
         optimizer.zero_grad()
     assert [note for note in came if note.startswith("wait")] == []
-    assert "copy to the host" in came and "record 0 on stream 1" in came
+    assert "copy to the host on stream 2" in came and "record 0 on stream 2" in came  # parameters went on the other
     # Where the device does nothing before somebody waits, the last gradient is on its way when backward ends.
     late = int(os.environ.get("FAKE_CUDA_RACES") == "1")
     assert optimizer._built.tables[0].summed_rows() == (len(params) - late, late)
     other = copy.deepcopy(optimizer)
     assert other.offload and all(value.device.type == "cpu" for held in other.state.values() for value in held.values())
+
+
+class Sends(TorchDispatchMode):
+    """Counts, whenever a parameter goes to the device, how many of those on the host have been stepped."""
+
+    def __init__(self, here):
+        super().__init__()
+        self.here, self.before, self.stepped = here, [param.detach().clone() for param in here], []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        if function is torch.ops.aten.copy_.default and arguments[0].device.type == KIND:
+            self.stepped.append(sum(not torch.equal(now, then) for now, then in zip(self.here, self.before)))
+        return function(*arguments, **(keywords or {}))
+
+
+@pytest.mark.parametrize("words, early", [({}, 0), ({"max_grad_norm": 0.5}, 3), ({"max_grad_norm": "agc:0.1"}, 0),
+                                          ({"fused_amp": True}, 3)])  # what is of all gradients awaits them all
+def test_numbers_travel_while_others_are_stepped(words, early, notes):
+    """Parameters of 8 MiB are stepped one by one: each goes, on the other stream, before the next is stepped."""
+    here = [torch.nn.Parameter(torch.randn(2**21)) for _ in range(3)]
+    there = [torch.nn.Parameter(param.detach().to(f"{KIND}:0")) for param in here]
+    optimizers = [altgrad.optim.AdamW(of, lr=1e-2, offload=of is there, **words) for of in (there, here)]
+    for step in range(3):
+        backward(there, here, step)
+        with Sends([optimizers[0]._offload.twin(param).param for param in there]) as sends:
+            optimizers[0].step()
+        asked = [note for note in notes() if note.startswith(("copy", "event")) and "stream 0" not in note]
+        optimizers[1].step()
+    assert sends.stepped == [1, 2, 3]
+    came = ["event awaited", "copy to the host on stream 1"] * 6  # two passes of backward
+    went = ["event awaited", "copy to the device on stream 2"] * 3
+    assert asked == came + ["event awaited"] * early + went
+    same(there, here, optimizers)

@@ -5,6 +5,7 @@ from collections import deque
 
 import torch
 
+from .._core import core
 from .layout import is_dtensor
 from .sums import in_ranks
 from .where import unwritten
@@ -22,8 +23,12 @@ def home_of(optimizer, param):
     return torch.device("cpu") if optimizer.offload else param.device
 
 
+# Bytes of parameters that are stepped at once, while the numbers of others travel.
+_BUCKET = 8 << 20
+
+
 class Twin:
-    """The parameter `param` on the host for `owner` on a device, and the stream on which both exchange numbers.
+    """The parameter `param` on the host for `owner` on a device; numbers come on one stream and go on another.
 
     A gradient that is known by its object and version counter travels once. What is written into `owner` between
     steps comes to the host before the next one.
@@ -31,9 +36,9 @@ class Twin:
 
     is_whole = True
 
-    def __init__(self, owner, stream):
+    def __init__(self, owner, come, go):
         self._torch = torch.get_device_module(owner.device)
-        self.owner, self._stream, self._event = owner, stream, self._torch.Event()
+        self.owner, self._come, self._go, self._event = owner, come, go, self._torch.Event()
         self._place, self._buffer, self._fetched = owner.data_ptr(), None, (lambda: None, 0)
         with torch.inference_mode(False), torch.no_grad():
             self.param = torch.nn.Parameter(_on_host(owner, owner.dtype))
@@ -75,31 +80,70 @@ class Twin:
         self._event.synchronize()
 
     @torch.no_grad()
-    def begin(self):
-        """Has everything here that a step reads."""
+    def begin(self, wait):
+        """Has everything here that a step reads; the gradient only if it is to `wait` for that."""
         if self.owner._version != self._version:
             self.wait()
             self._read(self.param, self.owner)
-            self._version = self.owner._version
-        self.wait()
+            self._version, wait = self.owner._version, True
+        if wait:
+            self.wait()
 
     @torch.no_grad()
     def send(self):
         """Begins to bring the stepped parameter to its device, whose current stream waits for it."""
         current = self._torch.current_stream(self.owner.device)
-        self._stream.wait_stream(current)
-        with self._torch.stream(self._stream):
+        self._go.wait_stream(current)
+        with self._torch.stream(self._go):
             self.owner.copy_(self.param, non_blocking=True)
-        self._event.record(self._stream)
+        self._event.record(self._go)
         current.wait_event(self._event)
         self._version = self.owner._version
 
     def _read(self, here, there):
-        self._stream.wait_stream(self._torch.current_stream(there.device))
-        with self._torch.stream(self._stream):
+        self._come.wait_stream(self._torch.current_stream(there.device))
+        with self._torch.stream(self._come):
             here.copy_(there, non_blocking=True)
-        there.record_stream(self._stream)
-        self._event.record(self._stream)
+        there.record_stream(self._come)
+        self._event.record(self._come)
+
+
+class Buckets:
+    """The rows of a table in parts that are stepped one by one, while the numbers of others travel.
+
+    It is false where no row is a Twin's, or a Twin has several rows. `wait`: all gradients have to be here first.
+    """
+
+    def __init__(self, rows, handle):
+        self._handle, self._first_phase, self._parts = handle, core().altgrad_table_rows_from(handle), []
+        if any([isinstance(row.part, Twin) for row in rows]) and not any([row.piece for row in rows]):
+            self._cut(rows)
+        # What is left of the first sweep is swept for all rows at once.
+        self.wait = self._first_phase > 0 or not self or core().altgrad_table_unsummed(handle) is None
+
+    def __bool__(self):
+        return bool(self._parts)
+
+    def _cut(self, rows):
+        first, size = 0, 0
+        for place, row in enumerate(rows):
+            size += row.param.nbytes
+            if size >= _BUCKET or place + 1 == len(rows):
+                twins = [(at, rows[at].part) for at in range(first, place + 1) if isinstance(rows[at].part, Twin)]
+                self._parts.append((first, place + 1, twins))
+                first, size = place + 1, 0
+
+    def run(self, present, run_to):
+        """Ends a step, of which `run_to(phase)` runs what rows share; parameters that are `present` go once done."""
+        if self._first_phase:
+            run_to(self._first_phase)
+        for first, last, twins in reversed(self._parts):  # backward has the last gradients first
+            twins = [twin for place, twin in twins if present[place]]
+            for twin in twins:
+                twin.wait()
+            core().altgrad_table_run_rows(self._handle, first, last, None)
+            for twin in twins:
+                twin.send()
 
 
 class Offload:
@@ -116,8 +160,9 @@ class Offload:
         twin = self._twins.get(id(owner))
         if twin is None or twin.owner is not owner or not twin.is_still(twin.param):
             if owner.device not in self._streams:
-                self._streams[owner.device] = torch.get_device_module(owner.device).Stream(device=owner.device)
-            twin = self._twins[id(owner)] = Twin(owner, self._streams[owner.device])
+                stream = torch.get_device_module(owner.device).Stream
+                self._streams[owner.device] = stream(device=owner.device), stream(device=owner.device)
+            twin = self._twins[id(owner)] = Twin(owner, *self._streams[owner.device])
             if owner.requires_grad:
                 hook = _hook(weakref.ref(self), weakref.ref(twin))
                 self._handles.append(owner.register_post_accumulate_grad_hook(hook))

@@ -15,6 +15,7 @@ from .._library import library
 from .._plan import Plan
 from .entries import Entries
 from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
+from .offload import Buckets
 from .parts import Parts, late
 from .values import Values
 from .where import Where, storages
@@ -104,6 +105,7 @@ class TensorTable:
         self._stops = sorted([*[(phase, ()) for phase in self._shares.phases],
                               *[(of.phase, of.words) for of in bundle.exchanges]])
         self._make(words)
+        self._buckets = Buckets([] if self._staged else rows, self._handle)
         self._take_part(bytes([1]) * len(rows))
         self.plan.keep_in_graphs(self._memory)
 
@@ -252,7 +254,7 @@ class TensorTable:
             self._run_to(phase)
             with self.where.guard():
                 self.folds.take(phase, self._present)
-        self._run_to(-1)
+        self._run_to_end()
         self._finish()
         return self.results()
 
@@ -262,7 +264,7 @@ class TensorTable:
         with self.where.guard():
             twins = self._present_parts(True)
             for twin in twins:
-                twin.begin()
+                twin.begin(self._buckets.wait)
             self._values.give(given)
             self._values.send(self.plan)
             self._take_edits()
@@ -281,7 +283,7 @@ class TensorTable:
     def advance(self):
         """Runs to the next exchange point and answers its words and shares; None at the end of the step."""
         if not self._points:
-            self._run_to(-1)
+            self._run_to_end()
             return self._finish()
         phase, words = self._points.pop(0)
         self._run_to(phase)
@@ -301,6 +303,13 @@ class TensorTable:
         with self.where.guard():
             core().altgrad_table_run(self._handle, phase, self.where.stream())
 
+    def _run_to_end(self):
+        """Runs what is left; where gradients come from a device, some rows while those of others travel."""
+        if self._buckets:
+            self._buckets.run(self._present, self._run_to)
+        else:
+            self._run_to(-1)
+
     @torch.no_grad()
     def _finish(self):
         with self.where.guard():
@@ -309,7 +318,7 @@ class TensorTable:
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     param.copy_(copy)
-        for twin in self._present_parts(True) if self._parts else ():
+        for twin in self._present_parts(True) if self._parts and not self._buckets else ():
             twin.send()
         self._kept = None
         self._versions = [_version_of(param) if id(param) in self._stepped else version
