@@ -4,6 +4,8 @@
 //
 // It is torch's PrivateUse1 with two devices; its streams are those of the test
 // driver. Operators run on the CPU, by torch's own fallback.
+#include "Notes.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
@@ -19,10 +21,8 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <dlfcn.h>
 #include <deque>
-#include <mutex>
 #include <set>
 
 using at::Tensor;
@@ -36,30 +36,6 @@ namespace {
 constexpr DeviceIndex deviceCount = 2;
 thread_local DeviceIndex currentDevice = 0;
 thread_local c10::StreamId currentStream[deviceCount] = {};
-
-thread_local bool inFallback = false; // its copies are no user's
-
-std::mutex lock;
-std::vector<std::string> written; // what was asked, in order
-std::vector<c10::StreamId> named; // the streams that are in it
-
-void note(std::string what) {
-  if (inFallback)
-    return;
-  std::lock_guard<std::mutex> held(lock);
-  written.push_back(std::move(what));
-}
-
-// 0 for the default stream; others are counted as they come in the notes.
-std::string nameOf(c10::StreamId stream) {
-  std::lock_guard<std::mutex> held(lock);
-  if (inFallback)
-    return "";
-  auto at = std::find(named.begin(), named.end(), stream);
-  if (stream && at == named.end())
-    at = named.insert(at, stream);
-  return " on stream " + std::to_string(stream ? at - named.begin() + 1 : 0);
-}
 
 template <class... Arguments> int cu(const char *name, Arguments... arguments) {
   static auto find = [] {
