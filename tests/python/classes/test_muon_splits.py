@@ -76,11 +76,11 @@ def test_parts_of_several_sizes_in_float64():
 
 
 @pytest.mark.parametrize("shape, split, words", [
-    ((24, 16), (16, 7), r"parameter 0 has 24 rows, and split=\(16, 7\) is .* that add up to them, which add up to 23"),
-    ((24, 16), (24, 0), r"split=\(24, 0\) is no whole numbers of rows from 1"),
-    ((24, 16), (30, -6), r"split=\(30, -6\) is no whole numbers of rows from 1"),
-    ((24, 16), (12.0, 12.0), r"split=\(12.0, 12.0\) is no whole numbers"),
-    ((24, 16), (), r"split=\(\) is no whole numbers"),
+    ((24, 16), (16, 7), r"parameter 0 has 24 rows, and split=\(16, 7\) has to .* that add up to 24"),
+    ((24, 16), (24, 0), r"split=\(24, 0\) has to name parts of 1 row"),
+    ((24, 16), (30, -6), r"split=\(30, -6\) has to name parts of 1 row"),
+    ((24, 16), (12.0, 12.0), r"split=\(12.0, 12.0\) has to .* in whole numbers"),
+    ((24, 16), (), r"split=\(\) has to name parts"),
     ((24, 16), "qkv", "split='qkv' is no whole number that divides them"),
     ((24, 5, 3, 3), (16, 8), r"has the shape \(24, 5, 3, 3\), filters .* say how many rows one has"),
     ((24,), (16, 8), "use_muon=False, which takes AdamW"),

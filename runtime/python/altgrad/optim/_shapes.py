@@ -84,9 +84,8 @@ def matrices_of(group, param):
             raise ValueError(f"has {rows} rows, and split={split!r} is no whole number that divides them")
         return Matrices((int(split),), columns, count * (rows // int(split)), leading)
     if not all(map(_is_size, split)) or sum(split) != rows:
-        said = f", which add up to {sum(split)}" if split and all(map(_is_size, split)) else ""
-        raise ValueError(f"has {rows} rows, and split={split!r} is no whole numbers of rows from 1 that add up to "
-                         f"them{said}")
+        raise ValueError(f"has {rows} rows, and split={split!r} has to name parts of 1 row or more, in whole numbers, "
+                         f"that add up to {rows}")
     if leading < param.ndim - 1:
         raise ValueError(f"has the shape {shape}, filters with {columns} numbers each, and split={split!r} is for "
                          "matrices; filters in groups have equal parts: say how many rows one has")
