@@ -57,6 +57,8 @@ def main(path):
     found["resumed"] = fit(altgrad.optim.AdamW, 2, resumed=path + ".ckpt")
     if torch.distributed.get_rank() == 0:
         torch.save(found, path)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()  # its threads do not end by themselves
 
 
 if __name__ == "__main__":
