@@ -1,5 +1,7 @@
 """Two equal sets of parameters that get equal gradients: one for altgrad, one for the reference."""
 
+import io
+
 import torch
 
 SHAPES = [(), (1,), (7,), (8,), (0, 3), (5, 3), (16, 16), (4097,), (3, 4, 5)]
@@ -19,6 +21,14 @@ CONFIGS = {
                 dict(centered=True, momentum=0.9, maximize=True, eps=1e-6)],
 }
 CASES = [(name, kwargs) for name, several in CONFIGS.items() for kwargs in several]
+
+
+def through_a_file(state):
+    """A state_dict as torch.load reads it."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file)
 
 
 def opened(held):

@@ -4,10 +4,9 @@ import ctypes
 import os
 
 import altgrad
+import gemms
 import pytest
 import torch
-from altgrad._core import core
-from altgrad._library import library
 
 KINDS = altgrad.optim.Muon, altgrad.optim.NorMuon
 
@@ -67,31 +66,22 @@ def test_equal_columns_are_refused():
         altgrad.optim.Muon(matrices((3, 4)), equilibrate="columns")
 
 
-class Counted:
+class Counted(gemms.Products):
     """torch's products, counted; after `well` of them the next ones fail, or write a NaN where `fails` is false."""
 
     def __init__(self, well=1 << 60, fails=True):
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p)
-        multiply = ctypes.cast(core().altgrad_table_multiply, kind)
-        self.batches = []
+        super().__init__()
+        self._well, self._fails, self.batches = well, fails, []
 
-        def call(gemm, context):
-            self.batches.append(gemm[1])
-            if fails and len(self.batches) > well:
-                return 7
-            status = multiply(gemm, context)
-            if len(self.batches) > well:
-                ctypes.cast(gemm[8], ctypes.POINTER(ctypes.c_uint16))[0] = 0x7FC0  # a quiet NaN of bfloat16, in c
-            return status
-
-        self.function, self.torchs = kind(call), ctypes.cast(core().altgrad_table_multiply, ctypes.c_void_p)
-
-    def __enter__(self):
-        library().altgrad_set_gemm(None, ctypes.cast(self.function, ctypes.c_void_p), None)
-        return self
-
-    def __exit__(self, *_):
-        library().altgrad_set_gemm(None, self.torchs, None)
+    def call(self, gemm, context):
+        self.batches.append(gemm[1])
+        late = len(self.batches) > self._well
+        if self._fails and late:
+            return 7
+        status = super().call(gemm, context)
+        if late:
+            ctypes.cast(gemm[8], ctypes.POINTER(ctypes.c_uint16))[0] = 0x7FC0  # a quiet NaN of bfloat16, in c
+        return status
 
 
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="a GPU's products are its table's")

@@ -1,13 +1,13 @@
 """Matrices that are tensors of their own to the step: parts of several sizes, and stacks whose rows count."""
 
 import contextlib
-import io
 import os
 
 import altgrad
 import numpy as np
 import pytest
 import torch
+from twins import through_a_file
 
 KINDS = altgrad.optim.Muon, altgrad.optim.NorMuon
 GROUPED = 48, 16, 8  # rows of queries, keys and values
@@ -96,10 +96,7 @@ def test_a_checkpoint_has_the_sizes_and_goes_on():
     one, other = altgrad.optim.NorMuon(params, split=GROUPED), altgrad.optim.NorMuon(others)
     give(params, [drawn((72, 40), 1)])
     one.step()
-    file = io.BytesIO()
-    torch.save(one.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file))
+    other.load_state_dict(through_a_file(one.state_dict()))
     others[0].data.copy_(params[0])
     assert other.param_groups[0]["split"] == GROUPED
     for optimizer, own in ((one, params), (other, others)):
@@ -165,10 +162,8 @@ def test_parts_with_all_that_there_is(kind):
         give([*apart, other], [*one.grad.split(sizes), bias.grad])
         ours.step(), theirs.step()
         if step == 1:
-            file = io.BytesIO()
-            torch.save(ours.state_dict(), file)
-            file.seek(0)
+            held = through_a_file(ours.state_dict())
             ours = kind([{"params": [one], "split": sizes}, {"params": [bias], "use_muon": False}], **given)
-            ours.load_state_dict(torch.load(file))
+            ours.load_state_dict(held)
     assert torch.equal(one, torch.cat(apart)) and torch.equal(bias, other)
     assert ours.state[one]["momentum_buffer"].dtype == torch.uint8

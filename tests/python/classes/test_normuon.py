@@ -1,10 +1,9 @@
 """altgrad.optim.NorMuon against its formula in float64, and what goes with it."""
 
-import io
-
 import altgrad
 import pytest
 import torch
+from twins import through_a_file
 
 JORDAN = [(3.4445, -4.775, 2.0315)] * 5
 
@@ -95,10 +94,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits(dtype):
     one, other = altgrad.optim.NorMuon(params), altgrad.optim.NorMuon(others)
     give(params, 0)
     one.step()
-    file = io.BytesIO()
-    torch.save(one.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file))
+    other.load_state_dict(through_a_file(one.state_dict()))
     others[0].data.copy_(params[0])
     assert other.state[others[0]]["second_momentum_buffer"].dtype == torch.float32
     for optimizer, own in ((one, params), (other, others)):

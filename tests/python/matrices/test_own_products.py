@@ -10,10 +10,10 @@ import altgrad
 import numpy as np
 import pytest
 import torch
-from altgrad._core import core
-from altgrad._library import library
 
-sys.path.append(str(Path(__file__).parents[2] / "reference"))
+for folder in Path(__file__).parents[1], Path(__file__).parents[2] / "reference":  # in processes of their own, too
+    sys.path.append(str(folder))
+import gemms  # noqa: E402
 import runner  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("ALTGRAD_STANDS_FOR_CUDA") != "cpu", reason="only GPUs have these kernels")
@@ -26,30 +26,20 @@ class Launch(ctypes.Structure):
     _fields_ = [("kernel", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3), ("rest", ctypes.c_uint64 * 8)]
 
 
-class Driver:
+class Driver(gemms.Products):
     """The test driver: what was launched since, and how many products the library did, each of which takes `us`."""
 
     def __init__(self, us=0):
-        self.fake, self.calls = ctypes.CDLL("libcuda.so.1"), 0
+        self.fake, self.calls, self._us = ctypes.CDLL("libcuda.so.1"), 0, us
         self.fake.fakecuda_get.restype = self.fake.fakecuda_calls.restype = ctypes.c_int64
         self.fake.fakecuda_set.argtypes = ctypes.c_char_p, ctypes.c_int64
         self.fake.fakecuda_clear_launches()
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-        multiply = ctypes.cast(core().altgrad_table_multiply, kind)
+        super().__init__()
 
-        def call(gemm, context):
-            self.calls += 1
-            self.fake.fakecuda_set(b"clock", self.fake.fakecuda_get(b"clock") + us)
-            return multiply(gemm, context)
-
-        self.function, self.torchs = kind(call), ctypes.cast(core().altgrad_table_multiply, ctypes.c_void_p)
-
-    def __enter__(self):
-        library().altgrad_set_gemm(None, ctypes.cast(self.function, ctypes.c_void_p), None)
-        return self
-
-    def __exit__(self, *_):
-        library().altgrad_set_gemm(None, self.torchs, None)
+    def call(self, gemm, context):
+        self.calls += 1
+        self.fake.fakecuda_set(b"clock", self.fake.fakecuda_get(b"clock") + self._us)
+        return super().call(gemm, context)
 
     def own(self):
         """The kernels for products among the launches, and their grids."""
@@ -133,17 +123,13 @@ def test_who_asks_for_bits_gets_the_librarys():
 def test_a_kernel_that_is_wrong_is_not_fast(cache):
     """The library's numbers are others here; then nobody is taken for right but the library."""
     with Driver(50) as driver:
-        multiply = ctypes.cast(core().altgrad_table_multiply, type(driver.function))
-
         def twice(gemm, context):
-            driver.fake.fakecuda_set(b"clock", driver.fake.fakecuda_get(b"clock") + 50)
             words = ctypes.cast(gemm, ctypes.POINTER(ctypes.c_double))
             words[17] *= 2  # alpha
-            return multiply(gemm, context)
+            return driver.call(gemm, context)
 
-        function = type(driver.function)(twice)
-        library().altgrad_set_gemm(None, ctypes.cast(function, ctypes.c_void_p), None)
-        stepped([(32, 40)], 1)
+        with gemms.Products(twice):
+            stepped([(32, 40)], 1)
     assert len(driver.own()) == 12
 
 

@@ -68,10 +68,11 @@ class Ahead:
         if optimizer._built is not self._built:
             self._built = optimizer._built
             self._rows = {id(row.param): (table, index) for table in (self._built.tables if self._built else ())
-                          if table.unsummed() is None for index, row in enumerate(table.rows)}
-        for param in params if self._rows else ():
-            table, row = self._rows.get(id(param), (None, 0))
-            if table is not None and param.numel() >= _WORTH_CHUNKS * chunk():
+                          if table.unsummed() is None for index, row in enumerate(table.rows)
+                          if row.param.numel() >= _WORTH_CHUNKS * chunk()}
+        for param in params:
+            if found := self._rows.get(id(param)):
+                table, row = found
                 table.sum(row)
 
 

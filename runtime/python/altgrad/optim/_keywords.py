@@ -39,8 +39,8 @@ class Shared(TypedDict, total=False):
             gradient that way between backward and step.
         offload: Whether states and masters lie on the host, and steps are made there, for parameters on a device:
             gradients come to the host while backward goes on, and are summed for the norm as they arrive;
-            parameters go back while others are stepped. Gradients are known again by their version counter, as with `norm_in_backward`.
-            Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
+            parameters go back while others are stepped. Gradients are known again by their version counter, as with
+            `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
         profile: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
