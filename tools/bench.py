@@ -10,7 +10,7 @@ The candidates of a case take turns within each round, so that a busy machine sl
     tools/bench.py --only grid            GridOptim beside the same formulas in torch
     tools/bench.py --only rounding        AdamW with stochastic rounding and with 8-bit states, beside torch's and torchao's
     tools/bench.py --only experts         64 experts of which 8 have gradients, in turn and always the same
-    tools/bench.py --only host            bf16 gradients and weights, f32 masters and moments, beside kernels in a --folder
+    tools/bench.py --only host            bf16 gradients and weights, f32 masters and moments, beside the kernels of each --folder
     tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass that makes it
 """
 
@@ -40,7 +40,8 @@ def arguments():
     parser.add_argument("--only", default="", help="only cases whose name has all of these words, separated by commas; "
                         "'latency' measures compile times, 'backward' iterations with norm_in_backward")
     parser.add_argument("--without", default="", help="candidates to leave out, separated by commas")
-    parser.add_argument("--folder", default="", help="sources of DeepSpeed, whose kernel steps masters on the host")
+    parser.add_argument("--folder", default=[], action="append", help="a checkout of DeepSpeed or prime-rl, whose kernel steps "
+                        "masters on the host; may be given again")
     parser.add_argument("--rounds", type=int, help="rounds for each case (default 25)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of every candidate (default: all cores)")
     parser.add_argument("--clock", choices=measure.CLOCKS, default="wall", help="'cpu' counts processor time, for machines on which others work; it needs --threads 1")
