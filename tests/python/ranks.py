@@ -2,6 +2,7 @@
 
 import datetime
 import multiprocessing
+import os
 import queue
 import traceback
 
@@ -14,10 +15,11 @@ WAIT = 10 * CALM  # seconds until there is an answer, on a machine that others k
 
 def run(functions, folder, count=2):
     """[what `function(rank, group)` returned on each rank, or its traceback] of each function."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # torch is imported once; altgrad reads the environment later
+    context.set_forkserver_preload(["pytest", "torch", "torch.distributed.checkpoint", "torch.distributed.fsdp"])
     answers = context.Queue()
-    ranks = [context.Process(target=_rank, args=(functions, str(folder / "store"), rank, count,
-                                                 answers)) for rank in range(count)]
+    ranks = [context.Process(target=_rank, args=(functions, str(folder / "store"), rank, count, answers,
+                                                 dict(os.environ))) for rank in range(count)]
     for rank in ranks:
         rank.start()
     try:
@@ -31,7 +33,9 @@ def run(functions, folder, count=2):
     return list(zip(*[got[rank] for rank in range(count)]))
 
 
-def _rank(functions, store, rank, count, answers):
+def _rank(functions, store, rank, count, answers, environment):
+    os.environ.clear()
+    os.environ.update(environment)  # of the test, which may have changed it since the server of forks began
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(store, count), rank=rank, world_size=count,
                             timeout=datetime.timedelta(seconds=CALM))
