@@ -165,14 +165,9 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
   const Manifest &manifest = bundle->manifest();
   const Scalar &scalar = manifest.scalars[index];
   bool ofGroups = scalar.scope == ALTGRAD_PER_GROUP;
-  auto isEmpty = [&](int64_t i) { // a tensor's
-    if (scalar.scope != ALTGRAD_PER_UNIT)
-      return false;
-    const int64_t row = tables.firstRows[size_t(tensorsOf(scalar.set, tables).begin + i)];
-    return tables.rows[size_t(row * manifest.rowWords + ALTGRAD_ROW_NUMEL)] == 0;
-  };
+  // A tensor without elements has a row, too: what is of a tensor or its units is written there.
   for (int64_t i = 0; i < count; ++i)
-    if ((!ofGroups || tables.groupHas(i, scalar.set)) && !isEmpty(i) &&
+    if ((!ofGroups || tables.groupHas(i, scalar.set)) &&
         (!pointers[i] ||
          (uint64_t(pointers[i]) & (uint64_t(scalar.bytes) - 1))))
       return fail(ALTGRAD_INVALID, "scalar %s, pointer %lld: %p is %s",

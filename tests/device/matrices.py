@@ -1,6 +1,8 @@
 """Muon on the GPU: its products by torch's GEMM, its sweeps by altgrad's kernels, AdamW beside it in one step."""
 
+import os
 import statistics
+import unittest.mock
 
 import torch
 
@@ -171,12 +173,15 @@ def flops_of(shapes):
 
 def measured(gpu, shapes):
     """name -> median ms of a step, in turn."""
-    steps = {"torch": torch.optim.Muon(Run(gpu.device, shapes).params, lr=1e-6).step,
-             "altgrad": Run(gpu.device, shapes).ours(lr=1e-6).optimizer.step}
     graph = Run(gpu.device, shapes).ours(lr=1e-6).optimizer.step
-    for step in (*steps.values(), graph):
-        for _ in range(3):
-            step()
+    steps = {"torch": torch.optim.Muon(Run(gpu.device, shapes).params, lr=1e-6).step,
+             "altgrad": Run(gpu.device, shapes).ours(lr=1e-6).optimizer.step,
+             "own products": Run(gpu.device, shapes).ours(lr=1e-6).optimizer.step}
+    for name, step in (*steps.items(), ("in a graph", graph)):
+        # Who multiplies is decided when the first step is built.
+        with unittest.mock.patch.dict(os.environ, ALTGRAD_CUDA_PRODUCTS="own" if name == "own products" else "library"):
+            for _ in range(3 if gpu.real else 1):
+                step()
     gpu.synchronize()
     steps["in a graph"] = gpu.graph(graph)
     times = {name: [] for name in steps}
@@ -214,7 +219,8 @@ def symmetric_times(bundles, device):
 
 
 def muon_times(bundles, device):
-    """Steps of matrices alone, medians of device events: torch.optim.Muon's, altgrad's, and altgrad's in a graph."""
+    """Steps of matrices alone, medians of device events: torch.optim.Muon's, altgrad's by the library's products, by
+    kernels of its own for the symmetric ones, and by the library's in a graph."""
     gpu = gpus.find(device)
     rows = []
     for name, shapes in (TABLE if gpu.real else {"small": SMALL}).items():

@@ -83,6 +83,7 @@ def test_all_of_it_from_the_archive_on_the_test_driver(archive, tmp_path, test_d
     skipped = {name for name, verdict, *_ in report["checks"] if verdict != "passed"}
     assert skipped <= {"several_streams", "graph_replay", "above_two_billion", "opcode_forms", "libtorch_cases",
                        "group_of_one", "own_products", "own_product_times"}
+    assert ", own products " in next(words for name, _, words, *_ in report["checks"] if name == "muon_times")
     assert len(report["checks"]) > 35 and len(report["startup"]["rows"]) == 4
     facts = report["facts"]
     assert {"copy_tb_s", "launch_us", "first_launch_us", "overlapped_launch_us", "graph_launch_us", "memory_ns", "cache_ns",

@@ -97,6 +97,11 @@ def test_what_is_refused(given, words):
         altgrad.optim.Muon(**given)
 
 
+def test_complex_parameters_raise_what_torch_raises():
+    with pytest.raises(RuntimeError, match="Muon does not support complex parameters.* pass torch.view_as_real"):
+        altgrad.optim.Muon([torch.zeros(3, 3, dtype=torch.complex64, requires_grad=True)])
+
+
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" not in os.environ, reason="the CPU has a kernel of altgrad's")
 def test_a_gpu_without_anything_that_multiplies_changes_nothing(monkeypatch):
     param, = matrices((4, 6))

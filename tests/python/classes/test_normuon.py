@@ -3,6 +3,9 @@
 import altgrad
 import pytest
 import torch
+from altgrad._bundle import compile_sets
+from altgrad._plan import Plan
+from altgrad._rule import find_rule, set_line
 from twins import through_a_file
 
 JORDAN = [(3.4445, -4.775, 2.0315)] * 5
@@ -250,3 +253,14 @@ def test_axes_that_are_refused(shape, given, words):
     give(optimizer.param_groups[0]["params"], 0)
     with pytest.raises(ValueError, match=words):
         optimizer.step()
+
+
+def test_a_matrix_without_elements_has_one_value_of_a_unit_to_write():
+    rule = find_rule("normuon")
+    bundle = compile_sets([set_line(rule, (), dict(param="f32", grad="f32", states="param"))], [rule])
+    plan, memory = Plan(bundle), torch.zeros(20)
+    plan.bind_tensors([(0, 0, 0, 0, (0, 5), 1), (20, 0, 0, 1, (4, 5), 4)], 1)
+    second, = [state for state in bundle.sets[0].states if state.key == "second"]
+    with pytest.raises(altgrad.Error, match="scalar second, pointer 0: .* is NULL"):
+        plan.bind_scalar(second.name, [0, memory.data_ptr()])
+    plan.bind_scalar(second.name, [memory.data_ptr()] * 2)

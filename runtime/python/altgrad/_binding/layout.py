@@ -56,7 +56,8 @@ def in_order(tensor, strides):
 
 
 def check_kind(owner, param, more=()):
-    """Raises TypeError for a parameter that can never be updated. Checked when a group is added.
+    """Raises TypeError, or RuntimeError for complex numbers, where a parameter can never be updated. Checked when a
+    group is added.
 
     `more`: dtypes that torch steps in our place.
     """
@@ -66,11 +67,11 @@ def check_kind(owner, param, more=()):
                         "it needs plain tensors with memory of their own")
     if param.dtype in PARAM_DTYPES or param.dtype in more:
         return
-    if param.is_complex():
-        advice = "pass torch.view_as_real(param)"
-    else:
-        advice = "the kernels compute in float32 and take float32, bfloat16 and float16 parameters"
-    raise TypeError(f"altgrad.optim.{owner} does not support {param.dtype} parameters: {advice}")
+    if param.is_complex():  # torch's optimizers that lack them raise this
+        raise RuntimeError(f"altgrad.optim.{owner} does not support complex parameters, and one is {param.dtype}: pass "
+                           "torch.view_as_real(param)")
+    raise TypeError(f"altgrad.optim.{owner} does not support {param.dtype} parameters: the kernels compute in float32 and "
+                    "take float32, bfloat16 and float16 parameters")
 
 
 def is_dtensor(tensor):
