@@ -90,14 +90,19 @@ static Value constant(const Integers &words, uint32_t ofF32, uint64_t ofF64) {
   return words.constant(getElementTypeOrSelf(words.type).isInteger(64) ? ofF64 : ofF32);
 }
 
-// In integers: to LLVM any NaN is as good as another, and it folds a choice
+// A choice of integers: to LLVM any NaN is as good as another, and it folds a choice
 // between two of them.
+static Value canonicalIf(CodeBuilder &b, Value nan, Value number) {
+  Integers words = wordsOf(b, number.getType());
+  Value canonical = constant(words, 0x7fc00000, 0x7ff8000000000000);
+  return b.cast(number.getType(), b.choose(nan, canonical, b.cast(words.type, number)));
+}
+
 Value altgrad::canonicalNan(CodeBuilder &b, Value number) {
   Integers words = wordsOf(b, number.getType());
   Value raw = b.cast(words.type, number);
   Value magnitude = b.both(raw, constant(words, 0x7fffffff, 0x7fffffffffffffff));
-  Value nan = b.above(magnitude, constant(words, f32Infinity, 0x7ff0000000000000));
-  return b.cast(number.getType(), b.choose(nan, constant(words, 0x7fc00000, 0x7ff8000000000000), raw));
+  return canonicalIf(b, b.above(magnitude, constant(words, f32Infinity, 0x7ff0000000000000)), number);
 }
 
 // A product makes subnormal numbers normal, whose exponent is masked out, and another one
@@ -147,12 +152,14 @@ static Value withSign(const Bits &bits, Value raw, Value magnitude, Value code, 
   return bits.both(word, bits.constant(2 * format.magnitudes() - 1));
 }
 
-Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op) {
+Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
   Value number = op.getNumber();
   Format format = op.getFormat().toFormat();
   Bits bits{b, number.getType()};
-  if (op.getFormat().isF32())
-    return op.getNeverNan() ? number : canonicalNan(b, number);
+  if (op.getFormat().isF32() && op.getNeverNan())
+    return number;
+  if (op.getFormat().isF32()) // AVX2 compares numbers by one instruction and words by three; ptxas would spill
+    return target.isPtx() ? canonicalNan(b, number) : canonicalIf(b, b.isNan(number), number);
   bool clamp = op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
   bool nearest = op.getRounding() == Round::NearestEven;
   if (format == bf16Format && !clamp && nearest)

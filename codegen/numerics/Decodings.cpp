@@ -118,7 +118,7 @@ static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
   return bits.cast(raw, f32);
 }
 
-static Value toCode(CodeBuilder &b, EncodeOp op, const Target &) { return encodeByBits(b, op); }
+static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) { return encodeByBits(b, op, target); }
 
 // One by one on a GPU: LLVM would take 16-bit halves of words for vectors of two, and fill the
 // last one with registers that nobody has written.

@@ -19,7 +19,7 @@ Value binadeOf(CodeBuilder &b, Value x);
 Value copySign(CodeBuilder &b, Value x, Value y);
 
 /// Code of an f32 (or a vector) by integer arithmetic and one addition.
-Value encodeByBits(CodeBuilder &b, EncodeOp op);
+Value encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target);
 /// The magnitude of an f32 (or a vector) as a number of steps of fixed point with a sign and a magnitude: an i32, 0
 /// for a NaN.
 Value stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw);

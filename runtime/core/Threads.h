@@ -10,8 +10,8 @@
 
 namespace altgrad::core {
 
-// Rows for which it pays to wake another thread.
-constexpr int64_t rowsOfAThread = 128;
+// Rows for which it pays to wake another thread, even where others have its core now and then.
+constexpr int64_t rowsOfAThread = 512;
 
 // Calls body(begin, end) for parts of [0, count). What one part throws is
 // thrown here when all are done. The result is not 0 where torch's threads have

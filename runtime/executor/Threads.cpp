@@ -1,12 +1,11 @@
-// A small pool: every thread starts on a contiguous share of the items, the
-// same in each phase, piece by piece, and then helps with the shares of the
-// others.
+// A small pool, and the shares of its threads and of a caller's.
 #include "executor/Threads.h"
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <pthread.h>
@@ -22,6 +21,35 @@ struct alignas(64) Share {
   int64_t end;
 };
 
+// Every thread starts on a contiguous share of the items, the same in each
+// phase, piece by piece, and then helps with the shares of the others.
+struct Job {
+  Share *shares;
+  int count;
+  int64_t piece;
+  void (*body)(int64_t, int64_t, void *);
+  void *context;
+
+  void share(int64_t begin, int64_t end) {
+    for (int i = 0; i < count; ++i) {
+      shares[i].next.store(begin + (end - begin) * i / count, std::memory_order_relaxed);
+      shares[i].end = begin + (end - begin) * (i + 1) / count;
+    }
+  }
+
+  void work(int self) const {
+    for (int i = 0; i < count; ++i) {
+      Share &share = shares[(self + i) % count];
+      while (share.next.load(std::memory_order_relaxed) < share.end) {
+        int64_t first = share.next.fetch_add(piece, std::memory_order_relaxed);
+        if (first >= share.end)
+          break;
+        body(first, std::min(first + piece, share.end), context);
+      }
+    }
+  }
+};
+
 // Never destroyed: its threads sleep until the process ends, and a child of
 // fork leaves its parent's pool, whose threads and locks it has not got.
 class Pool {
@@ -35,44 +63,28 @@ public:
 
 private:
   void grow(int threads);
-  void work(int self);
   static void *serve(void *pool);
 
   Share shares[mostThreads];
-  void (*body)(int64_t, int64_t, void *) = nullptr;
-  void *context = nullptr;
-  int64_t piece = 1;
-  int active = 1;  // shares of the job, the caller's included
+  Job job{shares, 1, 1, nullptr, nullptr}; // a share for each thread, the caller's included
   int started = 1; // threads that exist, the caller included
 
   // The caller waits for nobody who has not entered: a thread that wakes too late costs
   // nothing.
   std::mutex lock;
   std::condition_variable wake, done;
-  int entered = 1; // shares that are taken; `active` of a job that is closed
+  int entered = 1; // shares that are taken; all of a job that is closed
   int inside = 0;  // threads that work, without the caller
 };
-
-void Pool::work(int self) {
-  for (int i = 0; i < active; ++i) {
-    Share &share = shares[(self + i) % active];
-    while (share.next.load(std::memory_order_relaxed) < share.end) {
-      int64_t first = share.next.fetch_add(piece, std::memory_order_relaxed);
-      if (first >= share.end)
-        break;
-      body(first, std::min(first + piece, share.end), context);
-    }
-  }
-}
 
 void *Pool::serve(void *argument) {
   Pool &pool = *static_cast<Pool *>(argument);
   for (std::unique_lock<std::mutex> held(pool.lock);;) {
-    pool.wake.wait(held, [&] { return pool.entered < pool.active; });
+    pool.wake.wait(held, [&] { return pool.entered < pool.job.count; });
     const int self = pool.entered++;
     ++pool.inside;
     held.unlock();
-    pool.work(self);
+    pool.job.work(self);
     held.lock();
     if (--pool.inside == 0)
       pool.done.notify_one();
@@ -97,22 +109,15 @@ void Pool::run(int threads, int64_t begin, int64_t end, int64_t size,
   if (started < threads)
     grow(threads);
   std::unique_lock<std::mutex> held(lock);
-  body = function;
-  context = argument;
-  piece = size;
-  active = std::min(threads, started);
+  job = {shares, std::min(threads, started), size, function, argument};
+  job.share(begin, end);
   entered = 1;
-  int64_t count = end - begin;
-  for (int i = 0; i < active; ++i) {
-    shares[i].next.store(begin + count * i / active, std::memory_order_relaxed);
-    shares[i].end = begin + count * (i + 1) / active;
-  }
   held.unlock();
-  for (int i = 1; i < active; ++i)
+  for (int i = 1; i < job.count; ++i)
     wake.notify_one();
-  work(0);
+  job.work(0);
   held.lock();
-  entered = active;
+  entered = job.count;
   done.wait(held, [&] { return inside == 0; });
 }
 
@@ -156,4 +161,19 @@ void altgrad::runtime::parallelFor(int threads, int64_t begin, int64_t end,
   }
   pool->run(threads, begin, end, piece, body, context);
   pool->taken.store(false);
+}
+
+// The caller's threads take numbers of shares, not items: who comes late to its own share finds it done.
+int32_t altgrad::runtime::parallelFor(altgrad_parallel_for run, int threads, int64_t begin, int64_t end,
+                                      int64_t grain, int64_t piece, void (*body)(int64_t, int64_t, void *),
+                                      void *context) {
+  Share shares[128];
+  int64_t most = std::min<int64_t>((end - begin + grain - 1) / grain, std::size(shares));
+  Job job{shares, int(std::min<int64_t>(threads, most)), piece, body, context};
+  job.share(begin, end);
+  auto parts = [](int64_t first, int64_t last, void *given) {
+    for (int64_t i = first; i < last; ++i)
+      static_cast<const Job *>(given)->work(int(i));
+  };
+  return run(0, job.count, 1, parts, &job);
 }

@@ -12,10 +12,11 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// A chunk takes about a microsecond, waking a thread several: this many items
-// are not worth a second thread. A piece is what a thread takes at a time.
-constexpr int64_t chunkGrain = 8, chunkPiece = 64;
-constexpr int64_t rowGrain = 64, rowPiece = 256;
+// A chunk takes about a microsecond, a row a twentieth of that, waking a thread
+// several, and milliseconds where others have its core: this many items are not
+// worth a second thread. A piece is what a thread takes at a time.
+constexpr int64_t chunkGrain = 8, chunkPiece = 16;
+constexpr int64_t rowGrain = 512, rowPiece = 256;
 
 // IEEE: nearest even, subnormals kept, no traps.
 constexpr unsigned ieeeControl = 0x1F80;
@@ -92,20 +93,19 @@ altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
     Range range{kernel, &launch.args};
     bool chunks = phase->domain == Domain::Chunks;
     const auto [begin, end] = itemsOf(*phase, tables, launch.part);
-    int64_t grain = chunks ? chunkGrain : rowGrain;
+    int64_t grain = chunks ? chunkGrain : rowGrain, piece = chunks ? chunkPiece : rowPiece;
     if (end - begin <= grain) {
       if (begin < end)
         runRange(begin, end, &range);
     } else if (launch.parallelFor) {
       if (int32_t error =
-              launch.parallelFor(begin, end, grain, runRange, &range))
+              parallelFor(launch.parallelFor, launch.threads, begin, end, grain, piece, runRange, &range))
         return fail(ALTGRAD_SYSTEM,
                     "the caller's parallel_for failed (%d) in phase %s: the "
                     "step is done in part",
                     int(error), phase->name.c_str());
     } else {
-      parallelFor(launch.threads, begin, end, grain,
-                  chunks ? chunkPiece : rowPiece, runRange, &range);
+      parallelFor(launch.threads, begin, end, grain, piece, runRange, &range);
     }
   }
   changed = 0;

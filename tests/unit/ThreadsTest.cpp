@@ -96,6 +96,30 @@ TEST(Threads, NestedWorkRunsInline) {
   EXPECT_TRUE(inner.all(10));
 }
 
+// One thread of the caller's is kept away until the other has done all.
+TEST(Threads, ACallersThreadsHelpEachOther) {
+  static std::atomic<int> left;
+  Counts counts(1000);
+  auto run = [](int64_t begin, int64_t end, int64_t, void (*body)(int64_t, int64_t, void *), void *context) {
+    EXPECT_EQ(end - begin, 2);
+    std::thread late([&] {
+      while (left > 0)
+        std::this_thread::yield();
+      body(begin, begin + 1, context);
+    });
+    body(end - 1, end, context);
+    late.join();
+    return int32_t(7);
+  };
+  left = 1000;
+  auto counted = [](int64_t begin, int64_t end, void *context) {
+    Counts::body(begin, end, context);
+    left -= int(end - begin);
+  };
+  EXPECT_EQ(parallelFor(run, 2, 0, 1000, 1, 16, counted, &counts), 7);
+  EXPECT_TRUE(counts.all(1));
+}
+
 TEST(Threads, AChildOfForkHasItsOwn) {
   Counts before(1000);
   parallelFor(4, 0, 1000, 1, 1, Counts::body, &before);

@@ -11,10 +11,10 @@ import torch
 from torch.autograd.graph import increment_version
 
 from .._core import TYPES, core, handle_of, knows, torch_parallel_for
-from .._library import library
 from .._plan import Plan
 from .entries import Entries
-from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
+from .layout import check_extent, in_order, matrix_of, units_of
+from .masters import Masters
 from .offload import Buckets
 from .parts import Parts, late
 from .values import Values
@@ -145,8 +145,7 @@ class TensorTable:
                     masters += [(row.param, master) for row, master in zip(rows, tensors) if _begins(row)]
             if part.step:
                 self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
-        self._masters = masters
-        self._versions = [None] * len(masters)
+        self._masters = Masters(masters, self.where)
 
     def _memory(self):
         """What a captured graph of this step reads and writes."""
@@ -267,7 +266,7 @@ class TensorTable:
                 twin.begin(self._buckets.wait)
             self._values.give(given)
             self._values.send(self.plan)
-            self._take_edits()
+            self._masters.take(self._stepped)
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     copy.copy_(param)
@@ -321,27 +320,7 @@ class TensorTable:
         for twin in self._present_parts(True) if self._parts and not self._buckets else ():
             twin.send()
         self._kept = None
-        self._versions = [_version_of(param) if id(param) in self._stepped else version
-                          for (param, _), version in zip(self._masters, self._versions)]
-
-    def _take_edits(self):
-        """Takes what was written into a parameter from outside into its master copy.
-
-        Element by element: where the parameter still is the rounded master, the master
-        keeps the bits that the parameter has no room for.
-        """
-        for (param, master), version in zip(self._masters, self._versions):
-            if _version_of(param) == version or id(param) not in self._stepped:
-                continue
-            half = FORMATS.get(param.dtype) in ("bf16", "f16") and master.dtype == torch.float32
-            if self.where.on_host and half and same_order(param, master.stride()) and is_dense(param):
-                library().altgrad_take_edits(FORMATS[param.dtype].encode(), param.data_ptr(),
-                                             master.data_ptr(), param.numel())
-                continue
-            edited = param != master.to(param.dtype)
-            # Elsewhere this would wait for the device.
-            if not self.where.on_host or edited.any():
-                master.copy_(torch.where(edited, param.to(master.dtype), master))
+        self._masters.note(self._stepped)
 
 
 def _beside(row):
@@ -384,10 +363,6 @@ def _where(row):
 
 def _begin(words):
     return words.buffer_info()[0]
-
-
-def _version_of(tensor):
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def _slices(sets, count):
