@@ -86,9 +86,10 @@ altgrad_status altgrad_plan::launch(Launch &launch, void *workspace,
     return fail(ALTGRAD_INVALID, "no tensors bound");
   if (unbound > 0 && readsTensors(launch))
     return nameUnbound();
-  if (bytes < layout.bytes)
+  const uint64_t needed = readsTensors(launch) ? layout.bytes : layout.spills;
+  if (bytes < needed)
     return fail(ALTGRAD_INVALID, "workspace has %llu bytes, needs %llu",
-                (unsigned long long)bytes, (unsigned long long)layout.bytes);
+                (unsigned long long)bytes, (unsigned long long)needed);
   if (layout.bytes > 0 &&
       (!workspace || uint64_t(workspace) % workspaceAlignment != 0))
     return fail(ALTGRAD_INVALID, "workspace %p is not 64-byte aligned memory",

@@ -76,7 +76,7 @@ class Plan:
         self._native.altgrad_bind_scalar(self.handle, name, held.buffer_info()[0], len(held))
 
     def workspace_bytes(self):
-        """How many bytes of workspace a run with the bound tensors needs."""
+        """How many bytes of workspace a run with the bound tensors needs; folds and totals only what `partials` says."""
         count = ctypes.c_uint64()
         self._native.altgrad_workspace(self.handle, ctypes.byref(count))
         return count.value

@@ -37,7 +37,8 @@ def made(case, how):
         fully_shard(model)
     if case == "Muon":
         params = [{"params": [param], "use_muon": param.dim() > 1} for param in model.parameters()]
-        return model, (kind if how == "plain" else altgrad.distributed.DistMuon)(params, lr=0.01)
+        words = dict(reproducible=True) if how == "zero2" else {}  # then ranks have states of nothing, too
+        return model, (kind if how == "plain" else altgrad.distributed.DistMuon)(params, lr=0.01, **words)
     if how == "zero2":
         return model, altgrad.distributed.Sharded(kind, model.parameters(), bucket_bytes=10000, lr=0.01, **words)
     return model, kind(model.parameters(), lr=0.01, **words)

@@ -27,22 +27,28 @@ class Folds:
     def __init__(self, table, ranks):
         self._table, self._ranks, bundle = table, ranks, table.bundle
         declared = [(whole, *facts, 0, whole) for _, *facts, _, whole in table.declared]
-        if (other := ranks.agree(repr(declared))) is not None:
+        # Not the matrix, which follows the order of memory and says nothing of a sum.
+        if (other := ranks.agree(repr([(*of[:4], of[5]) for of in declared]))) is not None:
             raise ValueError(f"rank {other} steps other tensors than rank 0, and sums with the bits of one process need "
                              "parts of all tensors on all ranks")
-        mine = torch.tensor([[first, numel] for numel, *_, first, _ in table.declared], dtype=torch.int64)
-        gathered = ranks.gather(mine.view(-1)).view(-1, len(declared), 2).tolist()
-        self._parts = [_parts_of([of[row] for of in gathered], numel) for row, (numel, *_) in enumerate(declared)]
-        self._ranks_parts = [[numel for _, numel in of] for of in gathered]
-        self._plan = Plan(bundle, table.where.name)
-        self._plan.bind_tensors(declared, 1 + max([group for _, group, *_ in declared]))
-        self._workspace = Workspace(self._plan, table.where)
+        self._plan, groups = Plan(bundle, table.where.name), 1 + max([group for _, group, *_ in declared])
+        mine = torch.tensor([[of[-2], of[0], self._chunks_of(of, groups)] for of in table.declared], dtype=torch.int64)
+        gathered = ranks.gather(mine.view(-1)).view(-1, len(declared), 3).tolist()
+        self._parts = [_parts_of([of[row][:2] for of in gathered], numel) for row, (numel, *_) in enumerate(declared)]
+        self._chunks = [[chunks for *_, chunks in of] for of in gathered]
+        self._plan.bind_tensors(declared, groups)
+        self._workspace = Workspace(self._plan, table.where, sums=True)
         self._kinds, self._present = bundle.kinds(), None
+
+    def _chunks_of(self, declared, groups):
+        """How many chunks one tensor has."""
+        self._plan.bind_tensors([declared], groups)
+        return self._plan.partials()[2]
 
     def _lay(self, present):
         """Finds where each chunk of the wholes is in what is gathered."""
         library().altgrad_bind_present(self._plan.handle, present, len(present))
-        counts = [[-(-numel // chunk()) * there for numel, there in zip(of, present)] for of in self._ranks_parts]
+        counts = [[chunks * there for chunks, there in zip(of, present)] for of in self._chunks]
         begins = [[0, *accumulate(of)] for of in counts]
         self._most, self._present = max(map(sum, counts)), present
         self._places = torch.tensor([rank * self._most + begins[rank][row] + index for row, ranks in enumerate(self._parts)
@@ -75,7 +81,7 @@ class Folds:
             yield from [(offset, offset) for offset, _ in exchange.words if exchange.phase == phase]
         for number, (at, of, _) in enumerate(bundle.partials):
             for index, row in enumerate(self._table.rows):
-                if at == phase and row.set == of and present[index]:
+                if at == phase and row.set == of and present[index] and row.at and row.at.parted:
                     yield tuple([_place(plan, number, index) for plan in (self._plan, self._table.plan)])
 
 

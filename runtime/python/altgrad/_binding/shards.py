@@ -121,6 +121,25 @@ def _is_scale(key):
     return key.endswith("_scale") and not key.startswith("copy")
 
 
+def absent(param, dtype):
+    """A parameter without elements in the place of one that another process steps as a whole; its gradients have `dtype`."""
+    made = torch.nn.Parameter(torch.empty(0, dtype=param.dtype, device=local_of(param).device))
+    made.altgrad_place, made.grad_dtype = Place(tuple(param.shape), 0, True, False, 1), dtype
+    return made
+
+
+def is_absent(param):
+    """Whether a parameter is in the place of one that another process steps as a whole."""
+    at = getattr(param, "altgrad_place", None)
+    return at is not None and not at.parted and param.numel() < prod(at.shape)
+
+
+def shape_of(param):
+    """The shape of a parameter, or of the whole of which it is a part."""
+    at = getattr(param, "altgrad_place", None)
+    return tuple(param.shape) if at is None else at.shape
+
+
 def is_cut_within_blocks(at):
     """Whether the states of a parameter at this Place have no blocks: a vector is cut anywhere."""
     return at is not None and at.parted and at.cut == 1

@@ -17,6 +17,7 @@ from .layout import check_extent, in_order, matrix_of, units_of
 from .masters import Masters
 from .offload import Buckets
 from .parts import Parts, late
+from .shards import is_absent, shape_of
 from .values import Values
 from .where import Where, storages
 from .workspace import Workspace
@@ -77,8 +78,7 @@ class TensorTable:
         self.bundle, self.rows = bundle, rows
         self.where = Where(rows[0].param.device)
         self._params, self._entries = params, Entries(state)
-        self._tensors = [row.param for row in rows]
-        self._idle = idle
+        self._tensors, self._idle = [row.param for row in rows], idle
         # Some tensor subclasses have a property of this name.
         self._read = knows().autograd >= 0 and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))])
         self._parts = [(place, row.part) for place, row in enumerate(rows) if row.part is not None]
@@ -346,16 +346,16 @@ def _declared(row):
     if not (piece := row.piece):
         return row.param.numel(), row.cell, row.set, row.place, *_where(row)
     numel = piece.rows * piece.columns
-    return numel, row.cell, row.set, piece.tag, (piece.rows, piece.columns), piece.rows, 0, numel
+    return 0 if is_absent(row.owner) else numel, row.cell, row.set, piece.tag, (piece.rows, piece.columns), piece.rows, 0, numel
 
 
 def _where(row):
     """(rows and columns, units, offset, elements) of the whole of which a row's parameter is a part, or which it is."""
     at = row.at
-    if at is None or not at.parted or at.offset is None:
-        if row.matrices:
-            rows, count = row.matrices.sizes[0], row.matrices.count
-            return (rows, row.matrices.columns), rows * count if row.param.numel() else 1, 0, row.param.numel()
+    if row.matrices:
+        rows, count, whole = row.matrices.sizes[0], row.matrices.count, prod(shape_of(row.owner))
+        return (rows, row.matrices.columns), rows * count if whole else 1, 0, whole
+    if at is None or at.offset is None or not (at.parted or is_absent(row.owner)):
         return matrix_of(row.param, row.strides), units_of(row.param), 0, row.param.numel()
     units = at.shape[0] if len(at.shape) > 1 and prod(at.shape) else 1
     return tuple(at.shape[-2:]) if len(at.shape) > 1 else (0, 0), units, at.offset, prod(at.shape)

@@ -8,10 +8,16 @@ _ALIGNMENT = 64
 
 
 class Workspace:
-    """The workspace of a plan: `memory` is (address, bytes), as Plan.run takes them."""
+    """The workspace of a plan: `memory` is (address, bytes), as Plan.run takes them.
 
-    def __init__(self, plan, where):
-        size = plan.workspace_bytes()
+        Workspace(plan, where, sums)
+
+    With `sums` it is that of folds and totals alone, without whole tensors, which lie behind the partial sums.
+    """
+
+    def __init__(self, plan, where, sums=False):
+        offset, count, chunks = plan.partials()
+        size = -(-(offset + 4 * count * chunks) // _ALIGNMENT) * _ALIGNMENT if sums else plan.workspace_bytes()
         self.tensor = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=where.device)
         self._begin = -self.tensor.data_ptr() % _ALIGNMENT
         self.memory = self.tensor.data_ptr() + self._begin, size

@@ -1,13 +1,15 @@
 """Parameters of FSDP2 and of tensor parallel layers in DistMuon: matrices go to their owners and back, others stay."""
 
 from collections import Counter
+from math import prod
 
 import torch
 import torch.distributed as dist
 
 from .._binding.layout import is_dtensor, local_of
 from .._binding.ranks import Ranks, exchange
-from .._binding.shards import check_placements, local_grad, place_of
+from .._binding.shards import absent, check_placements, local_grad, place_of
+from .._core import chunk
 from ._whole import cost_of, owners_of, stand_in
 
 
@@ -74,8 +76,9 @@ class Stay(_Parts):
 class Gathered(_Parts):
     """DTensors of which each has an owner, who steps a plain parameter of its own that has all of it."""
 
-    def __init__(self, params, owners, group, wire):
+    def __init__(self, params, owners, group, wire, reproducible):
         super().__init__(params, group, wire)
+        self._reproducible = reproducible
         self._rank = dist.get_rank(group)
         self._owned = [[place for place, owner in enumerate(owners) if owner == rank]
                        for rank in range(dist.get_world_size(group))]
@@ -93,7 +96,14 @@ class Gathered(_Parts):
         return torch.empty(param.shape, dtype=dtype, device=local_of(param).device)
 
     def part_of(self, place):
-        return self._wholes[place] if place in self._wholes else stand_in(self.params[place])
+        if place in self._wholes:
+            return self._wholes[place]
+        return absent(self.params[place], self._wire) if self._reproducible else stand_in(self.params[place])
+
+    def grad_of(self, place):
+        if place in self._wholes or not self._reproducible:
+            return super().grad_of(place)
+        return local_of(self.params[place]).new_empty(0, dtype=self._wire)
 
     def send(self):
         """Begins to give owners the gradients, and the parameters as the ranks have them now."""
@@ -156,8 +166,11 @@ def _boxes_of(params, group):
     return [[tuple([(next(of), next(of)) for _ in param.shape]) for param in params] for of in map(iter, gathered)]
 
 
-def make_dtensors(owner, params, groups, group, wire):
-    """Stays and Gathereds for DTensors; `groups` has the options of each. Raises TypeError or ValueError for others."""
+def make_dtensors(owner, params, groups, group, wire, reproducible):
+    """Stays and Gathereds for DTensors; `groups` has the options of each. Raises TypeError or ValueError for others.
+
+    `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too.
+    """
     ranks = dist.get_process_group_ranks(group)
     for param in params:
         if not is_dtensor(param):
@@ -167,11 +180,20 @@ def make_dtensors(owner, params, groups, group, wire):
             raise ValueError(f"{owner}: a parameter is on {param.device_mesh}, and the ranks of process_group are {ranks}: "
                              "give the group of all ranks of the mesh")
     made, kinds = [], {}
-    for param in params:
-        stays = not groups[param]["use_muon"] and all([of.is_replicate() or of.dim == 0 for of in param.placements])
+    cut = _cut_within_chunks(params, group) if reproducible else ()
+    for place, param in enumerate(params):
+        stays = not groups[param]["use_muon"] and place not in cut and all(
+            [of.is_replicate() or of.dim == 0 for of in param.placements])
         kinds.setdefault((stays, param.dtype, local_of(param).device), []).append(param)
     for (stays, dtype, _), some in kinds.items():
         costs = [cost_of(param, groups[param]) for param in some]
         made.append(Stay(some, group, wire or dtype) if stays else
-                    Gathered(some, owners_of(costs, group), group, wire or dtype))
+                    Gathered(some, owners_of(costs, group), group, wire or dtype, reproducible))
     return made
+
+
+def _cut_within_chunks(params, group):
+    """The places of those whose parts on some rank begin within a chunk; of rows, as others have no parts that stay."""
+    rows = [max(1, prod(param.shape[1:])) for param in params]
+    return {place for boxes in _boxes_of(params, group) for place, (box, row) in enumerate(zip(boxes, rows))
+            if box and all([size for _, size in box]) and box[0][0] * row % chunk()}

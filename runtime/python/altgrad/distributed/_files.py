@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._binding.shards import is_absent
 from .._core import beside
 from .._storage.blocks import block_of
 from .._storage.packed import packs
@@ -18,6 +19,7 @@ REMEDY = "give the files of all ranks to altgrad.distributed.joined, or use torc
 
 def filed(part, given):
     """The state_dict `given` of the optimizer `part` of a rank's parts, with a Run of each state that has elements."""
+    given = _without(part, given)
     return _changed(part, given, lambda at, param, key, value: Run(value, *_layout(part, at, key, value)[:2]))
 
 
@@ -37,7 +39,14 @@ def taken(owner, part, given):
                 f"{owner}: the file has {_words(value)} of a state {key!r}, and this rank has {count} elements from {begin} "
                 f"of {whole}, for other buckets or another model: {REMEDY}")
         return said[0]
-    return _changed(part, given, own)
+    return _changed(part, _without(part, given), own)
+
+
+def _without(part, given):
+    """A state_dict without the states of what other ranks step as a whole."""
+    places = [place for mine, theirs in zip(part.param_groups, given["param_groups"])
+              for param, place in zip(mine["params"], theirs["params"]) if is_absent(param)]
+    return {**given, "state": {place: held for place, held in given["state"].items() if place not in places}}
 
 
 def joined(files: Sequence[dict[str, Any]]) -> dict[str, Any]:

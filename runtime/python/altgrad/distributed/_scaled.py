@@ -29,6 +29,8 @@ def step_part(part, ranks, scaler):
         found = ranks.sum(sum(shares, torch.zeros_like(scale))).float()
         # From here update() takes it.
         scaler._per_optimizer_states[id(part)]["found_inf_per_device"] = {found.device: found}
+        if not part.fused_amp and found.item():  # torch's scaler calls no step then, and the last norm stays
+            return
         part.grad_scale, part.found_inf = scale, found
         try:
             part.step()

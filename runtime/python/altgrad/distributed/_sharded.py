@@ -11,6 +11,7 @@ from torch.optim.optimizer import ParamsT
 from .. import optim
 from .._binding.layout import is_dtensor
 from .._binding.ranks import Ranks, exchange
+from .._binding.shards import is_absent
 from .._binding.sums import Ahead
 from ._buckets import IN_FLIGHT, make_buckets
 from ._dtensors import make_dtensors
@@ -30,7 +31,7 @@ class Sharded(torch.optim.Optimizer):
     and states have the bits that one process would have with the same averages; the norm is within its last bits, or
     has its bits with `reproducible`.
     Tensors may have any shape; frozen and unused parameters are left alone, and so is a parameter that has a
-    gradient on no rank. DTensors are stepped where their parts lie, as altgrad.optim does it, which knows no `reproducible`.
+    gradient on no rank. DTensors are stepped where their parts lie, as altgrad.optim does it.
 
     Args:
         kind: A class of altgrad.optim, whose rule updates each element by itself (not Muon).
@@ -41,13 +42,13 @@ class Sharded(torch.optim.Optimizer):
         wire: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
         overlap: Whether gradients travel during backward, or all of them at its end.
         reproducible: Whether norms have the bits of one process, too, on any number of ranks: instead of a sum, each
-            rank gives 4 bytes for each 4,096 elements. Shards of DTensors have to end on multiples of 4,096 elements.
+            rank gives 4 bytes for each 4,096 elements. A DTensor whose shards do not end on multiples of 4,096 elements
+            is stepped by one rank as a whole.
         words: What the class takes besides.
 
     Raises:
         RuntimeError: There is no process group.
-        ValueError: This rank is not in the group, the class is Muon, or the ranks have different parameters; or
-            DistMuon is to be `reproducible` under a `max_grad_norm`.
+        ValueError: This rank is not in the group, the class is Muon, or the ranks have different parameters.
 
     Example:
         >>> optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW8bit, model.parameters(), lr=1e-3)
@@ -68,10 +69,8 @@ class Sharded(torch.optim.Optimizer):
         if wire not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
         if reproducible and self._whole:
-            if words.get("max_grad_norm") is not None:
-                raise ValueError(f"{owner}: reproducible=True makes matrices independent of each other, but not the sum of "
-                                 "their owners' norms: leave max_grad_norm out")
             words["reproducible"] = True
+        self._reproducible = reproducible
         self._inner, self._overlap, self._syncs = None, overlap, True
         super().__init__(params, {})
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
@@ -106,7 +105,8 @@ class Sharded(torch.optim.Optimizer):
 
     def _made(self, owner, params, group, most, wire):
         if any(map(is_dtensor, params)):
-            return make_dtensors(owner, params, {param: {"use_muon": False} for param in params}, group, wire)
+            groups = {param: {"use_muon": False} for param in params}
+            return make_dtensors(owner, params, groups, group, wire, self._reproducible)
         return make_buckets(params, group, most, wire)
 
     @property
@@ -275,9 +275,9 @@ class Sharded(torch.optim.Optimizer):
 
     def _show_states(self):
         """Under the parameters, for torch.distributed.checkpoint asks which keys there are."""
-        if len(self.state) != len(self._inner.state):
+        if len(self.state) < len(self._inner.state):
             self.state.update({param: self._inner.state[part] for param, part in self._parts.items()
-                               if part in self._inner.state})
+                               if part in self._inner.state and not is_absent(part)})
 
 
 class DistAdamW(Sharded):
@@ -324,8 +324,9 @@ class DistMuon(Sharded):
     def _made(self, owner, params, group, most, wire):
         groups = {param: {"use_muon": self._muon, **of} for of in self.param_groups for param in of["params"]}
         if any(map(is_dtensor, params)):
-            return make_dtensors(owner, params, groups, group, wire)
-        return make_whole(params, [cost_of(param, groups[param]) for param in params], group, wire)
+            return make_dtensors(owner, params, groups, group, wire, self._reproducible)
+        costs = [cost_of(param, groups[param]) for param in params]
+        return make_whole(params, costs, group, wire, self._reproducible)
 
 
 def _check_same(owner, groups, group, *rest):

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from .._binding.layout import matrix_of
+from .._binding.shards import absent
 from ._buckets import Arriving
 
 
@@ -21,6 +22,7 @@ class Whole(Arriving):
     sum: torch.Tensor | None = None
     _arriving: tuple | None = None
     _part: torch.nn.Parameter | None = None
+    reproducible: bool = False
 
     @property
     def flat(self):
@@ -39,6 +41,15 @@ class Whole(Arriving):
         work = dist.reduce(mine, dist.get_global_rank(self.group, self.owner), group=self.group, async_op=True)
         self._arriving, self.grads = (work, mine, None), None
 
+    def wait(self):
+        """On other ranks than the owner what is left is no sum, and its memory goes."""
+        if self._is_owned():
+            return super().wait()
+        self.sum = None if self._arriving else self.sum
+        if came := super().wait():
+            self.sum = self.sum.new_empty(0)
+        return came
+
     def clear(self):
         self.wait()
         self.grads = self.sum = None
@@ -48,8 +59,8 @@ class Whole(Arriving):
 
     def part_of(self, place):
         """A parameter of its own in the memory of this one, whose `grad` is the average; on other ranks without memory."""
-        if dist.get_rank(self.group) != self.owner:
-            return stand_in(self.params[place])
+        if not self._is_owned():
+            return absent(self.params[place], self.wire) if self.reproducible else stand_in(self.params[place])
         self._part = torch.nn.Parameter(self.flat)
         self._part.grad_dtype = self.wire
         return self._part
@@ -58,7 +69,10 @@ class Whole(Arriving):
         return self._part is None or self._part.data_ptr() == self.flat.data_ptr()
 
     def grad_of(self, place):
-        return self.sum if dist.get_rank(self.group) == self.owner else None
+        return self.sum if self.reproducible or self._is_owned() else None
+
+    def _is_owned(self):
+        return dist.get_rank(self.group) == self.owner
 
 
 def stand_in(param):
@@ -75,9 +89,9 @@ def owners_of(costs, group):
     return owners
 
 
-def make_whole(params, costs, group, wire):
+def make_whole(params, costs, group, wire, reproducible):
     """One Whole for each parameter in the order of backward."""
-    return [Whole([param], owner, group, wire or param.dtype)
+    return [Whole([param], owner, group, wire or param.dtype, reproducible=reproducible)
             for param, owner in reversed(list(zip(params, owners_of(costs, group))))]
 
 

@@ -7,6 +7,7 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from .._binding.layout import is_dense, same_order
+from .._binding.shards import shape_of
 
 
 class Matrices(NamedTuple):
@@ -71,11 +72,11 @@ class Piece(NamedTuple):
 
 def matrices_of(group, param):
     """The Matrices of a parameter of a group. Raises ValueError where there are none."""
-    shape, flat, split = tuple(param.shape), group["flatten"], group["split"]
-    if param.ndim < 2:
+    shape, flat, split = shape_of(param), group["flatten"], group["split"]
+    if len(shape) < 2:
         raise ValueError(f"has the shape {shape}, no matrix and no stack of matrices; put it into a group with "
                          "use_muon=False, which takes AdamW")
-    leading = 1 if flat or flat is None and param.ndim > 3 else param.ndim - 1
+    leading = 1 if flat or flat is None and len(shape) > 3 else len(shape) - 1
     rows, columns, count = shape[leading - 1], prod(shape[leading:]), prod(shape[:leading - 1])
     if split is None:
         return Matrices((rows,), columns, count, leading)
@@ -86,7 +87,7 @@ def matrices_of(group, param):
     if not all(map(_is_size, split)) or sum(split) != rows:
         raise ValueError(f"has {rows} rows, and split={split!r} has to name parts of 1 row or more, in whole numbers, "
                          f"that add up to {rows}")
-    if leading < param.ndim - 1:
+    if leading < len(shape) - 1:
         raise ValueError(f"has the shape {shape}, filters with {columns} numbers each, and split={split!r} is for "
                          "matrices; filters in groups have equal parts: say how many rows one has")
     sizes = tuple(map(int, split))
@@ -128,7 +129,7 @@ _LAST_TAG = (1 << 24) - 1  # of altgrad_tensor
 
 def _pieces(row, last):
     of = row.matrices
-    if not of or not of.apart or not row.param.numel():
+    if not of or not of.apart or not prod(shape_of(row.owner)):
         return [row]
     sizes = of.sizes * of.times
     begins = [0, *accumulate(sizes)]
