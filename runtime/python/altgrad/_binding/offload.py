@@ -1,7 +1,7 @@
 """Parameters of a device that are stepped on the host: gradients come in, parameters go out."""
 
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 
 import torch
 
@@ -25,13 +25,14 @@ def home_of(optimizer, param):
 
 # Bytes of parameters that are stepped at once, while the numbers of others travel.
 _BUCKET = 8 << 20
+_NOTHING = (lambda: None), 0
 
 
 class Twin:
     """The parameter `param` on the host for `owner` on a device; numbers come on one stream and go on another.
 
-    A gradient that is known by its object and version counter travels once. What is written into `owner` between
-    steps comes to the host before the next one.
+    A gradient travels once if its object, its version counter and its norm are as they were: unscale_ and collectives
+    raise no version. What is written into `owner` between steps comes to the host before the next one.
     """
 
     is_whole = True
@@ -39,7 +40,7 @@ class Twin:
     def __init__(self, owner, come, go):
         self._torch = torch.get_device_module(owner.device)
         self.owner, self._come, self._go, self._event = owner, come, go, self._torch.Event()
-        self._place, self._buffer, self._fetched = owner.data_ptr(), None, (lambda: None, 0)
+        self._place, self._buffer, self._fetched, self._norm = owner.data_ptr(), None, _NOTHING, None
         with torch.inference_mode(False), torch.no_grad():
             self.param = torch.nn.Parameter(_on_host(owner, owner.dtype))
             self._read(self.param, owner)
@@ -57,14 +58,18 @@ class Twin:
         self.fetch()
         return self.param.grad
 
+    def _is_here(self, grad):
+        known, version = self._fetched
+        return grad is not None and known() is grad and version == grad._version and self.param.grad is not None
+
     @torch.no_grad()
-    def fetch(self):
-        """Begins to bring the gradient here, if it has changed since it last came."""
+    def fetch(self, early=False):
+        """Begins to bring the gradient here, if it has changed since it last came; `early`: before the step."""
         grad = self.owner.grad
         if grad is None or grad.layout != torch.strided:
             self.param.grad = grad  # which is refused
             return
-        if self._fetched[0]() is grad and self._fetched[1] == grad._version and self.param.grad is not None:
+        if self._is_here(grad):
             return
         if self._buffer is None or self._buffer.dtype != grad.dtype:
             self._buffer, self.param.grad = _on_host(self.param, grad.dtype), None
@@ -72,6 +77,7 @@ class Twin:
         self.wait()  # for what was on its way to the same place
         self._read(self._buffer, grad)
         self.param.grad, self._fetched = self._buffer, (weakref.ref(grad), grad._version)
+        self._norm = _norms([grad])[0] if early else None
 
     def arrived(self):
         return self._event.query()
@@ -106,6 +112,26 @@ class Twin:
             here.copy_(there, non_blocking=True)
         there.record_stream(self._come)
         self._event.record(self._come)
+
+
+@torch.no_grad()
+def look_again(twins):
+    """Forgets the gradients that may have been changed, at the beginning of a step: those that came in an earlier one,
+    and those that came before it and whose norm is another now."""
+    kept = defaultdict(list)
+    for twin in twins:
+        if twin._norm is not None and twin._is_here(twin.owner.grad):
+            kept[twin.owner.device].append(twin)
+        else:
+            twin._fetched = _NOTHING
+    for here in kept.values():
+        was, now = torch.stack([twin._norm for twin in here]), torch.stack(_norms([twin.owner.grad for twin in here]))
+        for twin, same in zip(here, (was.isfinite() & (was == now)).tolist()):
+            twin._fetched = twin._fetched if same else _NOTHING
+
+
+def _norms(grads):
+    return torch._foreach_norm(grads, 2, torch.float32)
 
 
 class Buckets:
@@ -179,7 +205,7 @@ class Offload:
         if in_ranks() or not self._turns.acquire(blocking=False):
             return
         try:
-            twin.fetch()
+            twin.fetch(early=True)
             if twin in self._rows:
                 self._coming.append(twin)
             while self._coming and self._coming[0].arrived():

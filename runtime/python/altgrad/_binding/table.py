@@ -15,7 +15,7 @@ from .._plan import Plan
 from .entries import Entries
 from .layout import check_extent, in_order, matrix_of, units_of
 from .masters import Masters
-from .offload import Buckets
+from .offload import Buckets, Twin, look_again
 from .parts import Parts, late
 from .shards import is_absent, shape_of
 from .values import Values
@@ -186,6 +186,7 @@ class TensorTable:
             return STALE
         if self._parts and not all([part.is_still(self._tensors[place]) for place, part in self._parts]):
             return STALE
+        look_again([part for _, part in self._parts if isinstance(part, Twin)])
         self._kept = None
         if self._read:
             found = self._look_at(None)
