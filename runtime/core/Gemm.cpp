@@ -1,6 +1,7 @@
 // torch's products for the runtime: oneDNN's, MKL's or cuBLAS's, by the functions that its own compiled code calls.
 #include "Table.h"
 #include "Tensor.h"
+#include "Threads.h"
 
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 
@@ -89,6 +90,34 @@ void multiply(const Products &products, const altgrad_gemm &gemm) {
     addToDiagonals(products, gemm);
 }
 
+altgrad_gemm matrixOf(const altgrad_gemm &gemm, int64_t index) {
+  const int64_t bytes = gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2;
+  auto move = [&](const void *data, int64_t distance) {
+    return data ? static_cast<const char *>(data) + index * distance * bytes : nullptr;
+  };
+  altgrad_gemm one = gemm;
+  one.batch = 1;
+  one.a = move(gemm.a, gemm.a_matrix);
+  one.b = move(gemm.b, gemm.b_matrix);
+  one.d = move(gemm.d, gemm.c_matrix);
+  one.c = const_cast<char *>(move(gemm.c, gemm.c_matrix));
+  return one;
+}
+
+// On the CPU torch does one matrix after the other, each on all threads, where a batch has gaps.
+void multiplyBatch(const Products &products, const altgrad_gemm &gemm) {
+  uint32_t threads = 1;
+  const bool gaps = gemm.c_row != gemm.n || gemm.c_matrix != gemm.m * gemm.n;
+  if (gemm.device < 0 && gemm.batch > 1 && gaps)
+    require(torch_get_num_threads(&threads));
+  if (threads == 1 || gemm.batch % threads != 0)
+    return multiply(products, gemm);
+  require(onThreads(gemm.batch, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      multiply(products, matrixOf(gemm, i));
+  }, /*grain=*/1));
+}
+
 } // namespace
 
 void altgrad::core::multiplyOn(int32_t device, altgrad_plan *plan) {
@@ -98,5 +127,5 @@ void altgrad::core::multiplyOn(int32_t device, altgrad_plan *plan) {
 
 int32_t altgrad_table_multiply(const altgrad_gemm *gemm, void *context) {
   static const Products ofTheCpu;
-  return guarded([&] { multiply(context ? *static_cast<const Products *>(context) : ofTheCpu, *gemm); });
+  return guarded([&] { multiplyBatch(context ? *static_cast<const Products *>(context) : ofTheCpu, *gemm); });
 }

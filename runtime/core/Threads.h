@@ -13,10 +13,11 @@ namespace altgrad::core {
 // Rows for which it pays to wake another thread, even where others have its core now and then.
 constexpr int64_t rowsOfAThread = 512;
 
-// Calls body(begin, end) for parts of [0, count). What one part throws is
+// Calls body(begin, end) for parts of [0, count), of `grain` or more. What one part throws is
 // thrown here when all are done. The result is not 0 where torch's threads have
 // failed.
-template <typename Body> [[nodiscard]] int32_t onThreads(int64_t count, const Body &body) {
+template <typename Body>
+[[nodiscard]] int32_t onThreads(int64_t count, const Body &body, int64_t grain = rowsOfAThread) {
   struct Context {
     const Body &body;
     std::mutex lock;
@@ -32,10 +33,10 @@ template <typename Body> [[nodiscard]] int32_t onThreads(int64_t count, const Bo
     }
   };
   int32_t status = 0;
-  if (count <= rowsOfAThread)
+  if (count <= grain)
     part(0, count, &context);
   else
-    status = torch_parallel_for(0, count, rowsOfAThread, part, &context);
+    status = torch_parallel_for(0, count, grain, part, &context);
   if (context.thrown)
     std::rethrow_exception(context.thrown);
   return status;

@@ -45,12 +45,12 @@ public:
     const int64_t numel = word(row, ALTGRAD_ROW_NUMEL);
     return numel ? word(row, ALTGRAD_ROW_MATRIX_ROWS) * word(row, ALTGRAD_ROW_MATRIX_COLUMNS) / numel : 1;
   }
-  Matrices batchFrom(int64_t row, int64_t end, bool alone) const {
+  Matrices batchFrom(int64_t row, int64_t end, int64_t most) const {
     const int64_t each = tableRowsOf(row), first = firstOf(row);
     const int64_t distance = row + each < end ? firstOf(row + each) - first : 0;
     int64_t count = 1;
     for (int64_t next = row + each;
-         !alone && next < end && areAlike(row, next) && firstOf(next) == first + count * distance; next += each)
+         count < most && next < end && areAlike(row, next) && firstOf(next) == first + count * distance; next += each)
       ++count;
     return {count, each, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance};
   }
@@ -186,12 +186,24 @@ static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices
   return checkFinite(before, after, row, matrices, tables, phase);
 }
 
+// How many matrices are a batch. On the host small ones are so many as stay in the threads' caches from one product to
+// the next.
+static int64_t mostOf(const Rows &rows, int64_t row, const Phase &phase, const Launch &launch) {
+  constexpr int64_t cached = 1 << 17; // elements
+  if (phase.products.front().alone)
+    return 1;
+  const int64_t each = rows.word(row, ALTGRAD_ROW_MATRIX_ROWS) * rows.word(row, ALTGRAD_ROW_MATRIX_COLUMNS);
+  if (launch.device >= 0 || each > cached || each == 0)
+    return INT64_MAX;
+  return availableThreads() * (cached / each);
+}
+
 altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords,
                                                   const Launch &launch) {
   const Items all = itemsOf(phase, tables, launch.part);
   const Rows rows(tables, rowWords);
   for (int64_t row = all.begin, next; row < all.end; row = next) {
-    const Matrices matrices = rows.batchFrom(row, all.end, phase.products.front().alone);
+    const Matrices matrices = rows.batchFrom(row, all.end, mostOf(rows, row, phase, launch));
     next = row + matrices.count * matrices.tableRows;
     if (rows.word(row, ALTGRAD_ROW_NUMEL) != 0) // not a stack of no matrices, whatever their shape
       if (altgrad_status status = multiplyAlike(phase, matrices, row, tables, launch))

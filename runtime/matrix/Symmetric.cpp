@@ -7,13 +7,15 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// With s strips a product takes (1 + 1 / s) / 2 of the operations. Narrower strips run less well in a library.
-constexpr int64_t narrowest = 128, mostStrips = 8;
-// Tiles of a mirror fit into a cache, read by columns.
-constexpr int64_t tile = 64;
+// With s strips a product takes (1 + 1 / s) / 2 of the operations. Narrower strips run less well in a library; those of
+// 16 bits have not been tried.
+constexpr int64_t narrowest = 64, narrowestOf16 = 128, mostStrips = 8;
+// Lines of a tile, which a mirror takes through a block of its own: columns of a matrix are in too few sets of a cache.
+constexpr int64_t tile = 16;
 
-int64_t stripRows(int64_t n) {
-  const int64_t strips = std::clamp<int64_t>(n / narrowest, 1, mostStrips);
+int64_t stripRows(const altgrad_gemm &gemm) {
+  const int64_t n = gemm.m, least = gemm.type == ALTGRAD_GEMM_F32 ? narrowest : narrowestOf16;
+  const int64_t strips = std::clamp<int64_t>(n / least, 1, mostStrips);
   return (n + strips - 1) / strips;
 }
 
@@ -21,26 +23,21 @@ const void *moved(const void *data, const altgrad_gemm &gemm, int64_t elements) 
   return data ? (const char *)data + elements * (gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2) : nullptr;
 }
 
-// Of one matrix: libraries do batches of what has gaps slowly.
-altgrad_gemm stripOf(const altgrad_gemm &gemm, int64_t matrix, int64_t begin, int64_t end) {
+altgrad_gemm stripOf(const altgrad_gemm &gemm, int64_t begin, int64_t end) {
   altgrad_gemm strip = gemm;
-  strip.batch = 1;
   strip.m = end - begin;
   strip.n = end;
-  strip.a = moved(gemm.a, gemm, matrix * gemm.a_matrix + begin * gemm.a_row);
-  strip.b = moved(gemm.b, gemm, matrix * gemm.b_matrix);
-  strip.d = moved(gemm.d, gemm, matrix * gemm.c_matrix + begin * gemm.c_row);
-  strip.c = const_cast<void *>(moved(gemm.c, gemm, matrix * gemm.c_matrix + begin * gemm.c_row));
+  strip.a = moved(gemm.a, gemm, begin * gemm.a_row);
+  strip.d = moved(gemm.d, gemm, begin * gemm.c_row);
+  strip.c = const_cast<void *>(moved(gemm.c, gemm, begin * gemm.c_row));
   return strip;
 }
 
 altgrad_status multiplyStrips(const altgrad_gemm &gemm, int64_t rows, const Phase &phase, const Launch &launch) {
-  for (int64_t matrix = 0; matrix < gemm.batch; ++matrix)
-    for (int64_t begin = 0; begin < gemm.m; begin += rows) {
-      const altgrad_gemm strip = stripOf(gemm, matrix, begin, std::min(begin + rows, gemm.m));
-      if (altgrad_status status = multiplyOnce(strip, phase, launch))
-        return status;
-    }
+  for (int64_t begin = 0; begin < gemm.m; begin += rows)
+    if (altgrad_status status =
+            multiplyOnce(stripOf(gemm, begin, std::min(begin + rows, gemm.m)), phase, launch))
+      return status;
   return ALTGRAD_OK;
 }
 
@@ -52,10 +49,14 @@ struct Mirror {
 };
 
 template <typename Code> void copyAcross(Code *c, int64_t n, int64_t row, int64_t column) {
-  const int64_t rows = std::min(row + tile, n), columns = std::min(column + tile, n);
-  for (int64_t i = row; i < rows; ++i)
-    for (int64_t j = std::max(i + 1, column); j < columns; ++j)
-      c[i * n + j] = c[j * n + i];
+  const int64_t rows = std::min(tile, n - row), columns = std::min(tile, n - column);
+  Code block[tile][tile];
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i)
+      block[i][j] = c[(column + j) * n + row + i];
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = std::max<int64_t>(row + i + 1 - column, 0); j < columns; ++j)
+      c[(row + i) * n + column + j] = block[i][j];
 }
 
 // Each item is a row of tiles of one matrix.
@@ -79,7 +80,7 @@ void mirrorRows(int64_t begin, int64_t end, void *context) {
 
 altgrad_status altgrad::runtime::multiplySymmetric(const altgrad_gemm &gemm, double shift, const Phase &phase,
                                                    const Launch &launch) {
-  const int64_t n = gemm.m, rows = stripRows(n);
+  const int64_t n = gemm.m, rows = stripRows(gemm);
   if (altgrad_status status = rows < n ? multiplyStrips(gemm, rows, phase, launch) : multiplyOnce(gemm, phase, launch))
     return status;
   Mirror mirror{gemm, (n + tile - 1) / tile, float(shift), rows < n};

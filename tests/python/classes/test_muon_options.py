@@ -102,6 +102,20 @@ def test_bits_of_ones_own_are_calls_of_ones_own(kind):
     assert batches == {False: {3}, True: {1}}
 
 
+@pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="strips are a CPU's")
+@pytest.mark.parametrize("shape", [(128, 150), (300, 130), (200, 200)], ids=str)
+def test_batches_in_strips_are_their_matrices_whatever_the_threads(shape):
+    """Of 128 rows on; more matrices than stay in a cache, and no multiple of the threads."""
+    params, alone = matrices(*[shape] * 13), matrices(*[shape] * 13)
+    give(params), give(alone)
+    with Counted() as seen:
+        altgrad.optim.Muon(params, lr=1.0, ns_dtype=torch.float32).step()
+    altgrad.optim.Muon(alone, lr=1.0, ns_dtype=torch.float32, reproducible=True).step()
+    assert 1 < max(seen.batches) < 13 or torch.get_num_threads() > 2
+    for mine, its in zip(params, alone):
+        torch.testing.assert_close(mine.data, its.data, atol=2e-5, rtol=0)
+
+
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="a GPU's products are its table's")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("well", [0, 1, 20])
