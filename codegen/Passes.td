@@ -75,6 +75,29 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
                         "Whose instructions may be used">];
 }
 
+def FitResourcesPass : Pass<"altgrad-fit-resources", "::altgrad::StepOp"> {
+  let summary = "say what each phase takes of a GPU's multiprocessor";
+  let description = [{
+    A phase gets an attribute: the variables that a block of its kernel has in shared memory, in bytes, and how many
+    blocks a multiprocessor is to have registers for. In this order there is room for words of folds, tables of code
+    books, a tile, partial sums, draws and their counters, uniform numbers, and values that a stage keeps for later
+    ones. What has no room is a register, or is computed again: then the stage keeps it no more. `ahead` says that
+    loads come before the first use. If even the first three have no room, the step is refused.
+
+    ```mlir
+    phase @update chunks set 0 {
+      ...
+    } {altgrad.takes = {blocks = 3 : i64, shared = {draws = 8192 : i64, counters = 6144 : i64}}}
+    ```
+
+    Run `altgrad-vectorize` and `altgrad-quick-bodies` first.
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect"];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"", "The GPU">,
+                 Option<"shared", "shared", "int64_t", /*default=*/"0",
+                        "Bytes of shared memory that a block has; 0: the target's">];
+}
+
 def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
   let summary = "replace decode, encode and f64 functions by operations that a target has";
   let description = [{
@@ -119,8 +142,8 @@ def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
     A block of threads works on a chunk; where there are sums that must be kept apart, a warp
     does. Each access of a thread covers 16 bytes of the narrowest stream. A chunk that
     is not aligned, and the end of a tensor, are done element by element. The last block
-    of a launch may go on with folds and scalars. Run `altgrad-plan-phases` and
-    `altgrad-vectorize` first.
+    of a launch may go on with folds and scalars. Run `altgrad-plan-phases`,
+    `altgrad-vectorize` and `altgrad-fit-resources` first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",

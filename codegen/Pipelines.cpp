@@ -22,6 +22,9 @@ void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, 
   manager.nest<StepOp>().addPass(createQuickBodiesPass(quick));
   // One function or kernel for each phase.
   if (target.isPtx()) {
+    FitResourcesPassOptions fit;
+    fit.target = target.name.str();
+    manager.nest<StepOp>().addPass(createFitResourcesPass(fit));
     LowerToGPUPassOptions gpu;
     gpu.target = target.name.str();
     gpu.ownProducts = ownProducts;

@@ -10,14 +10,9 @@ bool GpuLowering::readOnly(Value tensors) {
   return argument && step.getAccess(argument) == Access::In;
 }
 
-int64_t GpuLowering::periodOf(const Chunk &chunk, Value tensors) {
-  int64_t most = 8 * target.gpu.accessBytes / bitsOf(tensors);
-  return std::min(most, chunk.width);
-}
-
 // Whether accesses to a tensor that begins there are as wide as they could be.
 Value GpuLowering::isAligned(const Chunk &chunk, Value tensors, Value base) {
-  int64_t bytes = periodOf(chunk, tensors) * bitsOf(tensors) / 8;
+  int64_t bytes = periodOf(chunk.sweep, tensors, target.gpu) * bitsOf(tensors) / 8;
   Value number = LLVM::PtrToIntOp::create(builder, builder.getI64Type(), base);
   Value low = builder.both(number, kernel.i64(bytes - 1));
   return builder.equal(low, kernel.i64(0));
@@ -50,7 +45,7 @@ static SmallVector<Value> loadAgain(CodeBuilder &builder, VectorType type, Value
 }
 
 Value GpuLowering::loadAccess(Chunk &chunk, Value tensors, int64_t element, bool again) {
-  int64_t bytes = periodOf(chunk, tensors) * bitsOf(tensors) / 8;
+  int64_t bytes = periodOf(chunk.sweep, tensors, target.gpu) * bitsOf(tensors) / 8;
   Type word = builder.getI32Type();
   if (bytesOf(tensors) == 4)
     word = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
@@ -65,7 +60,8 @@ Value GpuLowering::loadAccess(Chunk &chunk, Value tensors, int64_t element, bool
 SmallVector<SmallVector<Value>> GpuLowering::accessesFrom(Chunk &chunk, int64_t first, const llvm::BitVector &read) {
   SmallVector<SmallVector<Value>> all(chunk.sweep.getLoads().size());
   for (auto [index, tensors] : llvm::enumerate(chunk.sweep.getLoads()))
-    for (int64_t element = 0; read[index] && element < chunk.width; element += periodOf(chunk, tensors))
+    for (int64_t element = 0, period = periodOf(chunk.sweep, tensors, target.gpu); read[index] && element < chunk.width;
+         element += period)
       all[index].push_back(loadAccess(chunk, tensors, first + element));
   return all;
 }

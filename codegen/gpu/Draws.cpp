@@ -14,20 +14,6 @@ static int64_t drawnBits(DrawOp draw) { return getElementTypeOrSelf(draw.getType
 
 static int64_t drawsOfCall(DrawOp draw) { return 8 * bytesOfCall / drawnBits(draw); }
 
-// Of so many elements.
-static int64_t wordsOf(DrawOp draw, int64_t elements = drawnTogether) { return elements * drawnBits(draw) / 32; }
-
-// Words of all draws of a body, or of those before this one.
-static int64_t wordsBefore(Region &body, DrawOp draw = {}) {
-  int64_t words = 0;
-  for (DrawOp other : body.getOps<DrawOp>()) {
-    if (other == draw)
-      break;
-    words += wordsOf(other);
-  }
-  return words;
-}
-
 // The four words of the call that serves the element with this global index.
 SmallVector<Value> GpuLowering::call(Chunk &chunk, DrawOp draw, Value index) {
   Integers whole{builder, builder.getI64Type()};
@@ -57,22 +43,16 @@ std::pair<Value, Value> GpuLowering::fixedOf(Chunk &chunk, DrawOp draw) {
 
 Value GpuLowering::fixedAt(Chunk &chunk, unsigned entry) {
   auto pointer = LLVM::GEPOp::create(builder, chunk.fixed.getType(), builder.getI8Type(), chunk.fixed,
-                                     ArrayRef<LLVM::GEPArg>{int32_t(entry * ThreadMemory::stride(fixedBytes))});
+                                     ArrayRef<LLVM::GEPArg>{int32_t(entry * strideOf(fixedBytes))});
   return LLVM::LoadOp::create(builder, builder.getI64Type(), pointer, fixedBytes, /*isVolatile=*/true);
 }
 
 // Registers are for the elements: what was drawn waits in shared memory, and so
 // does what all of a chunk's calls have in common.
-void GpuLowering::allocateDraws(Chunk &chunk, ThreadMemory &memory) {
+void GpuLowering::allocateDraws(Chunk &chunk) {
   auto draws = chunk.sweep.getBody().getOps<DrawOp>();
-  unsigned count = llvm::range_size(draws);
-  unsigned words = wordsBefore(chunk.sweep.getBody());
-  if (!count)
-    return;
-  if (memory.room(wordBytes) >= words)
-    chunk.waiting = memory.allocate("draws", words, wordBytes);
-  bool sameKey = llvm::all_of(draws, [&](DrawOp draw) { return draw.getSeed() == (*draws.begin()).getSeed(); });
-  if (!sameKey || memory.room(fixedBytes) < 2 + count)
+  chunk.waiting = shared->ofThread("draws", wordBytes);
+  if (!shared->entries("counters", fixedBytes))
     return;
   SmallVector<Value> fixed{chunk.end, Value()};
   for (DrawOp draw : draws) {
@@ -80,14 +60,14 @@ void GpuLowering::allocateDraws(Chunk &chunk, ThreadMemory &memory) {
     fixed[1] = key;
     fixed.push_back(both);
   }
-  chunk.fixed = memory.allocate("counters", fixed.size(), fixedBytes);
+  chunk.fixed = shared->ofThread("counters", fixedBytes);
   for (auto [i, value] : llvm::enumerate(fixed))
-    kernel.store(value, kernel.offset(chunk.fixed, kernel.i64(i), ThreadMemory::stride(fixedBytes)), fixedBytes);
+    kernel.store(value, kernel.offset(chunk.fixed, kernel.i64(i), strideOf(fixedBytes)), fixedBytes);
 }
 
 // A word of a thread's own.
 Value GpuLowering::drawnWord(Chunk &chunk, int64_t word) {
-  return kernel.offset(chunk.waiting, kernel.i64(word), ThreadMemory::stride(wordBytes));
+  return kernel.offset(chunk.waiting, kernel.i64(word), strideOf(wordBytes));
 }
 
 // What the body draws for a vector whose elements are from `first` on.
@@ -95,8 +75,8 @@ SmallVector<Value> GpuLowering::takeDraws(Chunk &chunk, Region &body, int64_t fi
   SmallVector<Value> drawn;
   Type word = builder.getI32Type();
   for (DrawOp draw : body.getOps<DrawOp>()) {
-    int64_t count = wordsOf(draw, chunk.sweep.getWidth());
-    int64_t from = wordsBefore(body, draw) + wordsOf(draw, first);
+    int64_t count = wordsOfDraw(draw, chunk.sweep.getWidth());
+    int64_t from = wordsOfDraws(body, draw) + wordsOfDraw(draw, first);
     SmallVector<Value> words;
     for (int64_t i = from; i < from + count; ++i)
       words.push_back(chunk.waiting
@@ -128,7 +108,7 @@ SmallVector<Value> GpuLowering::drawVector(Chunk &chunk, Region &body, Value at,
   chunk.drawnFrom = element - within;
   for (DrawOp draw : body.getOps<DrawOp>())
     for (int64_t i = 0; i < drawnTogether; i += drawsOfCall(draw))
-      keepDraw(chunk, wordsBefore(body, draw) + wordsOf(draw, i),
+      keepDraw(chunk, wordsOfDraws(body, draw) + wordsOfDraw(draw, i),
                call(chunk, draw, indexOf(chunk, at, chunk.drawnFrom + i)));
   return takeDraws(chunk, body, within);
 }
@@ -138,9 +118,9 @@ void GpuLowering::drawAhead(Chunk &chunk, Region &body, ArrayRef<Value> indices)
   int64_t width = chunk.sweep.getWidth();
   for (auto [i, index] : llvm::enumerate(indices))
     for (auto [draw, drawn] : llvm::zip(body.getOps<DrawOp>(), drawApart(chunk, body, index, chunk.threads)))
-      keepDraw(chunk, wordsBefore(body, draw) + wordsOf(draw, i * width),
+      keepDraw(chunk, wordsOfDraws(body, draw) + wordsOfDraw(draw, i * width),
                elementsOf(vector::BitCastOp::create(
-                   builder, VectorType::get({wordsOf(draw, width)}, builder.getI32Type()), drawn)));
+                   builder, VectorType::get({wordsOfDraw(draw, width)}, builder.getI32Type()), drawn)));
 }
 
 SmallVector<Value> GpuLowering::drawApart(Chunk &chunk, Region &body, Value index, int64_t apart) {

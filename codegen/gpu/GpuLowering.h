@@ -63,9 +63,9 @@ private:
 
   // SweepToGPU.cpp
   void lowerSweep(SweepOp sweep);
-  void sweepChunk(ThreadMemory &memory, SweepOp sweep, Value index);
+  void sweepChunk(SweepOp sweep, Value index);
   std::pair<Row, Value> placeOf(Value index);
-  Chunk openChunk(ThreadMemory &memory, SweepOp sweep, Value index);
+  Chunk openChunk(SweepOp sweep, Value index);
   Value walk(Chunk &chunk, Carried &sums, Value from, Value to, int32_t elements,
              function_ref<Carried(Value, Carried)> body);
   void sweepAlone(Chunk &chunk, Value index, Carried &sums);
@@ -94,8 +94,6 @@ private:
 
   // Accesses.cpp
   bool readOnly(Value tensors);
-  /// Elements of an access to a stream.
-  int64_t periodOf(const Chunk &chunk, Value tensors);
   Value isAligned(const Chunk &chunk, Value tensors, Value base);
   /// The words of one. `again`: not those that were loaded before.
   Value loadAccess(Chunk &chunk, Value tensors, int64_t element, bool again = false);
@@ -105,7 +103,8 @@ private:
   void fetchAhead(Chunk &chunk, Value first, Value last);
 
   // KeptValues.cpp
-  void allocateKept(Chunk &chunk, ThreadMemory &memory);
+  void allocateKept(Chunk &chunk);
+  void storeScalars(Chunk &chunk);
   /// Where a thread keeps the value of its vector `number`.
   Value slotOf(const Kept &kept, unsigned number, unsigned width);
   /// Loads what the body has of the streams, of all accesses before the first use.
@@ -122,14 +121,12 @@ private:
   SmallVector<Value> takeDraws(Chunk &chunk, Region &body, int64_t first);
   void keepDraw(Chunk &chunk, int64_t first, ArrayRef<Value> words);
   Value drawnWord(Chunk &chunk, int64_t word);
-  void allocateDraws(Chunk &chunk, ThreadMemory &memory);
+  void allocateDraws(Chunk &chunk);
   std::pair<Value, Value> fixedOf(Chunk &chunk, DrawOp draw);
   Value fixedAt(Chunk &chunk, unsigned entry);
   SmallVector<Value> call(Chunk &chunk, DrawOp draw, Value index);
 
   // Guard.cpp
-  /// Vectors that a quick body does before its guard is asked; 1 without one.
-  unsigned vectorsOfGuard(Chunk &chunk);
   /// What they emit, from vector `number` on. `words`: of each load's last access.
   SmallVector<SmallVector<Value>> vectorsUnderGuard(Chunk &chunk, Value at, int64_t first, unsigned number,
                                                     SmallVector<Value> &words);
@@ -139,11 +136,6 @@ private:
   int64_t rowsAhead(const Chunk &chunk);
   Value elementsInGroups(Chunk &chunk, int64_t rows);
   Carried rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows);
-
-  // SharedScalars.cpp
-  unsigned waitingWords(Chunk &chunk);
-  unsigned residentOf(Chunk &chunk);
-  void storeScalars(Chunk &chunk, ThreadMemory &memory);
 
   // Packing.cpp
   Value slice(Value tensors, Value words, VectorType codes, unsigned number);
@@ -181,13 +173,11 @@ private:
     Value first, memory;
   };
   TileMemory makeTile(SweepOp tiles);
-  void sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Value index);
-  Chunk openPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
-                 const TilePart &part);
+  void sweepTile(SweepOp sweep, const TileMemory &shared, Value index);
+  Chunk openPart(SweepOp sweep, const TileMemory &memory, const IRMapping &known, Row row, const TilePart &part);
   IRMapping scalarsOf(SweepOp sweep, Row row, Tile &tile);
-  void somePart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Tile tile, Value index, Value r);
-  void inPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
-              const TilePart &part);
+  void somePart(SweepOp sweep, const TileMemory &shared, Tile tile, Value index, Value r);
+  void inPart(SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row, const TilePart &part);
   Value reduceHalves(const TileMemory &shared, Value own);
   void halfColumn(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first);
 
@@ -205,8 +195,6 @@ private:
     Value first, count; // chunks
   };
   using FoldWay = Value (GpuLowering::*)(const Fold &);
-  /// Whether the kernel of a phase needs words of shared memory.
-  bool sharesWords(PhaseOp phase);
   void allocateWords();
   Value sharedWord(Value index);
   void barrier();
@@ -265,11 +253,7 @@ private:
   Value block, blocks, warp, warps;   // i64, of the grid
   std::optional<SharedMemory> shared; // of the kernel in work
   Value begin, end;                   // items of the phase's domain, i64
-  unsigned resident = 0;              // blocks on a multiprocessor that ptxas makes room for
-  /// Of shared memory, for small phases: of every thread, every warp, the block.
-  Value words;
-  static constexpr int64_t warpWord = ALTGRAD_BLOCK_THREADS, blockWord = warpWord + warpsPerBlock,
-                           wordCount = blockWord + 1;
+  Value words;                        // of shared memory, for small phases
 };
 
 /// A kernel without a body.

@@ -5,18 +5,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-// More elements at once have more registers than a thread has. Nothing that a guard is about is stored before it is
-// asked: an access ends with its elements.
-unsigned GpuLowering::vectorsOfGuard(Chunk &chunk) {
-  SweepOp sweep = chunk.sweep;
-  if (!sweep.getQuick())
-    return 1;
-  if (sweep.getNumResults() > target.gpu.guardedSums) // all of a vector's are registers
-    return 1;
-  int64_t elements = target.gpu.accessBytes / sizeof(float);
-  return std::min(elements, chunk.width) / sweep.getWidth();
-}
-
 SmallVector<Value> GpuLowering::loadVector(Chunk &chunk, SmallVector<Value> &words, int64_t first, unsigned number,
                                            bool again) {
   SweepOp sweep = chunk.sweep;
@@ -29,7 +17,7 @@ SmallVector<Value> GpuLowering::loadVector(Chunk &chunk, SmallVector<Value> &wor
       loaded.push_back(builder.spread(type, one));
       continue;
     }
-    int64_t period = periodOf(chunk, tensors), within = element % period;
+    int64_t period = periodOf(sweep, tensors, target.gpu), within = element % period;
     if (!again && !chunk.ahead.empty() && !chunk.ahead[index].empty())
       words[index] = chunk.ahead[index][element / period];
     else if (!within || !words[index])
@@ -52,7 +40,7 @@ SmallVector<SmallVector<Value>> GpuLowering::vectorsUnderGuard(Chunk &chunk, Val
                                                                SmallVector<Value> &words) {
   SweepOp sweep = chunk.sweep;
   Region &wide = sweep.getWide().front(), *quick = sweep.getQuick();
-  unsigned count = vectorsOfGuard(chunk);
+  unsigned count = vectorsOfGuard(sweep, target.gpu);
   auto compute = [&](Region &body, unsigned i, ValueRange loaded) {
     int64_t element = first + i * sweep.getWidth();
     SmallVector<Value> draws = drawVector(chunk, body, at, element);

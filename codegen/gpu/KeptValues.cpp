@@ -1,18 +1,17 @@
 // What a block's reduction and the body behind it both compute of an element, where it comes from a code book: it waits
-// in shared memory, as far as there is room. So an element's codes are read and looked up once.
+// in shared memory. So an element's codes are read and looked up once.
 #include "codegen/gpu/GpuLowering.h"
-#include "dialect/Codecs.h"
 
 using namespace mlir;
 using namespace altgrad;
 
-void GpuLowering::allocateKept(Chunk &chunk, ThreadMemory &memory) {
+void GpuLowering::allocateKept(Chunk &chunk) {
   SweepOp sweep = chunk.sweep;
   unsigned bytes = sweep.getWidth() * sizeof(float);
   for (auto [number, stage] : llvm::enumerate(stagesOf(sweep.getBody())))
-    for (unsigned i = 0; i < stage.getKept().size() && memory.grow(chunk.vectors(), bytes); ++i) {
+    for (unsigned i = 0; i < stage.getKept().size(); ++i) {
       std::string name = "kept" + std::to_string(chunk.kept.size());
-      Kept kept{unsigned(number), {}, memory.allocate(name, chunk.vectors(), bytes)};
+      Kept kept{unsigned(number), {}, shared->ofThread(name, bytes)};
       for (Region &body : sweep.getWide())
         kept.values.push_back(stagesOf(body)[number].getKept()[i]);
       chunk.kept.push_back(kept);
@@ -20,34 +19,12 @@ void GpuLowering::allocateKept(Chunk &chunk, ThreadMemory &memory) {
 }
 
 Value GpuLowering::slotOf(const Kept &kept, unsigned number, unsigned width) {
-  return kernel.offset(kept.slots, kernel.i64(number), ThreadMemory::stride(width * sizeof(float)));
-}
-
-static bool haveRegisters(SweepOp sweep, int64_t words, const GpuTuning &tuning) {
-  Block &body = sweep.getWide().front().front();
-  int64_t searches = llvm::count_if(body.getOps<EncodeOp>(), tableOf);
-  bool isGuarded = sweep.getWide().size() > 1;
-  return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <= tuning.aheadWords;
+  return kernel.offset(kept.slots, kernel.i64(number), strideOf(width * sizeof(float)));
 }
 
 void GpuLowering::loadAhead(Chunk &chunk, int64_t first) {
-  if (chunk.kept.empty())
-    return;
-  SweepOp sweep = chunk.sweep;
-  Region &wide = sweep.getWide().front();
-  IRMapping known(chunk.known);
-  for (const Kept &one : chunk.kept)
-    known.map(one.values.front(), one.slots);
-  llvm::BitVector read = argumentsFor(wide.front().getTerminator()->getOperands(), wide, known);
-  int64_t words = 0;
-  for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
-    if (chunk.shared.contains(tensors))
-      read.reset(index);
-    if (read[index])
-      words += chunk.width * bitsOf(tensors) / 32;
-  }
-  if (haveRegisters(sweep, words, target.gpu))
-    chunk.ahead = accessesFrom(chunk, first, read);
+  if (shared->plan().ahead)
+    chunk.ahead = accessesFrom(chunk, first, readBehind(chunk.sweep));
 }
 
 // A volatile load: kept in registers all of them would be more than there are.
@@ -62,4 +39,19 @@ IRMapping GpuLowering::knownOf(const Chunk &chunk, Region &body, unsigned number
                                               /*isVolatile=*/true)
                              .getResult());
   return known;
+}
+
+// The uniform numbers with the fewest uses wait for every use.
+void GpuLowering::storeScalars(Chunk &chunk) {
+  constexpr unsigned bytes = sizeof(float);
+  SmallVector<Value> numbers = numbersOf(chunk.sweep);
+  llvm::stable_sort(numbers,
+                    [](Value a, Value b) { return llvm::range_size(a.getUses()) < llvm::range_size(b.getUses()); });
+  numbers.truncate(shared->entries("scalars", bytes));
+  Value own = shared->ofThread("scalars", bytes);
+  for (auto [i, number] : llvm::enumerate(numbers)) {
+    Value to = kernel.offset(own, kernel.i64(i), strideOf(bytes));
+    kernel.store(chunk.known.lookup(number), to, bytes);
+    chunk.known.map(number, to);
+  }
 }

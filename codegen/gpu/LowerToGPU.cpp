@@ -49,12 +49,9 @@ LLVM::LLVMFuncOp altgrad::makeKernel(CodeBuilder &builder, StringRef name, Array
 void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
   kernel.keepsRolled = kernel.readsTablesEarly = false;
-  const GpuTuning &tuning = target.gpu;
   LLVM::LLVMFuncOp function = makeKernel(builder, symbolOf(phase), parametersOf(kernel, builder.getI64Type()));
   Block *entry = function.addEntryBlock(builder);
-  resident = sharesWords(phase) ? tuning.residentSmall : tuning.residentBlocks;
   builder.setInsertionPointToStart(entry);
-  shared.emplace(builder, function, tuning);
   for (unsigned i = 0; i < memberCount; ++i)
     kernel.members[i] = entry->getArgument(i);
   begin = entry->getArgument(memberCount);
@@ -63,6 +60,7 @@ void GpuLowering::lower(PhaseOp phase) {
   block = special<NVVM::BlockIdXOp>();
   blocks = special<NVVM::GridDimXOp>();
   inWarp = builder.both(inBlock, kernel.i64(warpThreads - 1));
+  shared.emplace(kernel, function, inBlock, *Room::of(phase));
   auto scaled = [&](Value count, int64_t by) -> Value { return builder.mul(count, kernel.i64(by)); };
   warp = builder.add(scaled(block, warpsPerBlock), builder.div(inBlock, kernel.i64(warpThreads)));
   warps = scaled(blocks, warpsPerBlock);
@@ -78,7 +76,7 @@ void GpuLowering::lower(PhaseOp phase) {
     lowerSmall(phase, {block, blocks, begin, end});
   if (SmallVector<PhaseOp> others = finishedBy(phase); !others.empty())
     finish(others);
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(resident));
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(shared->plan().blocks));
   LLVM::ReturnOp::create(builder, ValueRange{});
 }
 
@@ -170,8 +168,10 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
       if (failed(checkPhases(step)))
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
-        if (SweepOp sweep = phase.getSweep(); sweep && failed(checkSweep(sweep, *machine)))
+        if (phase.getPhaseKind() != PhaseKind::Matrix && !Room::of(phase)) {
+          phase.emitOpError("does not say what it takes; run altgrad-fit-resources before altgrad-lower-to-gpu");
           return signalPassFailure();
+        }
       GpuLowering lowering(step, *machine, &kernels.getBodyRegion().front());
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (phase.getPhaseKind() != PhaseKind::Matrix) // the runtime's

@@ -20,33 +20,14 @@ Value altgrad::sharedVariable(CodeBuilder &builder, LLVM::LLVMFuncOp kernel, Str
   return LLVM::AddressOfOp::create(builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
 }
 
-unsigned SharedMemory::left() const {
-  unsigned most = std::min(tuning.staticSharedBytes, tuning.blockSharedBytes - dynamic);
-  return most - std::min(most, used);
+Value SharedMemory::allocate(StringRef name, unsigned alignment) {
+  return sharedVariable(kernel.builder, function, name, room.bytes(name), alignment);
 }
 
-Value SharedMemory::allocate(StringRef name, unsigned bytes, unsigned alignment) {
-  assert(bytes <= left() && "a kernel with more shared memory than there is");
-  used += bytes;
-  return sharedVariable(builder, kernel, name, bytes, alignment);
+Value SharedMemory::allocateAtLaunch(StringRef name, unsigned alignment) {
+  return sharedVariable(kernel.builder, function, name, /*bytes=*/0, alignment);
 }
 
-Value SharedMemory::allocateDynamic(StringRef name, unsigned bytes, unsigned alignment) {
-  dynamic += bytes;
-  return sharedVariable(builder, kernel, name, /*bytes=*/0, alignment);
-}
-
-unsigned ThreadMemory::room(unsigned bytes) const { return std::min(limit - used, shared.left()) / stride(bytes); }
-
-bool ThreadMemory::grow(unsigned count, unsigned bytes) {
-  if (count * stride(bytes) > shared.left())
-    return false;
-  limit = std::max(limit, used + count * stride(bytes));
-  return true;
-}
-
-Value ThreadMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
-  used += count * stride(bytes);
-  Value all = shared.allocate(name, count * stride(bytes), bytes);
-  return kernel.offset(all, inBlock, bytes);
+Value SharedMemory::ofThread(StringRef name, unsigned bytes) {
+  return room.bytes(name) ? kernel.offset(allocate(name, bytes), inBlock, bytes) : Value();
 }

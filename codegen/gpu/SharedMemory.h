@@ -1,61 +1,36 @@
-// The shared memory of a kernel: what may be used of it, and what is.
+// The variables in shared memory that `altgrad-fit-resources` gives a kernel.
 #ifndef ALTGRAD_CODEGEN_SHAREDMEMORY_H
 #define ALTGRAD_CODEGEN_SHAREDMEMORY_H
 
-#include "codegen/Target.h"
-#include "codegen/common/KernelBuilder.h"
+#include "codegen/gpu/Room.h"
 
 namespace altgrad {
 
-/// Every byte that the threads of a block share comes from here, so that a kernel never has more than its target.
 class SharedMemory {
 public:
-  SharedMemory(CodeBuilder &builder, mlir::LLVM::LLVMFuncOp kernel, const GpuTuning &tuning)
-      : builder(builder), kernel(kernel), tuning(tuning) {}
+  /// The builder is in the kernel's outermost block. `inBlock`: the thread's number.
+  SharedMemory(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function, Value inBlock, Room room)
+      : kernel(kernel), function(function), inBlock(inBlock), room(std::move(room)) {}
 
-  /// The bytes that can still be allocated.
-  unsigned left() const;
-  /// At most `left()` bytes.
-  Value allocate(StringRef name, unsigned bytes, unsigned alignment);
-  /// Bytes that a later pass allocates.
-  void reserve(unsigned bytes) { used += bytes; }
-  /// Memory that a launch adds to what the kernel says itself.
-  Value allocateDynamic(StringRef name, unsigned bytes, unsigned alignment);
+  const Room &plan() const { return room; }
+  /// The entries of `bytes` that each thread has of a variable; 0 without it.
+  unsigned entries(StringRef name, unsigned bytes) const { return room.bytes(name) / strideOf(bytes); }
+  Value allocate(StringRef name, unsigned alignment);
+  /// What a launch adds to what the kernel says itself.
+  Value allocateAtLaunch(StringRef name, unsigned alignment);
+  /// The first of a thread's entries, or null where the variable has no room.
+  Value ofThread(StringRef name, unsigned bytes);
 
 private:
-  CodeBuilder &builder;
-  mlir::LLVM::LLVMFuncOp kernel;
-  const GpuTuning &tuning;
-  unsigned used = 0, dynamic = 0;
+  KernelBuilder &kernel;
+  mlir::LLVM::LLVMFuncOp function;
+  Value inBlock;
+  Room room;
 };
 
 /// A variable in shared memory; of 0 bytes it is what a launch adds.
 Value sharedVariable(CodeBuilder &builder, mlir::LLVM::LLVMFuncOp kernel, StringRef name, unsigned bytes,
                      unsigned alignment);
-
-/// Shared memory in which every thread has entries of its own, beside those of
-/// its neighbours: there is no barrier, and no bank conflict.
-class ThreadMemory {
-public:
-  /// The builder is at the kernel's outermost block. `inBlock`: the thread's number.
-  ThreadMemory(KernelBuilder &kernel, Value inBlock, SharedMemory &shared, const GpuTuning &tuning)
-      : kernel(kernel), inBlock(inBlock), shared(shared), limit(tuning.sharedBytes) {}
-  /// The entries of `bytes` that every thread can still have, where as many blocks as
-  /// possible are to be at home on a multiprocessor.
-  unsigned room(unsigned bytes) const;
-  /// Makes room for `count` entries all the same; false where there is none.
-  bool grow(unsigned count, unsigned bytes);
-  /// The first of a thread's entries.
-  Value allocate(StringRef name, unsigned count, unsigned bytes);
-  /// The distance to the next one.
-  static unsigned stride(unsigned bytes) { return ALTGRAD_BLOCK_THREADS * bytes; }
-
-private:
-  KernelBuilder &kernel;
-  Value inBlock;
-  SharedMemory &shared;
-  unsigned limit, used = 0;
-};
 
 } // namespace altgrad
 

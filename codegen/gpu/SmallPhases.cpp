@@ -7,12 +7,7 @@ using namespace altgrad;
 
 constexpr unsigned wordBytes = 4;
 
-bool GpuLowering::sharesWords(PhaseOp phase) {
-  auto shares = [](PhaseOp small) { return small.count<FoldOp>() || small.count<TotalOp>(); };
-  return shares(phase) || !finishedBy(phase).empty();
-}
-
-void GpuLowering::allocateWords() { words = shared->allocate("words", wordCount * wordBytes, 16); }
+void GpuLowering::allocateWords() { words = shared->allocate("words", 16); }
 
 Value GpuLowering::sharedWord(Value index) { return kernel.offset(words, index, wordBytes); }
 

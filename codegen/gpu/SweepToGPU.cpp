@@ -7,27 +7,10 @@
 #include "codegen/common/Launches.h"
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
-#include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Philox.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-// Elements per thread; with reductions a warp must not pass the 256 lanes. No block is of more elements than a warp
-// does at a time, and no call of the generator serves more elements than a thread.
-static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
-  int64_t bytes = 4;
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value tensors : streams)
-      if (blockOf(tensors) == 1)
-        bytes = std::min<int64_t>(bytes, bytesOf(tensors));
-  int64_t width = accessBytes / bytes;
-  if (usesDraws(sweep))
-    width = std::max<int64_t>(width, drawnTogether);
-  if (sweep.getNumResults())
-    width = std::min<int64_t>(width, ALTGRAD_LANES / warpThreads);
-  return std::max<int64_t>(width, sweep.getBlock() / warpThreads);
-}
 
 static bool storesInBlocks(SweepOp sweep) {
   return llvm::any_of(sweep.getStores(), [](Value stream) { return blockOf(stream) > 1; });
@@ -70,16 +53,14 @@ void GpuLowering::lowerSweep(SweepOp sweep) {
   auto phase = sweep->getParentOfType<PhaseOp>();
   bool byBlock = threadsOf(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
-  shared->reserve(bookBytes(sweep));
-  ThreadMemory memory(kernel, inBlock, *shared, target.gpu);
   std::optional<TileMemory> tile;
   if (SweepOp tiles = sweep.getTiles())
     tile.emplace(makeTile(tiles));
   auto body = [&](Value index) {
     if (tile)
-      sweepTile(memory, sweep, *tile, index);
+      sweepTile(sweep, *tile, index);
     else
-      sweepChunk(memory, sweep, index);
+      sweepChunk(sweep, index);
   };
   if (!runsBackwards(phase)) {
     kernel.loop(builder.add(begin, first), end, stride, body);
@@ -99,9 +80,9 @@ std::pair<Row, Value> GpuLowering::placeOf(Value index) {
   return {kernel.row(row), first};
 }
 
-GpuLowering::Chunk GpuLowering::openChunk(ThreadMemory &memory, SweepOp sweep, Value index) {
+GpuLowering::Chunk GpuLowering::openChunk(SweepOp sweep, Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), threadsOf(sweep), widthOf(sweep, target.gpu.accessBytes)};
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), threadsOf(sweep), widthOf(sweep, target.gpu)};
   auto phase = sweep->getParentOfType<PhaseOp>();
   kernel.readsTablesEarly = waits(phase);
   auto [row, first] = placeOf(index);
@@ -146,10 +127,9 @@ GpuLowering::Chunk GpuLowering::openChunk(ThreadMemory &memory, SweepOp sweep, V
     if (!sweep.getQuick())
       pointer = opaque(pointer);
   }
-  allocateDraws(chunk, memory);
-  storeScalars(chunk, memory);
-  allocateKept(chunk, memory);
-  resident = residentOf(chunk);
+  allocateDraws(chunk);
+  storeScalars(chunk);
+  allocateKept(chunk);
   return chunk;
 }
 
@@ -211,8 +191,8 @@ Value GpuLowering::walk(Chunk &chunk, Carried &sums, Value from, Value to, int32
   }));
 }
 
-void GpuLowering::sweepChunk(ThreadMemory &memory, SweepOp sweep, Value index) {
-  Chunk chunk = openChunk(memory, sweep, index);
+void GpuLowering::sweepChunk(SweepOp sweep, Value index) {
+  Chunk chunk = openChunk(sweep, index);
   int32_t covered = chunk.threads * chunk.width;
   unsigned results = sweep.getNumResults(), parts = partsOf(chunk);
   Carried sums = chunk.sums.clear();
@@ -278,10 +258,10 @@ Value GpuLowering::indexOf(Chunk &chunk, Value at, int64_t further) {
 GpuLowering::Carried GpuLowering::vectorsAt(Chunk &chunk, Value at, Carried carried, unsigned part) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
-  unsigned guarded = vectorsOfGuard(chunk);
+  unsigned guarded = vectorsOfGuard(sweep, target.gpu);
   int64_t first = part * warpThreads * chunk.width;
   int64_t width = sweep.getWidth();
-  auto period = [&](Value tensors) { return periodOf(chunk, tensors); };
+  auto period = [&](Value tensors) { return periodOf(sweep, tensors, target.gpu); };
   SmallVector<Value> words(sweep.getLoads().size());
   loadAhead(chunk, first);
   chunk.drawnFrom = -1;
@@ -309,7 +289,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(Chunk &chunk, Value at, Carried carr
         continue;
       llvm::append_range(packed[index], pack(tensors, codes[index]));
       codes[index].clear();
-      if (element % periodOf(chunk, tensors))
+      if (element % period(tensors))
         continue;
       Value all =
           builder.vectorOf(VectorType::get({int64_t(packed[index].size())}, packed[index][0].getType()), packed[index]);

@@ -11,21 +11,18 @@ using namespace altgrad;
 
 constexpr unsigned wordBytes = sizeof(float);
 
-ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory)
+ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, SharedMemory &memory)
     : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()), vectorBytes(width * wordBytes) {
-  unsigned ordered = 0, registers = 0, entries = 0;
-  for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    ordered += isOrdered(sweep.getReduction(i));
+  unsigned registers = 0, entries = 0, room = memory.entries("sums", vectorBytes);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     bool inOrder = isOrdered(sweep.getReduction(i));
     unsigned vectors = inOrder ? ALTGRAD_LANES / warpThreads / width : 1;
-    bool shared = inOrder && ordered > 1 && entries + vectors <= memory.room(vectorBytes);
+    bool shared = inOrder && entries + vectors <= room;
     unsigned &end = shared ? entries : registers;
     sums.push_back({sweep.getReduction(i), vectors, end, shared});
     end += vectors;
   }
-  if (entries)
-    own = memory.allocate("sums", entries, vectorBytes);
+  own = memory.ofThread("sums", vectorBytes);
 }
 
 VectorType ThreadSums::vectorType(Reduction kind) {
@@ -35,7 +32,7 @@ VectorType ThreadSums::vectorType(Reduction kind) {
 Value ThreadSums::spread(Value value) { return builder.spread(VectorType::get({width}, value.getType()), value); }
 
 Value ThreadSums::address(const Sum &sum, unsigned number) {
-  return kernel.offset(own, kernel.i64(sum.at + number), ThreadMemory::stride(vectorBytes));
+  return kernel.offset(own, kernel.i64(sum.at + number), strideOf(vectorBytes));
 }
 
 ThreadSums::Carried ThreadSums::clear() {
@@ -82,7 +79,7 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first, u
   if (sum.shared) {
     Value number = builder.right(offset, kernel.i32(llvm::Log2_64(width)));
     Value within = builder.both(offset, kernel.i32(width - 1));
-    Value at = kernel.offset32(kernel.offset32(address(sum, first), number, ThreadMemory::stride(vectorBytes)), within,
+    Value at = kernel.offset32(kernel.offset32(address(sum, first), number, strideOf(vectorBytes)), within,
                                wordBytes);
     Value before = kernel.load(element.getType(), at, wordBytes);
     return kernel.store(accumulate(builder, sum.kind, before, element), at, wordBytes);

@@ -14,7 +14,7 @@ constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpThreads;
 /// them in registers, several have them in shared memory as far as there is room.
 class ThreadSums {
 public:
-  ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory);
+  ThreadSums(KernelBuilder &kernel, SweepOp sweep, SharedMemory &memory);
 
   /// What lies in registers; loops and branches carry it.
   using Carried = SmallVector<Value>;

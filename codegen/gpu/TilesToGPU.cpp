@@ -8,28 +8,22 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr int64_t perRow = 8, // threads
-    rowsAtOnce = ALTGRAD_BLOCK_THREADS / perRow;
+static constexpr int64_t perRow = threadsOfRow, rowsAtOnce = ALTGRAD_BLOCK_THREADS / perRow;
 static_assert(rowsAtOnce == columnBlock);
 static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
 
 GpuLowering::TileMemory GpuLowering::makeTile(SweepOp tiles) {
   TileSweep sweep(tiles);
-  constexpr unsigned bytes = sizeof(float);
-  static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * bytes);
-  // More than 48 KB are dynamic.
-  if (sweep.isSquare())
-    resident = std::min(resident, target.gpu.residentSquare);
-  unsigned held = sweep.rows() * tileColumns * bytes;
-  Value tile = sweep.isSquare() ? shared->allocateDynamic("tile", held, 16) : shared->allocate("tile", held, 16);
-  return {sweep, tile, shared->allocate("halves", ALTGRAD_BLOCK_THREADS * bytes, 16)};
+  static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * sizeof(float));
+  Value tile = sweep.isSquare() ? shared->allocateAtLaunch("tile", 16) : shared->allocate("tile", 16);
+  return {sweep, tile, shared->allocate("halves", 16)};
 }
 
 // The thread's part of a row as a chunk of its own, of as many elements as exist.
-GpuLowering::Chunk GpuLowering::openPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared,
+GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory,
                                          const IRMapping &known, Row row, const TilePart &part) {
   Type i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), ALTGRAD_BLOCK_THREADS, tileColumns / perRow};
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), ALTGRAD_BLOCK_THREADS, widthOf(sweep, target.gpu)};
   const Tile &tile = part.tile;
   chunk.known = known;
   Value own = builder.div(inBlock, kernel.i64(perRow));
@@ -60,7 +54,7 @@ GpuLowering::Chunk GpuLowering::openPart(ThreadMemory &memory, SweepOp sweep, co
       Value &pointer = chunk.pointers[tensors];
       if (pointer)
         continue;
-      if (tensors == shared.sweep.tile()) {
+      if (tensors == memory.sweep.tile()) {
         pointer = kernel.offset(part.memory, builder.mul(inBlock, kernel.i64(chunk.width)), sizeof(float));
         continue;
       }
@@ -68,10 +62,8 @@ GpuLowering::Chunk GpuLowering::openPart(ThreadMemory &memory, SweepOp sweep, co
       if (blockOf(tensors) == 1)
         chunk.aligned = builder.both(chunk.aligned, isAligned(chunk, tensors, pointer));
     }
-  allocateDraws(chunk, memory);
-  storeScalars(chunk, memory);
-  if (chunk.tag && !(chunk.waiting && chunk.fixed)) // they are in registers
-    resident = std::min(resident, target.gpu.residentBlocks - 1);
+  allocateDraws(chunk);
+  storeScalars(chunk);
   return chunk;
 }
 
@@ -84,7 +76,7 @@ IRMapping GpuLowering::scalarsOf(SweepOp sweep, Row row, Tile &tile) {
   return scalars.known;
 }
 
-void GpuLowering::sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Value index) {
+void GpuLowering::sweepTile(SweepOp sweep, const TileMemory &shared, Value index) {
   auto phase = sweep->getParentOfType<PhaseOp>();
   const TileSweep &tiles = shared.sweep;
   bool square = tiles.isSquare();
@@ -96,10 +88,10 @@ void GpuLowering::sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemor
   IRMapping known;
   if (square) {
     kernel.loop(kernel.i64(0), tile.rows, kernel.i64(rowsAtOnce),
-                [&](Value r) { somePart(memory, sweep, shared, tile, index, r); });
+                [&](Value r) { somePart(sweep, shared, tile, index, r); });
   } else {
     known = scalarsOf(sweep, row, tile);
-    inPart(memory, sweep, shared, known, row, {tile, first, shared.tile});
+    inPart(sweep, shared, known, row, {tile, first, shared.tile});
   }
   barrier();
   if (square) {
@@ -113,19 +105,18 @@ void GpuLowering::sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemor
 
 // Rows of a square from `r` on. What is of its row is found again each time, or
 // pointers to all streams and uniform numbers would be registers till the end.
-void GpuLowering::somePart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Tile tile, Value index,
-                           Value r) {
+void GpuLowering::somePart(SweepOp sweep, const TileMemory &shared, Tile tile, Value index, Value r) {
   auto [row, first] = placeOf(opaque(index));
   tile.rows = builder.sub(tile.rows, r);
   tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
   IRMapping known = scalarsOf(sweep, row, tile);
   first = builder.add(first, builder.mul(r, tile.rowLength));
-  inPart(memory, sweep, shared, known, row, {tile, first, kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
+  inPart(sweep, shared, known, row, {tile, first, kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
 }
 
-void GpuLowering::inPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
+void GpuLowering::inPart(SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
                          const TilePart &part) {
-  Chunk chunk = openPart(memory, sweep, shared, known, row, part);
+  Chunk chunk = openPart(sweep, shared, known, row, part);
   threadInBlock(chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
 }
 

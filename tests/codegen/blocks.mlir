@@ -1,5 +1,5 @@
 // RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-cut-stages=target=x86-64-v3 --altgrad-vectorize=width=8 --altgrad-lower-to-host --canonicalize --cse | FileCheck %s --check-prefix=HOST
-// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-cut-stages=target=sm_80 --altgrad-vectorize=width=2 --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s --check-prefix=GPU
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-cut-stages=target=sm_80 --altgrad-vectorize=width=2 --altgrad-fit-resources --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s --check-prefix=GPU
 
 // Block by block: the largest, then the elements; the last, short one element by
 // element. Old content is read before the block's new one is stored.

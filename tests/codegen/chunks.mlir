@@ -1,5 +1,5 @@
 // RUN: altgrad-opt --rule=sgd --clip --rule-path=%templates --emit=manifest | FileCheck %s --check-prefix=MANIFEST
-// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-fit-resources --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s
 
 // A warp does a chunk where there are sums to keep apart, otherwise a block.
 // MANIFEST: "name": "reduce0"

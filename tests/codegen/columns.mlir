@@ -1,5 +1,5 @@
 // RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-cut-stages=target=x86-64-v3 --altgrad-vectorize=width=8 --altgrad-lower-to-host --canonicalize --cse | FileCheck %s --check-prefix=HOST
-// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-cut-stages=target=sm_80 --altgrad-vectorize=width=2 --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s --check-prefix=GPU
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-cut-stages=target=sm_80 --altgrad-vectorize=width=2 --altgrad-fit-resources --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s --check-prefix=GPU
 
 // A sweep over tiles reads each element once: rows first, then columns of what they left
 // in memory of the kernel.

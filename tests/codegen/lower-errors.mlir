@@ -1,4 +1,4 @@
-// RUN: altgrad-opt %s --split-input-file --altgrad-lower-to-gpu="target=sm_90" --verify-diagnostics
+// RUN: altgrad-opt %s --split-input-file --altgrad-fit-resources=target=sm_90 --altgrad-lower-to-gpu=target=sm_90 --verify-diagnostics
 // RUN: sed "s/.sm_90. wants 2/'x86-64-v4' wants 16/;s/wide 2/wide 16/;s/vector<2x/vector<16x/" %s > %t.mlir
 // RUN: altgrad-opt %t.mlir --split-input-file --altgrad-lower-to-host="level=x86-64-v4" --verify-diagnostics
 

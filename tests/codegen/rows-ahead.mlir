@@ -1,4 +1,4 @@
-// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-fit-resources --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s
 
 // Four rows of 256 elements: all eight loads of a thread come before the first sum.
 // What fills no group of rows is done row by row.

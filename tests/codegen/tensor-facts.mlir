@@ -1,5 +1,5 @@
 // RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=8 --altgrad-lower-to-host --canonicalize --cse | FileCheck %s --check-prefix=HOST
-// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s --check-prefix=GPU
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-fit-resources --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s --check-prefix=GPU
 // Index, tag and extents come out of the row's header: words 1, 2 and 7 to 9, all in
 // 64 bits. What they decide alone needs a kernel only where it waits for a sweep.
 

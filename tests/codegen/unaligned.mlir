@@ -1,4 +1,4 @@
-// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-fit-resources --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s
 
 // What vectors do not do neighbouring threads do, four elements of each at a time, a
 // block apart. Where the tensors are is looked up again.

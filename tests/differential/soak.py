@@ -34,15 +34,18 @@ def report(cases, failures, start):
 
 def assemble(first, count):
     """Requests from a seed on for each GPU target through ptxas; how many it refused."""
-    failures = 0
+    failures, stacks = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(first, first + count):
             text = randomline.text(randomline.generate(seed))
             for target in test_ptxas_takes.TARGETS:
-                if words := test_ptxas_takes.refused(text, target, pathlib.Path(folder)):
-                    failures += 1
-                    print(f"REFUSED seed {seed} {target}: {words.strip()[:300]}", flush=True)
-    print(f"{count} requests from seed {first} on, {len(test_ptxas_takes.TARGETS)} targets, {failures} refused")
+                words, found = test_ptxas_takes.assembled(text, target, pathlib.Path(folder))
+                failures += bool(words)
+                stacks += found.values()
+                for line in ([words.strip()[:300]] if words else []) + [f"{k}: {v}" for k, v in found.items()]:
+                    print(f"seed {seed} {target}: {line}", flush=True)
+            print(f"{seed - first + 1} requests from seed {first} on, {len(test_ptxas_takes.TARGETS)} targets, {failures} "
+                  f"refused, {len(stacks)} kernels with a stack of {max((s[2] for s in stacks), default=0)} bytes at most", flush=True)
     return failures
 
 

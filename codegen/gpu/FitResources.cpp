@@ -1,0 +1,241 @@
+// What a kernel takes of a multiprocessor: its shared memory, variable by variable, and how many blocks it leaves room
+// for. What has no room in shared memory gets registers, or is computed again.
+#include "codegen/Passes.h"
+#include "codegen/common/Launches.h"
+#include "codegen/common/Reductions.h"
+#include "codegen/common/TileSweep.h"
+#include "codegen/gpu/Room.h"
+#include "codegen/numerics/BookTable.h"
+#include "dialect/Codecs.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_FITRESOURCESPASS
+#include "codegen/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// The shared memory of a block while it is given away.
+struct Account {
+  Builder builder;
+  const GpuTuning &tuning;
+  int64_t most; // that a kernel may name itself
+  NamedAttrList shared = {};
+  int64_t used = 0, own = 0; // own: of it, what is each thread's
+
+  void take(const Twine &name, int64_t bytes) {
+    if (bytes)
+      shared.append(name.str(), builder.getI64IntegerAttr(bytes));
+    used += bytes;
+  }
+  // A launch brings it, beside what the kernel names.
+  void takeAtLaunch(StringRef name, int64_t bytes) {
+    shared.append(name, builder.getI64IntegerAttr(bytes));
+    most = std::min<int64_t>(most, tuning.blockSharedBytes - bytes);
+  }
+  void takeOwn(const Twine &name, unsigned count, unsigned bytes) {
+    take(name, int64_t(count) * strideOf(bytes));
+    own += int64_t(count) * strideOf(bytes);
+  }
+  // The entries of `bytes` that every thread can still have: all, or as many as leave the target's number of blocks at
+  // home on a multiprocessor.
+  unsigned allRoom(unsigned bytes) const { return (most - used) / strideOf(bytes); }
+  unsigned room(unsigned bytes) const {
+    return std::min<int64_t>(tuning.sharedBytes - own, most - used) / strideOf(bytes);
+  }
+};
+} // namespace
+
+//===-- Registers -----------------------------------------------------------===//
+
+static llvm::SetVector<Value> streamsOf(SweepOp sweep) {
+  llvm::SetVector<Value> streams;
+  streams.insert_range(sweep.getLoads());
+  streams.insert_range(sweep.getStores());
+  return streams;
+}
+
+static unsigned countDraws(SweepOp sweep) { return llvm::range_size(sweep.getBody().getOps<DrawOp>()); }
+
+// Codes of accesses that hold more elements than a guard's: they were loaded
+// before their time, or wait to be stored with others.
+static unsigned waitingWords(SweepOp sweep, const GpuTuning &tuning) {
+  int64_t elements = vectorsOfGuard(sweep, tuning) * sweep.getWidth();
+  auto bytes = [&](OperandRange streams) {
+    int64_t sum = 0;
+    for (Value tensors : streams)
+      if (blockOf(tensors) == 1)
+        sum += std::max<int64_t>(periodOf(sweep, tensors, tuning) - elements, 0) * bytesOf(tensors);
+    return sum;
+  };
+  return std::max(bytes(sweep.getLoads()), bytes(sweep.getStores())) / sizeof(int32_t);
+}
+
+// The registers of pointers, uniform numbers and waiting codes that are more than a thread has for them.
+static unsigned numbersBeyond(SweepOp sweep, unsigned numbers, const GpuTuning &tuning) {
+  llvm::SetVector<Value> streams = streamsOf(sweep);
+  unsigned registers = numbers + 2 * streams.size() + waitingWords(sweep, tuning);
+  unsigned limit = tuning.uniformRegisters;
+  llvm::SmallDenseSet<unsigned> widths;
+  for (Value tensors : streams)
+    widths.insert(bytesOf(tensors));
+  if (sweep.getNumResults() > 1 || widths.size() > 1 || countDraws(sweep))
+    limit -= tuning.otherRegisters;
+  return registers - std::min(registers, limit);
+}
+
+// Blocks that ptxas makes room for, of a sweep whose numbers may all wait: a block's shared values, and sums beside
+// draws or beside a master in two parts, are registers through the body, under a guard of every element. LAMB's two
+// sums beside such a master are not too many.
+static unsigned blocksBeside(SweepOp sweep, const GpuTuning &tuning) {
+  Region &body = sweep.getBody();
+  unsigned draws = countDraws(sweep), sums = sweep.getNumResults();
+  bool parts = !body.getOps<JoinCodesOp>().empty();
+  unsigned kept =
+      2 * streamsOf(sweep).size() + waitingWords(sweep, tuning) + draws + tuning.ofBlock * blockReductions(body).size();
+  if ((draws && sums > 1) || (parts && sums > 2))
+    kept += sums * (sweep.getQuick() ? tuning.ofGuardedSum : tuning.ofSum);
+  return tuning.residentBlocks - (kept > tuning.keptRegisters);
+}
+
+static bool haveRegistersAhead(SweepOp sweep, const GpuTuning &tuning) {
+  int64_t words = 0;
+  for (unsigned index : readBehind(sweep).set_bits())
+    words += widthOf(sweep, tuning) * bitsOf(sweep.getLoads()[index]) / 32;
+  int64_t searches = llvm::count_if(sweep.getWide().front().getOps<EncodeOp>(), tableOf);
+  bool isGuarded = sweep.getWide().size() > 1;
+  return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <= tuning.aheadWords;
+}
+
+//===-- Shared memory -------------------------------------------------------===//
+
+namespace {
+class Fit {
+public:
+  Fit(PhaseOp phase, const Target &target, int64_t limit)
+      : phase(phase), target(target), tuning(target.gpu), account{Builder(phase.getContext()), tuning, limit} {}
+
+  LogicalResult run() {
+    room.blocks = sharesWords(phase) ? tuning.residentSmall : tuning.residentBlocks;
+    if (sharesWords(phase))
+      account.take("words", wordCount * wordBytes);
+    account.take("books", bookBytes(phase));
+    SweepOp sweep = phase.getSweep();
+    if (sweep && sweep.getTiles())
+      takeTile(sweep.getTiles());
+    if (account.used > account.most)
+      return refuse();
+    if (sweep)
+      fit(sweep);
+    room.shared = account.shared;
+    room.writeTo(phase);
+    return success();
+  }
+
+private:
+  static constexpr unsigned wordBytes = sizeof(float), fixedBytes = sizeof(int64_t);
+
+  // A square's numbers are more than a kernel may name itself.
+  void takeTile(SweepOp tiles) {
+    TileSweep tile(tiles);
+    if (tile.isSquare())
+      account.takeAtLaunch("tile", ALTGRAD_SQUARE_BYTES);
+    else
+      account.take("tile", tile.rows() * tileColumns * wordBytes);
+    account.take("halves", strideOf(wordBytes));
+    if (tile.isSquare())
+      room.blocks = std::min(room.blocks, tuning.residentSquare);
+  }
+
+  void fit(SweepOp sweep) {
+    takeSums(sweep);
+    bool drawsFit = takeDraws(sweep);
+    takeScalars(sweep);
+    takeKept(sweep);
+    if (!sweep.getTiles())
+      room.blocks = blocksBeside(sweep, tuning);
+    else if (!drawsFit) // they are in registers
+      room.blocks = std::min(room.blocks, tuning.residentBlocks - 1);
+  }
+
+  // Of several sums in order the first ones; the others are registers.
+  void takeSums(SweepOp sweep) {
+    unsigned ordered = 0, bytes = sweep.getWidth() * wordBytes;
+    for (unsigned i = 0; i < sweep.getNumResults(); ++i)
+      ordered += isOrdered(sweep.getReduction(i));
+    unsigned vectors = ALTGRAD_LANES / warpThreads / sweep.getWidth();
+    if (ordered > 1)
+      account.takeOwn("sums", vectors * std::min(ordered, account.room(bytes) / vectors), bytes);
+  }
+
+  // Registers are for the elements: what was drawn waits, and so does what all of a chunk's calls have in common.
+  // Gives whether all of it does.
+  bool takeDraws(SweepOp sweep) {
+    auto draws = sweep.getBody().getOps<DrawOp>();
+    if (draws.empty())
+      return true;
+    unsigned words = wordsOfDraws(sweep.getBody()), fixed = 2 + llvm::range_size(draws);
+    bool wait = account.room(wordBytes) >= words;
+    if (wait)
+      account.takeOwn("draws", words, wordBytes);
+    bool sameKey = llvm::all_of(draws, [&](DrawOp draw) { return draw.getSeed() == (*draws.begin()).getSeed(); });
+    bool haveRoom = sameKey && account.room(fixedBytes) >= fixed;
+    if (haveRoom)
+      account.takeOwn("counters", fixed, fixedBytes);
+    return wait && haveRoom;
+  }
+
+  void takeScalars(SweepOp sweep) {
+    unsigned numbers = numbersOf(sweep).size();
+    account.takeOwn("scalars", std::min({numbersBeyond(sweep, numbers, tuning), numbers, account.room(wordBytes)}),
+                    wordBytes);
+  }
+
+  // What a stage keeps for later ones and has no room, they compute again. A sweep over tiles keeps nothing.
+  void takeKept(SweepOp sweep) {
+    unsigned bytes = sweep.getWidth() * wordBytes, vectors = widthOf(sweep, tuning) / sweep.getWidth(), all = 0;
+    for (auto [number, stage] : llvm::enumerate(stagesOf(sweep.getBody()))) {
+      unsigned wanted = stage.getKept().size(), count = 0;
+      for (; !sweep.getTiles() && count < wanted && account.allRoom(bytes) >= vectors; ++count)
+        account.takeOwn("kept" + Twine(all++), vectors, bytes);
+      for (Region &body : sweep->getRegions())
+        stagesOf(body)[number].getKeptMutable().erase(count, wanted - count);
+    }
+    room.ahead = all && haveRegistersAhead(sweep, tuning);
+  }
+
+  LogicalResult refuse() {
+    InFlightDiagnostic error = phase.emitOpError() << "'" << phase.getName() << "' needs " << account.used
+                                                   << " bytes of shared memory, of which '" << target.name << "' has "
+                                                   << account.most << ":";
+    for (NamedAttribute variable : account.shared)
+      error << " " << variable.getName().getValue() << " " << cast<IntegerAttr>(variable.getValue()).getInt();
+    return error << "; store fewer lists in code books, or in blocks of columns or squares";
+  }
+
+  PhaseOp phase;
+  const Target &target;
+  const GpuTuning &tuning;
+  Account account;
+  Room room;
+};
+
+struct FitResources : altgrad::impl::FitResourcesPassBase<FitResources> {
+  using FitResourcesPassBase::FitResourcesPassBase;
+
+  void runOnOperation() override {
+    const Target *machine = findTarget(target, getOperation());
+    if (!machine)
+      return signalPassFailure();
+    for (auto phase : getOperation().getBody().getOps<PhaseOp>()) {
+      SweepOp sweep = phase.getSweep();
+      if (phase.getPhaseKind() != PhaseKind::Matrix &&
+          ((sweep && failed(checkSweep(sweep, *machine))) ||
+           failed(Fit(phase, *machine, shared ? int64_t(shared) : machine->gpu.staticSharedBytes).run())))
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace
