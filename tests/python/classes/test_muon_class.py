@@ -59,6 +59,23 @@ def test_a_group_of_adamw_is_adamw_in_the_same_step():
     assert set(muon.state[ours[0]]) == {"momentum_buffer"}
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_function_says_which_parameters_take_muon(named):
+    params, others = matrices((6, 4), (5,), (3, 8)), matrices((6, 4), (5,), (3, 8))
+    given = [(f"p{place}", param) for place, param in enumerate(params)] if named else iter(params)
+    one = altgrad.optim.Muon(given, lr=0.1, use_muon=lambda param: param.ndim == 2)
+    other = altgrad.optim.Muon([{"params": others[::2]}, {"params": others[1:2], "use_muon": False}], lr=0.1)
+    for param, its in zip(params, others):
+        param.grad, its.grad = torch.ones_like(param), torch.ones_like(its)
+    one.step(), other.step()
+    assert all(map(torch.equal, params, others))
+    assert [group["use_muon"] for group in one.param_groups] == [True, False]
+    with pytest.raises(ValueError, match="group 2, parameter 0 has the shape"):
+        more = matrices((3,), (3, 3))
+        one.add_param_group({"params": [*zip("ab", more)] if named else more, "use_muon": lambda param: param.ndim == 1})
+    assert len(one.param_groups) == 2
+
+
 def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
     ours, theirs = matrices((6, 9)), matrices((6, 9))
     one, other = altgrad.optim.Muon(ours), torch.optim.Muon(theirs)

@@ -319,6 +319,8 @@ class DistMuon(Sharded):
 
     def __init__(self, params: ParamsT, lr: float | torch.Tensor = 1e-3, **words: Any):
         self._muon = words.get("use_muon", True)
+        if callable(self._muon):
+            raise TypeError("altgrad.distributed.DistMuon: use_muon is a function, which ranks cannot compare: give groups")
         super().__init__(optim.Muon, params, lr=lr, **words)
 
     def _made(self, owner, params, group, most, wire):

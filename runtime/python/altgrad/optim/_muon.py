@@ -3,6 +3,8 @@
 import functools
 import numbers
 import re
+from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import torch
@@ -88,7 +90,8 @@ class Muon(Named):
         reproducible: Whether each matrix is multiplied by calls of its own. A library's bits may depend on how many
             matrices it is given at once, and so on which other parameters there are; its calls are slower then.
         betas: The decay rates of AdamW's averages.
-        use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise.
+        use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise. A
+            function says it of each parameter, whose group becomes two then.
         flatten: What a parameter of more than two dimensions is: True, one matrix with a row for each index of
             dimension 0, as filters are; False, a stack of those of its last two dimensions. None takes three
             dimensions for a stack and more of them for filters.
@@ -111,7 +114,7 @@ class Muon(Named):
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
-                 betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
+                 betas: tuple[float, float] = (0.9, 0.95), use_muon: bool | Callable[[torch.Tensor], Any] = True,
                  ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "clamped",
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
                  equilibrate: str | None = None, cautious: bool = False, reproducible: bool = False,
@@ -134,11 +137,13 @@ class Muon(Named):
         Raises:
             ValueError: A parameter of Muon is no matrix, or the group asks for what is not compiled.
         """
-        super().add_param_group(param_group)
+        before = len(self.param_groups)
         try:
-            self._check(self.param_groups[-1])
-        except ValueError:
-            del self.param_groups[-1]
+            for group in _parted(param_group, self.defaults):
+                super().add_param_group(group)
+                self._check(self.param_groups[-1])
+        except (TypeError, ValueError, RuntimeError):
+            del self.param_groups[before:]
             raise
 
     def _check(self, group):
@@ -221,7 +226,7 @@ class NorMuon(Muon):
         ns_steps: The steps of the iteration, as many as the coefficients are for.
         adjust_lr_fn: The scale, as Muon takes it.
         betas: The decay rates of AdamW's averages.
-        use_muon: Whether the parameters of a group are updated by NorMuon, or by AdamW; a group may say otherwise.
+        use_muon: Whether the parameters of a group are updated by NorMuon, or by AdamW, as Muon takes it.
         ns_dtype: What the products take, as Muon takes it.
         ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
         flatten: What a parameter of more than two dimensions is, as Muon takes it.
@@ -244,7 +249,7 @@ class NorMuon(Muon):
     def __init__(self, params: ParamsT, lr: float = 0.02, weight_decay: float = 0.0, momentum: float = 0.95,
                  beta2: float = 0.95, nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
-                 betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
+                 betas: tuple[float, float] = (0.9, 0.95), use_muon: bool | Callable[[torch.Tensor], Any] = True,
                  red_dim: int | str = -1, ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "added",
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
                  equilibrate: str | None = None, cautious: bool = False, reproducible: bool = False,
@@ -269,6 +274,17 @@ class NorMuon(Muon):
         rule, options, *rest = kind
         flat = bool(matrices) and matrices.turned and "scale=original" in options
         return rule, options + ("flat",) * flat, *rest
+
+
+def _parted(group, defaults):
+    """The group, or two of them where a function says which of its parameters take Muon."""
+    takes, given = group.get("use_muon", defaults["use_muon"]), group["params"]
+    if not callable(takes):
+        return [group]
+    entries = [given] if isinstance(given, torch.Tensor) else list(given)
+    said = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
+    return [{**group, "params": list(compress(entries, map(which.__eq__, said))), "use_muon": which}
+            for which in (True, False) if which in said or (which and not said)]
 
 
 def _coefficients(group):
