@@ -1,17 +1,13 @@
 // How the tensors lie that a step keeps beside a parameter, and which parameters that leaves out.
+#include "Layout.h"
 #include "Table.h"
 
-#include <algorithm>
 #include <cstring>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 using namespace altgrad::core;
 
 namespace {
-
-using Numbers = std::vector<int64_t>;
 
 // The formats of which torch has a dtype, those of parameters and plain states in front; codes of others lie in
 // integers.
@@ -28,44 +24,7 @@ const struct {
              {"altgrad.e5m2", aoti_torch_dtype_float8_e5m2},
              {"int8", aoti_torch_dtype_int8}};
 
-int64_t product(const Numbers &sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-}
 int64_t blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
-
-std::string inWords(const Numbers &numbers) {
-  std::string words;
-  for (int64_t number : numbers)
-    words += (words.empty() ? "(" : ", ") + std::to_string(number);
-  return (words.empty() ? "(" : words) + ")";
-}
-
-struct Layout {
-  Numbers sizes, strides;
-
-  Layout(Numbers sizes, Numbers strides) : sizes(std::move(sizes)), strides(std::move(strides)) {}
-  Layout(int64_t dims, const int64_t *sizes, const int64_t *strides)
-      : sizes(sizes, sizes + dims), strides(strides, strides + dims) {}
-  // Contiguous.
-  explicit Layout(Numbers given) : sizes(std::move(given)), strides(sizes.size()) {
-    int64_t count = 1;
-    for (size_t i = sizes.size(); i-- > 0; count *= std::max<int64_t>(sizes[i], 1))
-      strides[i] = count;
-  }
-
-  size_t dims() const { return sizes.size(); }
-  // The stride of a dimension of one element says nothing.
-  bool isContiguous() const {
-    int64_t expected = 1;
-    for (size_t i = dims(); i-- > 0; expected *= sizes[i])
-      if (sizes[i] != 1 && strides[i] != expected)
-        return false;
-    return true;
-  }
-  [[noreturn]] void refuse(const std::string &why) const {
-    throw Refusal(ALTGRAD_INVALID, "of shape " + inWords(sizes) + " and strides " + inWords(strides) + " " + why);
-  }
-};
 
 // The dimension whose elements are neighbours has half as many bytes; where that is odd, it has all bytes of the tensor
 // and the others 1. What would not say which order the others had is refused.
@@ -153,6 +112,25 @@ void checkFit(altgrad_bundle *bundle, int64_t set, const Layout &param) {
     checkUnits(param, multiple);
 }
 
+// Of a parameter whose matrices are tensors of their own.
+void checkApart(altgrad_bundle *bundle, int64_t set, int64_t count) {
+  auto check = [&](const auto &info, bool spans) {
+    if (spans && (info.set == set || info.set < 0))
+      throw Refusal(ALTGRAD_INVALID, std::string("has scales of '") + info.key + "' that go over its " +
+                                         std::to_string(count) +
+                                         " matrices, which step by themselves: leave it out of " +
+                                         "the storage, or make parameters of them");
+  };
+  for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
+    const auto info = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
+    check(info, info.columns != 0);
+  }
+  for (int64_t i = 0; i < altgrad_scalar_count(bundle); ++i) {
+    const auto info = describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i);
+    check(info, info.role == ALTGRAD_ROLE_TENSOR_SCALE);
+  }
+}
+
 } // namespace
 
 int32_t altgrad_table_dtype(const char *format) {
@@ -178,7 +156,12 @@ altgrad_status altgrad_table_beside(int32_t copy, int32_t block, int32_t columns
   });
 }
 
-altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t set, int64_t dims, const int64_t *sizes,
-                                  const int64_t *strides) {
-  return guarded([&] { checkFit(bundle, set, Layout(dims, sizes, strides)); });
+altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t set, const altgrad_table_matrices *matrices,
+                                  int64_t dims, const int64_t *sizes, const int64_t *strides) {
+  return guarded([&] {
+    const Layout param(dims, sizes, strides);
+    if (matrices && matrices->apart)
+      checkApart(bundle, set, matrices->count);
+    checkFit(bundle, set, matrices ? param.inOrder(placesOf(*matrices, dims)) : param);
+  });
 }

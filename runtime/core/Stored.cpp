@@ -1,4 +1,5 @@
-// What words of users say: how the states of a file are stored, which codes alone do not, and where a rule is.
+// What words of users say: how the states of a file are stored, which codes alone do not, where a rule is, and who
+// multiplies.
 #include "Errors.h"
 #include "altgrad/rule_files.h"
 #include "table.h"
@@ -78,6 +79,11 @@ const char *altgrad_table_stored(const char *line, const char *key) {
 
 int32_t altgrad_table_differs(const char *file, const char *own, const char *key, int32_t small) {
   return differs(file, own, key, small);
+}
+
+int32_t altgrad_table_own_products(int32_t alone) {
+  const char *word = getenv("ALTGRAD_CUDA_PRODUCTS");
+  return word && (!strcmp(word, "own") || (alone && !strcmp(word, "auto")));
 }
 
 int32_t altgrad_table_rule_file(const char *spelled) { return altgrad::isRuleFile(spelled); }

@@ -43,12 +43,57 @@ ALTGRAD_API const char *altgrad_table_format(int32_t dtype);
 // pairs would not say how the parameter lies.
 ALTGRAD_API altgrad_status altgrad_table_beside(int32_t copy, int32_t block, int32_t columns, int32_t pairs,
                                                 int64_t *dims, int64_t *sizes, int64_t *strides);
-// ALTGRAD_INVALID, with what follows the parameter's name, where the step of a set takes no parameter that lies so.
-ALTGRAD_API altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t set, int64_t dims, const int64_t *sizes,
-                                              const int64_t *strides);
+
+// What a group of a rule that multiplies says of the matrices that its parameters hold.
+typedef struct altgrad_table_parts {
+  const int64_t *split; // rows of parts of a matrix, one behind the other; or the rows of each, where it is `equal`
+  int64_t count;        // of these numbers
+  const char *spelled;  // how the user has written them; NULL: matrices have no parts
+  int32_t equal;
+  int32_t flat;  // a parameter of more than two dimensions is 1: a matrix with a row for each index of dimension 0;
+                 // 0: a stack of those of its last two; -1: a stack where it has three, else that matrix
+  int32_t apart; // several matrices are tensors of their own to the step, and not units of one
+  int32_t turns; // what has more columns than rows is stepped as its transpose
+  const char *unturned;  // an argument that has no form for transposes, as the user has written it; or NULL
+  const char *otherwise; // the group for parameters that hold none: "a group with ..."
+} altgrad_table_parts;
+// The matrices of a parameter, one behind the other in memory.
+typedef struct altgrad_table_matrices {
+  int64_t rows, columns; // of the first one, as the step takes them
+  int64_t count;         // how many there are
+  int64_t unit;          // of how many elements each one is a multiple; 0: there is one
+  int64_t leading;       // how many dimensions count their rows
+  int32_t apart, turned; // as above
+  const int64_t *split;  // that of altgrad_table_parts, where their rows differ; else NULL
+  int64_t parts;         // numbers there
+} altgrad_table_matrices;
+// ALTGRAD_INVALID, with what follows the parameter's name, for a shape that holds none. `said` stays where it is.
+ALTGRAD_API altgrad_status altgrad_table_find_matrices(const altgrad_table_parts *said, int64_t dims,
+                                                       const int64_t *sizes, altgrad_table_matrices *out);
+// 1 if their rows lie one behind the other by these strides, else 0: the step then works on a copy with the strides
+// `wanted`. `units` gets the sizes of a state that has one value for each row. Both have one number for each dimension.
+ALTGRAD_API int32_t altgrad_table_lie(const altgrad_table_matrices *of, int64_t dims, const int64_t *sizes,
+                                      const int64_t *strides, int64_t *wanted, int64_t *units);
+// One of the matrices that are apart, as a tensor of a plan: the index of its first element, and its tag. `place`
+// counts all parameters, and `more` the matrices beside the first of all before this one: no tag depends on gradients.
+typedef struct altgrad_table_piece {
+  int64_t first, rows, columns, tag;
+} altgrad_table_piece;
+ALTGRAD_API void altgrad_table_piece_of(const altgrad_table_matrices *of, int64_t index, int64_t place, int64_t more,
+                                        altgrad_table_piece *out);
+
+// ALTGRAD_INVALID, with what follows the parameter's name, where the step of a set takes no parameter that lies so;
+// `matrices` is NULL where nobody has said which it holds.
+ALTGRAD_API altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t set,
+                                              const altgrad_table_matrices *matrices, int64_t dims,
+                                              const int64_t *sizes, const int64_t *strides);
 
 // Whether a rule is spelled as a file, and not as a name: 1 or 0.
 ALTGRAD_API int32_t altgrad_table_rule_file(const char *spelled);
+
+// Whether programs for GPUs are to have products of their own, by $ALTGRAD_CUDA_PRODUCTS: 1 or 0. `alone`: no other rank
+// may find the other way faster where the word is "auto".
+ALTGRAD_API int32_t altgrad_table_own_products(int32_t alone);
 
 // Of a line of storage by the keys of states, with words in full: the part of a state's word that the dtype of its
 // tensor does not tell, until the thread's next call; "" where the dtype tells everything.

@@ -1,8 +1,10 @@
 // Muon and NorMuon for LibTorch: what they take of altgrad.optim's options, and what they refuse.
 #include "Model.h"
+#include "cuda/fakecuda.h"
 
 #include <altgrad/optim.h>
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim/serialize.h>
@@ -74,22 +76,76 @@ TEST(Muon, EqualRowsHaveLengthOneBeforeTheIteration) {
   Tensor grad = at::randn({24, 60}) * at::logspace(-3, 3, 24).unsqueeze(1);
   Tensor wanted = iterated(grad / grad.norm(2, {1}, true));
   EXPECT_TRUE(at::allclose(updateOf<Muon>(grad, RuleOptions().option("equal=rows")).to(at::kDouble), wanted, 0, 2e-4));
-  expectThrow<Muon>({leaf({3, 4, 5})}, RuleOptions().option("equal=rows"), "takes matrices as a whole");
+}
+
+// Leaves of parts of a parameter and of its gradient.
+std::vector<Tensor> leavesOf(const std::vector<Tensor> &parts, const std::vector<Tensor> &grads) {
+  std::vector<Tensor> leaves;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    leaves.push_back(parts[i].detach().clone(at::MemoryFormat::Contiguous).requires_grad_());
+    leaves.back().mutable_grad() = grads[i].clone();
+  }
+  return leaves;
+}
+
+// Two steps of a parameter with `words` are those of its `parts` alone, bit for bit, from a file on, too.
+template <typename Kind, typename Split>
+void expectParts(const Tensor &param, const char *words, const Split &split, std::vector<const char *> more = {}) {
+  RuleOptions common = RuleOptions(0.02).option("batches=none"), own;
+  for (const char *word : more)
+    common.option(word);
+  own = common;
+  if (*words)
+    own.option(words);
+  std::vector<Tensor> parts = leavesOf(split(param.detach()), split(param.grad()));
+  auto whole = std::make_unique<Kind>(std::vector<Tensor>{param}, own);
+  Kind others(parts, common);
+  for (int step = 0; step < 2; ++step) {
+    whole->step();
+    others.step();
+    std::stringstream file;
+    torch::save(*whole, file);
+    whole = std::make_unique<Kind>(std::vector<Tensor>{param}, own);
+    torch::load(*whole, file);
+  }
+  const std::vector<Tensor> made = split(param.detach());
+  for (size_t i = 0; i < parts.size(); ++i)
+    EXPECT_TRUE(sameBits(made[i].contiguous(), parts[i])) << words << " " << i;
 }
 
 TEST(Muon, StacksAreTheirMatrices) {
   at::manual_seed(4);
-  Tensor stack = leaf({3, 16, 20});
-  std::vector<Tensor> apart;
-  for (int64_t i = 0; i < 3; ++i) {
-    apart.push_back(stack.detach()[i].clone().requires_grad_());
-    apart.back().mutable_grad() = stack.grad()[i].clone();
-  }
-  Muon(std::vector<Tensor>{stack}, RuleOptions(0.02).option("over=unit").option("batches=none")).step();
-  Muon(apart, RuleOptions(0.02).option("batches=none")).step();
-  for (int64_t i = 0; i < 3; ++i)
-    EXPECT_TRUE(sameBits(stack.detach()[i].clone(), apart[size_t(i)]));
-  expectThrow<Muon>({leaf({3, 4, 5})}, {}, "takes matrices as a whole");
+  auto unbound = [](const Tensor &of) { return of.unbind(); };
+  expectParts<Muon>(leaf({3, 16, 20}), "", unbound);
+  expectParts<NorMuon>(leaf({3, 16, 20}), "", unbound);
+  expectParts<Muon>(leaf({3, 16, 20}), "", unbound, {"equal=rows"});
+  expectParts<NorMuon>(leaf({3, 16, 20}), "red_dim=by_shape", unbound, {"red_dim=by_shape"});
+  Tensor turned = at::randn({20, 16, 3}).permute({2, 1, 0}).requires_grad_();
+  turned.mutable_grad() = at::randn({3, 16, 20});
+  expectParts<NorMuon>(turned, "", unbound);
+}
+
+TEST(Muon, SplitsAreMatricesOfTheirOwn) {
+  at::manual_seed(8);
+  expectParts<Muon>(leaf({24, 16}), "split=8", [](const Tensor &of) { return of.split(8); });
+  expectParts<NorMuon>(leaf({24, 16}), "split=8", [](const Tensor &of) { return of.split(8); });
+  auto grouped = [](const Tensor &of) { return of.split_with_sizes({16, 4, 4}); };
+  expectParts<Muon>(leaf({24, 16}), "split=16/4/4", grouped);
+  expectParts<NorMuon>(leaf({24, 16}, at::kBFloat16), "split=16/4/4", grouped);
+}
+
+TEST(Muon, FiltersAreRows) {
+  at::manual_seed(9);
+  auto rows = [](const Tensor &of) { return std::vector<Tensor>{of.flatten(1)}; };
+  expectParts<Muon>(leaf({12, 5, 3, 3}), "", rows);
+  expectParts<NorMuon>(leaf({12, 5, 3}), "flatten=true", rows);
+  expectParts<Muon>(leaf({4, 6, 5, 3}), "flatten=false", [](const Tensor &of) { return of.flatten(0, 1).unbind(); });
+  Tensor last = at::randn({12, 5, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+  Tensor first = last.detach().contiguous().requires_grad_();
+  first.mutable_grad() = at::randn({12, 5, 3, 3});
+  last.mutable_grad() = first.grad().clone();
+  Muon(std::vector<Tensor>{first, last}, RuleOptions(1.0).option("in=f32")).step();
+  EXPECT_TRUE(at::allclose(first, last, 0, 1e-5));
 }
 
 TEST(Muon, KeepsItsMomentumInEightBits) {
@@ -136,12 +192,90 @@ TEST(NorMuon, IsItsFormulaAndGoesOnFromAFile) {
   }
 }
 
+// The formula of NorMuon, whose wide matrices are stepped as their transposes, in f64.
+TEST(NorMuon, TakesTheAxisByShape) {
+  at::manual_seed(10);
+  for (auto [rows, columns] : {std::pair(24, 40), {40, 24}, {1, 9}}) {
+    Tensor param = leaf({rows, columns});
+    const bool wide = columns > rows;
+    Tensor w = param.detach().to(at::kDouble), b = at::zeros_like(w);
+    Tensor s = at::zeros(wide ? std::vector<int64_t>{1, columns} : std::vector<int64_t>{rows, 1}, at::kDouble);
+    NorMuon optimizer(std::vector<Tensor>{param}, RuleOptions(0.02).option("in=f32").option("red_dim=by_shape"));
+    for (int step = 0; step < 3; ++step) {
+      param.mutable_grad() = at::randn({rows, columns});
+      optimizer.step();
+      Tensor g = param.grad().to(at::kDouble);
+      b = 0.95 * b + 0.05 * g;
+      Tensor o = iterated(0.95 * b + 0.05 * g);
+      s = 0.95 * s + 0.05 * o.square().mean(at::IntArrayRef{wide ? 0 : 1}, true);
+      Tensor n = o / (s.sqrt() + 1e-10);
+      w = w - 0.02 * scaleOf(w) * n * o.norm() / n.norm();
+      EXPECT_TRUE(at::allclose(param.detach().to(at::kDouble), w, 0, 3e-4)) << rows << " " << step;
+    }
+    auto &state = static_cast<RuleParamState &>(*optimizer.state().at(param.unsafeGetTensorImpl()));
+    EXPECT_EQ(state.tensor("second_momentum_buffer").sizes(), s.sizes());
+  }
+}
+
+TEST(Muon, MatricesOfOneParameterSayTheirNormTogether) {
+  at::manual_seed(11);
+  Tensor param = leaf({24, 16});
+  RuleSpec spec;
+  spec.statistics(true);
+  NorMuon optimizer(std::vector<Tensor>{leaf({8, 8}), param}, RuleOptions(0.02).option("split=8"), spec);
+  optimizer.step();
+  const Tensor norms = optimizer.statistics().at("grad_norm");
+  EXPECT_NEAR(norms[1].item<double>(), param.grad().norm().item<double>(), 1e-5);
+}
+
+TEST(Muon, StatesWhoseRowsEndWithinBlocksStayWide) {
+  at::manual_seed(12);
+  Tensor param = leaf({64, 200});
+  NorMuon optimizer(std::vector<Tensor>{param}, RuleOptions(0.02), RuleSpec().storage("buf=bnb8:256"));
+  optimizer.step();
+  auto &state = static_cast<RuleParamState &>(*optimizer.state().at(param.unsafeGetTensorImpl()));
+  EXPECT_EQ(state.tensor("momentum_buffer").scalar_type(), at::kFloat);
+}
+
+// Kernels for symmetric products among the launches of the test driver since the last call.
+int ownProducts(void *driver) {
+  auto at = reinterpret_cast<decltype(&fakecuda_launch_at)>(dlsym(driver, "fakecuda_launch_at"));
+  int found = 0;
+  fakecuda_launch launch;
+  for (size_t i = 0; at(i, &launch); ++i)
+    found += std::strncmp(launch.kernel, "altgrad_symmetric_", 18) == 0;
+  reinterpret_cast<void (*)()>(dlsym(driver, "fakecuda_clear_launches"))();
+  return found;
+}
+
+TEST(Muon, HasAGpusProductsOfItsOwnWhereTheEnvironmentSaysSo) {
+  if (!getenv("ALTGRAD_STANDS_FOR_CUDA"))
+    GTEST_SKIP() << "only GPUs have these kernels";
+  at::manual_seed(13);
+  Tensor param = leaf({32, 40}), other = twin(param);
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  Muon(std::vector<Tensor>{param}, RuleOptions(0.02)).step();
+  ownProducts(driver);
+  for (const char *word : {"library", "own"}) {
+    setenv("ALTGRAD_CUDA_PRODUCTS", word, 1);
+    Muon(std::vector<Tensor>{twin(other)}, RuleOptions(0.02)).step();
+    EXPECT_EQ(ownProducts(driver) > 0, std::string(word) == "own") << word;
+  }
+  Muon(std::vector<Tensor>{other}, RuleOptions(0.02)).step();
+  unsetenv("ALTGRAD_CUDA_PRODUCTS");
+  EXPECT_TRUE(at::allclose(param, other, 0, 1e-3));
+}
+
 TEST(Muon, SaysWhatItDoesNotTake) {
-  expectThrow<Muon>({leaf({24, 16})}, RuleOptions().option("split=8"), "has no option 'split=8'");
-  expectThrow<Muon>({leaf({6, 5, 3, 3})}, {}, "takes matrices as a whole");
-  expectThrow<Muon>({leaf({24})}, {}, "takes matrices as a whole");
-  expectThrow<NorMuon>({leaf({3, 4, 5})}, {}, "takes matrices as a whole");
-  expectThrow<NorMuon>({leaf({4, 5})}, RuleOptions().option("red_dim=by_shape"), "has no option 'red_dim=by_shape'");
+  expectThrow<Muon>({leaf({24, 16})}, RuleOptions().option("split=7"),
+                    "parameter 0 of group 0 has 24 rows, and split=7 is no whole number that divides them");
+  expectThrow<Muon>({leaf({24, 16})}, RuleOptions().option("split=qkv"), "split=qkv is no whole number");
+  expectThrow<Muon>({leaf({24, 16})}, RuleOptions().option("split=16/7"), "add up to 24");
+  expectThrow<Muon>({leaf({6, 5, 3, 3})}, RuleOptions().option("split=4/2"), "filters in groups have equal parts");
+  expectThrow<Muon>({leaf({24})}, {}, "no matrix and no stack of matrices; put it into an AdamW");
+  expectThrow<NorMuon>({leaf({4, 5})}, RuleOptions().option("red_dim=by_shape").option("equal=rows"),
+                       "which equal=rows has no form for");
+  expectThrow<Muon>({leaf({4, 5})}, RuleOptions().option("red_dim=by_shape"), "has no option 'red_dim=by_shape'");
   expectThrow<Muon>({leaf({4, 5})}, RuleOptions().option("use_muon=false"), "has no option 'use_muon=false'");
 }
 

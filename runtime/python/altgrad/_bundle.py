@@ -2,13 +2,13 @@
 
 import ctypes
 import json
-import os
 import re
 import weakref
 from dataclasses import dataclass
 
 from torch import distributed
 
+from ._core import core
 from ._library import (Error, ExchangeInfo, ExchangeWord, PhaseInfo, ScalarInfo, StreamInfo,
                        WarningInfo, find_compiler, interruptibly, library)
 
@@ -201,15 +201,9 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += _clip_words(clip) + [f"--profile={profile}"] * bool(profile) + _scaler_words(scaler) + ["--exchange"] * exchange
     options += ["--statistics"] * statistics
-    bundle = _compile(text, origin, options)
-    own = bundle.matrices and not on_host and _wants_own_products()
-    return _compile(text, origin, [*options, "--own-products"]) if own else bundle
-
-
-def _wants_own_products():
-    """Whether a GPU's products may be our own kernels: what is measured may be otherwise on another rank."""
-    word = os.environ.get("ALTGRAD_CUDA_PRODUCTS")
-    return word == "own" or word == "auto" and not (distributed.is_available() and distributed.is_initialized())
+    alone = not (distributed.is_available() and distributed.is_initialized())
+    options += ["--own-products"] * (not on_host and core().altgrad_table_own_products(alone))
+    return _compile(text, origin, options)
 
 
 def compile_gradients(lines, flags, on_host=True):

@@ -33,7 +33,8 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_values_send": (c_void_p, c_void_p),
     "altgrad_table_scaler": (c_void_p, c_void_p, POINTER(c_int64)),
     "altgrad_table_beside": (c_int32, c_int32, c_int32, c_int32, POINTER(c_int64), c_void_p, c_void_p),
-    "altgrad_table_fits": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
+    "altgrad_table_fits": (c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p),
+    "altgrad_table_find_matrices": (c_void_p, c_int64, c_void_p, c_void_p),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
 }
 
@@ -47,11 +48,14 @@ _FUNCTIONS = {
     "altgrad_table_runtime": (c_void_p,),
     "altgrad_table_dtype": (c_int32, c_char_p),
     "altgrad_table_free": (None, c_void_p),
+    "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
+    "altgrad_table_piece_of": (None, c_void_p, c_int64, c_int64, c_int64, c_void_p),
     "altgrad_table_rows_from": (c_int64, c_void_p),
     "altgrad_table_unsummed": (c_char_p, c_void_p),
     "altgrad_table_worth_a_hook": (c_int64,),
     "altgrad_table_chunk": (c_int64,),
     "altgrad_table_rule_file": (c_int32, c_char_p),
+    "altgrad_table_own_products": (c_int32, c_int32),
     "altgrad_table_stored": (c_char_p, c_char_p, c_char_p),
     "altgrad_table_differs": (c_int32, c_char_p, c_char_p, c_char_p, c_int32),
     "altgrad_table_values_free": (None, c_void_p),
@@ -182,10 +186,11 @@ def beside(shape, strides, block=1, columns=0, pairs=False, copy=False):
     return tuple(sizes[:dims.value]), tuple(steps[:dims.value])
 
 
-def check_fit(bundle, index, shape, strides):
+def check_fit(bundle, index, shape, strides, matrices=None):
     """Raises ValueError where the step of a set of a Bundle takes no parameter that lies so."""
     sizes, steps = ((c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
     try:
-        core().altgrad_table_fits(bundle.handle, index, len(shape), sizes, steps)
+        core().altgrad_table_fits(bundle.handle, index, matrices and ctypes.byref(matrices.native), len(shape), sizes,
+                                  steps)
     except Error as error:
         raise ValueError(f"a parameter {error}") from None

@@ -52,6 +52,10 @@ struct RuleSpec {
   // unscaling and after the clip, as torch's own functions do. Empty: each gradient is
   // multiplied once, in f32.
   TORCH_ARG(std::string, profile);
+  // For rules that multiply: a parameter is a matrix or holds several, as the options "split=", "flatten=" and
+  // "red_dim=" say. "units": these are units of one tensor, as Muon's; "rows": each is a tensor of its own, because its
+  // rows have values of their own, as NorMuon's. Empty: a parameter is one matrix, and there are no such options.
+  TORCH_ARG(std::string, matrices);
   // Names of states in RuleParamState, by the rule's names, where they differ.
   TORCH_ARG(names_t, state_names);
 };

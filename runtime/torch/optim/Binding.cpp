@@ -4,15 +4,22 @@
 #include "table/Together.h"
 #include "tensors/Lasting.h"
 
-#include <ATen/ops/empty_like.h>
-
 #include <algorithm>
 
 using namespace altgrad::optim;
 using at::Tensor;
 
-std::string Binding::lineOf(size_t group, const Tensor &param) const {
-  return compiler.setLine(options[group], param.scalar_type(), param.numel() < ALTGRAD_BLOCKED_NUMEL);
+std::string Binding::lineOf(size_t group, const Tensor &param, const Matrices &matrices) const {
+  const bool small = param.numel() < ALTGRAD_BLOCKED_NUMEL || compiler.cutsBlocks(says[group].unitOf(matrices), param);
+  return compiler.setLine(says[group].optionsFor(matrices, units), param.scalar_type(), small);
+}
+
+void Binding::findUnits(const Groups &groups) {
+  units = false;
+  for (size_t g = 0; !spec.matrices().empty() && g < groups.size(); ++g)
+    for (size_t i = 0; i < groups[g].params().size(); ++i)
+      if (const Matrices of = says[g].of(groups[g].params()[i], {g, i}); of && of->count > 1 && !of->apart)
+        units = true;
 }
 
 // What all trainable parameters of a device need, so that no gradient that
@@ -20,9 +27,10 @@ std::string Binding::lineOf(size_t group, const Tensor &param) const {
 std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) const {
   std::set<std::string> lines;
   for (size_t g = 0; g < groups.size(); ++g)
-    for (const Tensor &param : groups[g].params())
-      if (param.requires_grad() && isSupported(param.scalar_type()) && param.device() == device)
-        lines.insert(lineOf(g, param));
+    for (size_t i = 0; i < groups[g].params().size(); ++i)
+      if (const Tensor &param = groups[g].params()[i];
+          param.requires_grad() && isSupported(param.scalar_type()) && param.device() == device)
+        lines.insert(lineOf(g, param, says[g].of(param, {g, i})));
   return lines;
 }
 
@@ -38,9 +46,11 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
       device = any ? device : param.device();
       any = true;
     }
+  findUnits(groups);
   std::set<std::string> lines = linesOf(groups, device);
   if (lines.empty())
-    lines.insert(compiler.setLine(otherwise, at::kFloat, /*small=*/false));
+    lines.insert(
+        compiler.setLine(Parts(otherwise, spec.matrices()).optionsFor({}, false), at::kFloat, /*small=*/false));
   first = compiler.compile(lines, Where(device).isHost(), false, "");
   findKeys(*first);
 }
@@ -54,28 +64,23 @@ bool Binding::take(const Groups &groups, States &states) {
   return true;
 }
 
-// A parameter, or a copy of one whose elements do not fill one stretch of memory, or not in `order`.
-static Tensor denseOf(const Tensor &param, at::MemoryFormat order = at::MemoryFormat::Preserve) {
-  const bool lies = order == at::MemoryFormat::Preserve ? param.is_non_overlapping_and_dense() : param.is_contiguous();
-  if (lies && !param.is_neg())
-    return param;
-  Lasting lasting;
-  return at::empty_like(param, order).copy_(param);
-}
-
 // Every parameter that has a gradient, device by device, GPUs first: they work
 // while the CPU does. `idle` gets the others.
 std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &known) {
   std::map<std::pair<bool, int>, Drafts> devices;
   std::set<std::pair<bool, int>> stepped; // devices that have a gradient
-  int64_t tag = -1;
+  int64_t tag = -1, more = 0;
   idle.clear();
   held.clear();
+  findUnits(groups);
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i) {
       const Tensor &param = groups[g].params()[i];
       ++tag;
       TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}), " is undefined");
+      const Matrices matrices = says[g].of(param, {g, i});
+      const int64_t before = more;
+      more += matrices && matrices->apart ? matrices->count - 1 : 0;
       const bool has = param.grad().defined();
       if (!has && !known.count(param.unsafeGetTensorImpl())) {
         idle.push_back(hold(param));
@@ -87,7 +92,8 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
         checkGradient(param, param.grad(), {g, i});
         stepped.insert(device);
       }
-      devices[device].push_back({param, denseOf(param), {g, i}, lineOf(g, param), tag});
+      devices[device].push_back(
+          {param, denseOf(param, matrices), {g, i}, matrices, lineOf(g, param, matrices), tag, before});
     }
   std::vector<Drafts> drafts;
   for (auto &[device, of] : devices)
@@ -110,8 +116,10 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, bool excha
   part.keys = findKeys(*part.program);
   for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
-    if (part.program->sets[size_t(draft.set)].multiplies)
-      draft.dense = denseOf(draft.param, at::MemoryFormat::Contiguous);
+    if (part.program->sets[size_t(draft.set)].multiplies && !draft.matrices && !draft.dense.is_contiguous()) {
+      Lasting lasting;
+      draft.dense = draft.param.contiguous();
+    }
   }
   std::stable_sort(drafts.begin(), drafts.end(), [](const Draft &a, const Draft &b) { return a.set < b.set; });
   TORCH_CHECK(!part.where.isCapturing(), "altgrad: the tensors of this step are not those of the last "

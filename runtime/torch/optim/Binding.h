@@ -5,6 +5,7 @@
 
 #include "altgrad/optim.h"
 #include "amp/LossScale.h"
+#include "optim/Matrices.h"
 #include "optim/NormHooks.h"
 #include "optim/Request.h"
 #include "table/TensorTable.h"
@@ -74,6 +75,7 @@ public:
   };
   Marks marks;
   std::vector<std::string> options; // compile-time options of each group
+  std::vector<Parts> says;          // and what they say of matrices
   std::vector<char> changed;        // groups whose values are to be given again
   std::string scaler;               // the variant of a loss scaler, or ""
   std::vector<at::Tensor> skips;    // steps that were skipped, a device each
@@ -117,8 +119,10 @@ private:
   struct Draft {
     at::Tensor param, dense; // which are one where the parameter has no gaps
     Place place;
+    Matrices matrices;
     std::string line; // of its set
     int64_t tag;      // which of all parameters it is
+    int64_t more;     // matrices beside the first of all parameters before it, where they are apart
     int32_t set = 0;
   };
 
@@ -126,7 +130,8 @@ private:
   bool hasSameStates(const States &states);
   bool holdsRows(const States &states) const;
   void bind(const Groups &groups, States &states);
-  std::string lineOf(size_t group, const at::Tensor &param) const;
+  void findUnits(const Groups &groups);
+  std::string lineOf(size_t group, const at::Tensor &param, const Matrices &matrices) const;
   std::set<std::string> linesOf(const Groups &groups, at::Device device) const;
   using Drafts = std::vector<Draft>;
   using Known = std::set<c10::TensorImpl *>;
@@ -138,11 +143,12 @@ private:
   void checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const;
   const at::Tensor *hold(at::Tensor tensor);
   void commit(const Part &part, const std::vector<Row> &rows, States &states);
-  Row makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written);
+  std::vector<Row> makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written);
   std::vector<Row> makeRows(Part &part, const Drafts &drafts, const States &states, Ranges &written);
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;
+  bool units = false;                   // some parameter has several matrices as units
   std::shared_ptr<const Program> first; // of the constructor
 
   // What was bound.

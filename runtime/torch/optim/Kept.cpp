@@ -28,16 +28,14 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const 
 }
 
 // How the tensor of a stream lies.
-static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stream &stream, const Tensor &param) {
+static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stream &stream, const Tensor &param,
+                                                                      const std::vector<int64_t> &units) {
+  if (stream.role == ALTGRAD_ROLE_STATE && stream.block == 0) {
+    const auto contiguous = c10::contiguous_strides(units);
+    return {units, {contiguous.begin(), contiguous.end()}};
+  }
   int64_t dims = param.dim();
   std::vector<int64_t> sizes = param.sizes().vec(), strides = param.strides().vec();
-  if (stream.role == ALTGRAD_ROLE_STATE && stream.block == 0) { // a number for each index of dimension 0
-    sizes.assign(size_t(dims), 1);
-    strides.assign(size_t(dims), 1);
-    if (dims)
-      sizes[0] = unitsOf(param);
-    return {sizes, strides};
-  }
   sizes.resize(size_t(dims) + 2);
   strides.resize(size_t(dims) + 2);
   checkTable(altgrad_table_beside(stream.key == "copy", stream.block, stream.columns, stream.packed, &dims,
@@ -47,9 +45,9 @@ static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stre
   return {sizes, strides};
 }
 
-Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
+Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param, const std::vector<int64_t> &units) {
   auto options = param.options().dtype(stream.type);
-  auto [sizes, strides] = layoutOf(stream, param);
+  auto [sizes, strides] = layoutOf(stream, param, units);
   Tensor made = unwritten(at::empty_strided(sizes, strides, options));
   const bool isCopy = stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY;
   return isCopy && !stream.packed ? made.copy_(param) : made.zero_();
@@ -142,17 +140,19 @@ void altgrad::optim::beginCopy(const Set &set, const std::vector<const Tensor *>
     quantizeColumns(*from, *columns, *columnScales, block, first);
 }
 
-void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor &param, const Place &place) {
-  if (altgrad_table_fits(program.bundle.get(), set, param.dim(), param.sizes().data(), param.strides().data()))
+void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor &param,
+                              const altgrad_table_matrices *matrices, const Place &place) {
+  if (altgrad_table_fits(program.bundle.get(), set, matrices, param.dim(), param.sizes().data(),
+                         param.strides().data()))
     C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());
 }
 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key, const Stream &stream, bool scaled,
-                               const Tensor &param, const Place &place) {
+                               const Tensor &param, const std::vector<int64_t> &units, const Place &place) {
   if (stream.block != 1)
-    return checkScales(value, key, stream.type, layoutOf(stream, param).first, param, place);
+    return checkScales(value, key, stream.type, layoutOf(stream, param, units).first, param, place);
   if (stream.packed)
-    return checkPacked(value, key, layoutOf(stream, param), param, place);
+    return checkPacked(value, key, layoutOf(stream, param, units), param, place);
   checkState(value, key, stream.type, param, place);
   // Codes that nobody multiplies would be read as numbers.
   TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1, "altgrad: '", key, "' of ",

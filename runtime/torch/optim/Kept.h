@@ -3,6 +3,7 @@
 #ifndef ALTGRAD_TORCH_KEPT_H
 #define ALTGRAD_TORCH_KEPT_H
 
+#include "core/table.h"
 #include "table/Program.h"
 #include "tensors/Checks.h"
 
@@ -14,19 +15,21 @@ namespace altgrad::optim {
 bool isAsStored(const at::Tensor &value, const at::Tensor &param, const Stream &stream);
 // `value`, or its numbers in the type and the order of memory of `stream`.
 at::Tensor asStored(const at::Tensor &value, const at::Tensor &param, const Stream &stream);
-// Zeros, or the parameter for its master and its further copy.
-at::Tensor fresh(const Stream &stream, const at::Tensor &param);
+// Zeros, or the parameter for its master and its further copy. `units` are the sizes of a state with one value for each
+// unit of it.
+at::Tensor fresh(const Stream &stream, const at::Tensor &param, const std::vector<int64_t> &units);
 // Fills a copy with scales, and these, where no step has: of what is `kept` of
 // a parameter. `word` is how the copy is stored in the compiler's words, in
 // full.
 void beginCopy(const Set &set, const std::vector<const at::Tensor *> &kept, const at::Tensor &param,
                const std::string &word);
 // Throws where the step of a set takes no parameter that lies so.
-void checkFit(const Program &program, int32_t set, const at::Tensor &param, const Place &place);
+void checkFit(const Program &program, int32_t set, const at::Tensor &param, const altgrad_table_matrices *matrices,
+              const Place &place);
 // Throws where a state that is there is none of this stream; `scaled`: beside
 // it lie scales that are no other state.
 void checkKept(const at::Tensor &value, const std::string &key, const Stream &stream, bool scaled,
-               const at::Tensor &param, const Place &place);
+               const at::Tensor &param, const std::vector<int64_t> &units, const Place &place);
 
 } // namespace altgrad::optim
 

@@ -84,6 +84,7 @@ template <typename Options> void checkOptions(const Options &options) {
 struct Stock {
   const char *rule, *storage;
   RuleSpec::names_t names;
+  const char *matrices = "";
 };
 const RuleSpec::names_t adamNames{{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}};
 const char fp8[] = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256",
@@ -108,8 +109,8 @@ const std::map<std::string, Stock> &stocks() {
       {"Lion8bit", {"lion", "states=bnb8:256", adamNames}},
       {"LionFp8", {"lion", "states=ocp.e4m3fn:256", adamNames}},
       {"ManifoldAdamW", {"manifoldadamw", "", {{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"position", "bit_position"}}}},
-      {"Muon", {"muon", "", {{"buf", "momentum_buffer"}}}},
-      {"NorMuon", {"normuon", "", {{"buf", "momentum_buffer"}, {"second", "second_momentum_buffer"}}}},
+      {"Muon", {"muon", "", {{"buf", "momentum_buffer"}}, "units"}},
+      {"NorMuon", {"normuon", "", {{"buf", "momentum_buffer"}, {"second", "second_momentum_buffer"}}, "rows"}},
       {"RMSprop", {"rmsprop", "", {{"v", "square_avg"}, {"mean", "grad_avg"}, {"buf", "momentum_buffer"}}}},
       {"SGD", {"sgd", "", {{"buf", "momentum_buffer"}}}}};
   return all;
@@ -130,6 +131,8 @@ RuleSpec altgrad::optim::stock(const char *name, RuleSpec spec) {
     spec.rule(own.rule);
   if (spec.storage().empty())
     spec.storage(own.storage);
+  if (spec.matrices().empty())
+    spec.matrices(own.matrices);
   for (auto &[state, key] : own.names)
     spec.state_names().emplace(state, key);
   return spec;

@@ -120,10 +120,12 @@ void RuleOptimizer::readOptions() {
     add(group.options());
   bool all = !marks.isSame(binding->marks, 0);
   binding->options.resize(param_groups_.size());
+  binding->says.resize(param_groups_.size());
   binding->changed.resize(param_groups_.size(), true);
   for (size_t g = 0; g < param_groups_.size(); ++g)
     if (all || !marks.isSame(binding->marks, 1 + g)) {
       binding->options[g] = optionsOf(param_groups_[g].options());
+      binding->says[g] = Parts(binding->options[g], binding->spec.matrices());
       binding->changed[g] = true;
     }
   binding->marks = std::move(marks);
@@ -262,10 +264,15 @@ std::map<std::string, Tensor> RuleOptimizer::statistics() const {
       Tensor &of = all[key];
       if (!of.defined())
         of = at::full({params}, std::numeric_limits<float>::quiet_NaN(), values.options());
-      std::vector<int64_t> places;
+      std::vector<int64_t> numbers;
       for (const Row &row : part.table->rows())
-        places.push_back(row.tag);
-      of.index_copy_(0, at::tensor(places).to(of.device()), values.to(of.device()));
+        numbers.push_back(row.place);
+      // Rows of one parameter say it together.
+      const Tensor places = at::tensor(numbers).to(of.device());
+      const double power = key.find("norm") == std::string::npos ? 1 : 2;
+      Tensor sums = at::zeros({params}, of.options().dtype(at::kDouble));
+      sums.index_add_(0, places, values.to(of.device(), at::kDouble).pow(power));
+      of.index_copy_(0, places, sums.pow(1 / power).index_select(0, places).to(at::kFloat));
     }
   return all;
 }

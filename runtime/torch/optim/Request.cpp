@@ -1,7 +1,9 @@
 // Puts a request into altgrad-opt's words.
 #include "optim/Request.h"
 #include "altgrad/rule_files.h"
+#include "core/table.h"
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -64,6 +66,21 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   }
 }
 
+bool Compiler::cutsBlocks(int64_t unit, const at::Tensor &param) const {
+  std::istringstream words(storage);
+  for (std::string word; unit && words >> word;) {
+    const size_t colon = word.find(':');
+    const int64_t block = colon == std::string::npos || word.rfind("copy=", 0) == 0 ? 1 : atoll(&word[colon + 1]);
+    if (block > 1 && unit % block) {
+      TORCH_WARN_ONCE("altgrad: the states of a parameter of sizes ", param.sizes(),
+                      " stay float32, because its rows of ", unit, " elements end within blocks of ", block,
+                      ": choose blocks that divide them in the storage");
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string Compiler::setLine(const std::string &options, ScalarType type, bool small) const {
   checkLine("list of options", options);
   std::string line = "rule=" + spec.rule();
@@ -111,6 +128,8 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
     options += "\n--statistics";
   if (!scaler.empty())
     options += "\n--loss-scaler=" + scaler;
+  if (!onHost && altgrad_table_own_products(/*alone=*/true))
+    options += "\n--own-products";
   if (exchanged)
     options += "\n--exchange";
   if (!spec.rule_path().empty())

@@ -5,6 +5,7 @@
 #include "altgrad/rule_spec.h"
 #include "table/Program.h"
 
+#include <ATen/core/Tensor.h>
 #include <map>
 #include <set>
 
@@ -28,6 +29,10 @@ public:
   // `scaler`: the variant of a loss scaler, or "".
   const std::shared_ptr<const Program> &compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
                                                 const std::string &scaler);
+
+  // Whether units of so many elements end within blocks of a state, whose states then stay f32, as it warns; 0: it has
+  // none.
+  bool cutsBlocks(int64_t unit, const at::Tensor &param) const;
 
   /// How a further copy of a parameter is stored, in full; "" without one.
   const std::string &copy() const { return copy_; }

@@ -32,19 +32,20 @@ c10::ScalarType countType(const Set &set) { return set.step->type == ALTGRAD_F32
 
 void Binding::checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const {
   for (const Draft &draft : drafts) {
-    const auto &[param, dense, place, line, tag, index] = draft;
+    const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
     written.add(param, place, "");
     const Set &set = part.program->sets[size_t(index)];
-    checkFit(*part.program, index, dense, place);
+    checkFit(*part.program, index, dense, matrices ? &*matrices : nullptr, place);
     const RuleParamState *state = stateOf(states, param);
     if (!state)
       continue;
     const Keys &own = part.keys[size_t(index)];
+    const std::vector<int64_t> units = unitSizes(dense, matrices);
     for (size_t i = 0; i < set.kept.size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
       const Stream &stream = set.kept[i];
       bool scaled = !own.all.count(own.kept[i] + "_scale") && state->tensor(own.kept[i] + "_scale").defined();
-      checkKept(value, own.kept[i], stream, scaled, dense, place);
+      checkKept(value, own.kept[i], stream, scaled, dense, units, place);
       if (isAsStored(value, dense, stream))
         written.add(value, place, own.kept[i]);
     }
@@ -68,9 +69,25 @@ const Tensor *Binding::hold(Tensor tensor) {
   return &held.back();
 }
 
+// A row for each of the matrices of a parameter that are apart, or one.
+static std::vector<Row> inPieces(const Row &whole, const Matrices &matrices, int64_t more) {
+  if (!matrices || !matrices->apart || !whole.numel)
+    return {whole};
+  std::vector<Row> rows(size_t(matrices->count), whole);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    altgrad_table_piece piece;
+    altgrad_table_piece_of(&*matrices, int64_t(i), whole.place, more, &piece);
+    rows[i].first = piece.first;
+    rows[i].numel = piece.rows * piece.columns;
+    rows[i].rows = rows[i].units = piece.rows;
+    rows[i].tag = piece.tag;
+  }
+  return rows;
+}
+
 // Makes what the step wants and the state has not as it wants it; `states` stay.
-Row Binding::makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written) {
-  const auto &[param, dense, place, line, tag, index] = draft;
+std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written) {
+  const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const Keys &own = part.keys[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
@@ -79,11 +96,15 @@ Row Binding::makeRow(const Part &part, const Draft &draft, const States &states,
   if (!dense.is_same(param))
     row.dense = hold(dense);
   row.set = index;
-  row.tag = tag;
+  row.place = row.tag = tag;
+  row.numel = param.numel();
+  std::tie(row.rows, row.columns) = matrices ? std::pair(matrices->rows, matrices->columns) : matrixOf(dense);
+  row.units = matrices && row.numel ? matrices->rows * matrices->count : unitsOf(dense);
+  const std::vector<int64_t> units = unitSizes(dense, matrices);
   written.add(param, place, "");
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
-    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, stream) : fresh(stream, dense)));
+    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, stream) : fresh(stream, dense, units)));
     written.add(*row.kept.back(), place, own.kept[i]);
   }
   if (!state)
@@ -93,7 +114,7 @@ Row Binding::makeRow(const Part &part, const Draft &draft, const States &states,
     row.count = hold(state ? state->tensor(own.step).to(as) : at::zeros({}, as));
     written.add(*row.count, place, own.step);
   }
-  return row;
+  return inPieces(row, matrices, more);
 }
 
 std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const States &states, Ranges &written) {
@@ -103,8 +124,10 @@ std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const State
     std::vector<Cell> &cells = part.cells;
     if (cells.empty() || draft.set != cells.back().set || draft.place.group != cells.back().group)
       cells.push_back({draft.place.group, draft.set});
-    rows.push_back(makeRow(part, draft, states, written));
-    rows.back().group = int64_t(cells.size()) - 1;
+    for (Row &row : makeRow(part, draft, states, written)) {
+      row.group = int64_t(cells.size()) - 1;
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
 }

@@ -37,6 +37,10 @@ Change TensorTable::look() {
 bool TensorTable::copyOdd() {
   for (size_t row = 0; row < rows_.size(); ++row) {
     const Tensor &param = rows_[row].stepped(), &grad = rows_[row].param->grad();
+    if (rows_[row].first) { // of the parameter before
+      copies.push_back(copies.back());
+      continue;
+    }
     copies.push_back(grad);
     if (!grad.defined())
       continue;
@@ -59,8 +63,7 @@ bool TensorTable::areApart() {
   for (size_t row = 0; row < rows_.size(); ++row) {
     if (now[row] == grads[row] || !now[row])
       continue;
-    const Tensor &param = *rows_[row].param;
-    if (!gaps.isApart(now[row], param.numel() * param.element_size()))
+    if (!gaps.isApart(now[row], size_t(rows_[row].numel) * rows_[row].param->element_size()))
       return false;
     grads[row] = now[row];
   }

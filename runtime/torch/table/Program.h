@@ -22,6 +22,9 @@ struct Stream {
   bool packed = false; // codes of two neighbours share a byte
   int32_t columns = 0; // that a block over rows spans: 1 or 128
   int32_t scaled = 1;  // elements that share a scale, which is another stream
+
+  // How many elements share a value, in rows of so many.
+  int64_t share(int64_t rowLength) const { return (block ? block : rowLength) * (packed ? 2 : 1); }
 };
 
 struct Scalar {

@@ -51,9 +51,7 @@ void TensorTable::takeEdits() {
   }
 }
 
-void TensorTable::runTo(int64_t phase) {
-  checkTable(altgrad_table_run(table.get(), phase, where.stream()));
-}
+void TensorTable::runTo(int64_t phase) { checkTable(altgrad_table_run(table.get(), phase, where.stream())); }
 
 void TensorTable::begin() {
   c10::OptionalDeviceGuard guard(where.device());
@@ -65,7 +63,7 @@ void TensorTable::begin() {
   takesPart.assign(present, present + takesPart.size());
   values.send(plan.get());
   for (size_t row = 0; row < rows_.size(); ++row)
-    if (takesPart[row] && rows_[row].dense)
+    if (takesPart[row] && rows_[row].dense && !rows_[row].first)
       rows_[row].dense->copy_(*rows_[row].param);
   takeEdits();
   nextExchange = 0;
@@ -90,7 +88,7 @@ bool TensorTable::advance(std::vector<Share> *words) {
 void TensorTable::finish() {
   copies.clear();
   for (size_t row = 0; row < rows_.size(); ++row)
-    if (takesPart[row] && rows_[row].dense)
+    if (takesPart[row] && rows_[row].dense && !rows_[row].first)
       rows_[row].param->copy_(*rows_[row].dense);
   if (!where.isHost()) {
     Owned own;

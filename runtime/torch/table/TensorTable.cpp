@@ -9,7 +9,6 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <limits>
-#include <tuple>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -29,12 +28,13 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program, const Where &wh
   for (const Row &row : rows_) {
     altgrad_tensor tensor{};
     tensor.size = sizeof tensor;
-    tensor.numel = row.param->numel();
+    tensor.numel = row.numel;
     tensor.group = row.group;
     tensor.set = row.set;
     tensor.tag = row.tag;
-    std::tie(tensor.rows, tensor.columns) = matrixOf(row.stepped());
-    tensor.units = unitsOf(row.stepped());
+    tensor.rows = row.rows;
+    tensor.columns = row.columns;
+    tensor.units = row.units;
     tensors.push_back(tensor);
   }
   check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
@@ -65,9 +65,11 @@ void TensorTable::makeTable(const std::vector<altgrad_tensor> &tensors) {
                                   int64_t(tensors.size()), handlesOf(seen).data(), widths.data(), &made));
   table.reset(made);
   checkTable(altgrad_table_use(made, workspace.data_ptr(), bytes, where.isHost()));
-  for (size_t row = 0; row < rows_.size(); ++row)
+  for (size_t row = 0; row < rows_.size(); ++row) {
     if (const Tensor *dense = rows_[row].dense)
       checkTable(altgrad_table_arrange(made, int64_t(row), dense->strides().data()));
+    checkTable(altgrad_table_part(made, int64_t(row), rows_[row].first));
+  }
   altgrad_table_watch(made, handlesOf(idle).data(), int64_t(idle.size()));
 }
 
@@ -103,7 +105,7 @@ void TensorTable::remember() {
       if (described.step)
         seen.push_back(given.count);
       for (size_t i = 0; i < described.kept.size(); ++i)
-        if (described.kept[i].role == ALTGRAD_ROLE_MASTER)
+        if (described.kept[i].role == ALTGRAD_ROLE_MASTER && !given.first)
           masters.push_back({row, given.kept[i], -1});
     }
     sets.push_back(set);
@@ -122,26 +124,33 @@ void TensorTable::bindTensors() {
     pointers.clear();
     const SetRows &set = sets[index];
     const Set &described = program_->sets[index];
-    // Of the `place`-th tensor that the table remembers of each row.
-    auto pointersTo = [&](size_t place) {
+    // Of the `place`-th tensor that the table remembers of each row; so many elements share one of its values.
+    auto pointersTo = [&](size_t place, const Stream *stream) {
       pointers.clear();
-      for (int64_t row = set.first; row < set.last; ++row)
-        pointers.push_back(seen[set.firstSeen + size_t(row - set.first) * set.width + place]->mutable_data_ptr());
+      for (int64_t row = set.first; row < set.last; ++row) {
+        const Tensor &of = *seen[set.firstSeen + size_t(row - set.first) * set.width + place];
+        const Row &given = rows_[size_t(row)];
+        const int64_t values = stream && given.first ? given.first / stream->share(given.columns) : 0;
+        pointers.push_back(static_cast<char *>(of.mutable_data_ptr()) + values * int64_t(of.element_size()));
+      }
     };
     auto bind = [&](const Stream &stream) {
       auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
       check(call(plan.get(), stream.name.c_str(), pointers.data(), int64_t(pointers.size())));
     };
-    for (int64_t row = set.first; row < set.last; ++row)
-      pointers.push_back(rows_[size_t(row)].stepped().mutable_data_ptr());
+    for (int64_t row = set.first; row < set.last; ++row) {
+      const Tensor &of = rows_[size_t(row)].stepped();
+      pointers.push_back(static_cast<char *>(of.mutable_data_ptr()) +
+                         rows_[size_t(row)].first * int64_t(of.element_size()));
+    }
     bind(*described.param);
     for (size_t i = 0; i < described.kept.size(); ++i) {
-      pointersTo(1 + i);
+      pointersTo(1 + i, &described.kept[i]);
       bind(described.kept[i]);
     }
     if (!described.step)
       continue;
-    pointersTo(set.width - 1);
+    pointersTo(set.width - 1, nullptr);
     check(altgrad_bind_scalar(plan.get(), described.step->name.c_str(), pointers.data(), int64_t(pointers.size())));
   }
 }

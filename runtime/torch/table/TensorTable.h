@@ -21,8 +21,11 @@ struct Row {
   int64_t group = 0;                    // of the plan: of hyper-parameters
   std::vector<const at::Tensor *> kept; // one for each of Set::kept
   const at::Tensor *count = nullptr;    // of steps, where the rule has them
-  int64_t tag = -1;                     // its place among all parameters: the key of its draws
-  const at::Tensor *dense = nullptr;    // what kernels step in the place of a parameter with gaps
+  int64_t place = -1, tag = -1;         // its place among all parameters; the key of its draws
+  // Its elements, from the `first` of its parameter in memory on; as a matrix, or with 0 rows none; and its units. A
+  // parameter whose matrices are tensors of their own has a row for each, one behind the other.
+  int64_t first = 0, numel = 0, rows = 0, columns = 0, units = 1;
+  const at::Tensor *dense = nullptr; // what kernels step in the place of a parameter with gaps
   const at::Tensor &stepped() const { return dense ? *dense : *param; }
 };
 

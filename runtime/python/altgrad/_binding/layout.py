@@ -150,7 +150,7 @@ def unit_shape(param, matrices=None):
     """The shape of a state with one value for each unit: that of the parameter, with one element beside dimension 0, or
     what its Matrices say."""
     if matrices and param.numel():
-        return matrices.unit_shape(param.shape)
+        return matrices.units
     return (units_of(param), *[1] * (param.dim() - 1))[:param.dim()]
 
 

@@ -354,8 +354,8 @@ def _where(row):
     """(rows and columns, units, offset, elements) of the whole of which a row's parameter is a part, or which it is."""
     at = row.at
     if row.matrices:
-        rows, count, whole = row.matrices.sizes[0], row.matrices.count, prod(shape_of(row.owner))
-        return (rows, row.matrices.columns), rows * count if whole else 1, 0, whole
+        of, whole = row.matrices, prod(shape_of(row.owner))
+        return (of.rows, of.columns), of.rows * of.count if whole else 1, 0, whole
     if at is None or at.offset is None or not (at.parted or is_absent(row.owner)):
         return matrix_of(row.param, row.strides), units_of(row.param), 0, row.param.numel()
     units = at.shape[0] if len(at.shape) > 1 and prod(at.shape) else 1

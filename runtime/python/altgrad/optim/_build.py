@@ -29,7 +29,7 @@ from .._storage.packed import block_of, packs
 from .._storage.rungs import code_dtypes, format_for
 from .._warn import warn
 from ._checks import float_of
-from ._shapes import Matrices, Piece, in_pieces, lies_by_rows
+from ._shapes import Matrices, Piece, in_pieces
 from ._states import check_whole, kept_states, make_states
 
 
@@ -219,20 +219,14 @@ class _Part:
                     raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other "
                                      "ranks have parts of some: use \"agc\"")
                 if asks[row.set]:
-                    lies = row.param.shape, row.strides
-                    if row.matrices:
-                        lies = [[of[place] for place in row.matrices.places(len(of))] for of in lies]
-                    check_fit(self.bundle, row.set, *lies)
+                    check_fit(self.bundle, row.set, row.param.shape, row.strides, row.matrices)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
         self._check_device(owner)
 
     def _check_unit_states(self, optimizer, row):
-        held, apart = optimizer.state.get(row.owner, {}), row.matrices and row.matrices.apart
+        held = optimizer.state.get(row.owner, {})
         for stream in self.bundle.sets[row.set].states:
-            if apart and (stream.columns or not (stream.block or stream.of_units)):
-                raise ValueError(f"{stream.key!r} has scales that go over its {row.matrices.count} matrices, which step by "
-                                 "themselves: leave it out of the storage, or make parameters of them")
             if stream.of_units and row.at and row.at.parted:
                 raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have parts of it")
             if stream.of_units and (key := optimizer._state_key(stream)) in held:
@@ -269,10 +263,10 @@ def _row(namer, owner, group, place, kind):
     part, at = _part_of(namer.optimizer, owner), place_of(owner)
     param = part.local() if part else owner
     matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
-    other = matrices is not None and not lies_by_rows(param, matrices)
+    other = matrices is not None and not matrices.lies_in(param)
     # A part of a whole is visited in the order of the whole.
     dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
-    strides = matrices.order(param.shape) if other else (param if dense else torch.empty_like(
+    strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
     line = namer.line(namer.optimizer._kind_with(kind, matrices), owner, param, at, strides, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,

@@ -179,9 +179,9 @@ class Muon(Named):
     def _matrices_of(self, group, param):
         if not group["use_muon"]:
             return None
-        found = matrices_of(group, param)
-        rows_apart = bool(self._of_units or group["equilibrate"])
-        return found._replace(apart=found.apart or (rows_apart and found.count > 1))
+        unturned = ("equilibrate='rows'" if group["equilibrate"] else
+                    "adjust_lr_fn='spectral_unclamped'" if group["adjust_lr_fn"] == "spectral_unclamped" else None)
+        return matrices_of(group, param, bool(self._of_units or group["equilibrate"]), unturned)
 
     def _options_of(self, group):
         self._check(group)
@@ -257,17 +257,6 @@ class NorMuon(Muon):
 
     def _kind_of(self, group):
         return *super()._kind_of(group), group["red_dim"]
-
-    def _matrices_of(self, group, param):
-        found = super()._matrices_of(group, param)
-        if not found or group["red_dim"] == -1:
-            return found
-        found = found.by_shape(param.shape)
-        if found.turned and (group["equilibrate"] or group["adjust_lr_fn"] == "spectral_unclamped"):
-            what = "equilibrate='rows'" if group["equilibrate"] else "adjust_lr_fn='spectral_unclamped'"
-            raise ValueError(f"of shape {tuple(param.shape)} has more columns than rows, and red_dim='by_shape' steps it "
-                             f"as its transpose, which {what} has no form for: leave one of them out")
-        return found
 
     def _kind_with(self, kind, matrices):
         # What was a row is a column, and the scale of a matrix with more columns than rows is 1.

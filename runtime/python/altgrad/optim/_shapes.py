@@ -1,137 +1,121 @@
-"""Which matrices a parameter of Muon holds: itself, a stack's, its filters as rows, or parts of its rows."""
+"""Which matrices a parameter of Muon holds, as altgrad_table_find_matrices says it."""
 
+import ctypes
 import numbers
+from ctypes import POINTER, c_char_p, c_int32, c_int64
 from dataclasses import replace
 from itertools import accumulate
-from math import gcd, prod
+from math import prod
 from typing import NamedTuple
 
-from .._binding.layout import is_dense, same_order
 from .._binding.shards import shape_of
+from .._core import core
+from .._library import Error
+
+
+class _Parts(ctypes.Structure):
+    """altgrad_table_parts."""
+
+    _fields_ = [("split", POINTER(c_int64)), ("count", c_int64), ("spelled", c_char_p), ("equal", c_int32),
+                ("flat", c_int32), ("apart", c_int32), ("turns", c_int32), ("unturned", c_char_p),
+                ("otherwise", c_char_p)]
+
+
+class _Matrices(ctypes.Structure):
+    """altgrad_table_matrices."""
+
+    _fields_ = [("rows", c_int64), ("columns", c_int64), ("count", c_int64), ("unit", c_int64), ("leading", c_int64),
+                ("apart", c_int32), ("turned", c_int32), ("split", POINTER(c_int64)), ("parts", c_int64)]
+
+
+class Piece(ctypes.Structure):
+    """altgrad_table_piece: a matrix of a parameter that is a tensor of its own to the step; `first` is its first element."""
+
+    _fields_ = [("first", c_int64), ("rows", c_int64), ("columns", c_int64), ("tag", c_int64)]
 
 
 class Matrices(NamedTuple):
-    """The matrices of a parameter, whose rows are those of its `leading` dimensions.
+    """The matrices of a parameter, one behind the other: `count` of them, of whose rows the first has `rows`.
 
-    They have as many rows each as `sizes` says, one behind the other, `times` over. `apart`: each is a tensor of its
-    own to the step, as matrices of several sizes are; else all of them are units of one. `turned`: the step takes
-    columns for rows, and so do `sizes` and `columns`.
+    Of `unit` elements each is a multiple, 0 where there is one. `apart`: each is a tensor of its own to the step, as
+    matrices of several sizes are; else all of them are units of one. `turned`: the step takes columns for rows, and so
+    do `rows` and `columns`. `strides`: those of rows that lie one behind the other; `units`: the shape of a state that
+    has one value for each row.
     """
 
-    sizes: tuple
-    columns: int
-    times: int
-    leading: int
-    apart: bool = False
-    turned: bool = False
-
-    @property
-    def count(self):
-        return len(self.sizes) * self.times
-
-    @property
-    def unit(self):
-        """Of how many elements each of several matrices is a multiple; 0: there is one."""
-        return gcd(*self.sizes) * self.columns if self.count > 1 else 0
-
-    def by_shape(self, shape):
-        """The same, but turned where they have more columns than rows. Raises ValueError for parts of a matrix."""
-        if max(self.sizes) >= self.columns <= min(self.sizes):
-            return self
-        if self.sizes != shape[self.leading - 1:self.leading]:
-            raise ValueError(f"has {self.count} parts of its rows, some with more columns than rows, and "
-                             "red_dim='by_shape' is for whole matrices and stacks: make parameters of the parts")
-        return self._replace(sizes=(self.columns,), columns=self.sizes[0], turned=True)
-
-    def unit_shape(self, shape):
-        """The shape of a state that has one value for each row, beside a parameter of this shape."""
-        kept = [*range(self.leading - 1), *range(self.leading, len(shape))] if self.turned else range(self.leading)
-        return tuple([size if place in kept else 1 for place, size in enumerate(shape)])
-
-    def order(self, shape):
-        """The strides with which the rows of a parameter of this shape lie one behind the other."""
-        strides, step = [0] * len(shape), 1
-        for place in reversed(self.places(len(shape))):
-            strides[place], step = step, step * shape[place]
-        return tuple(strides)
-
-    def places(self, dims):
-        """The dimensions of a parameter in the order of memory."""
-        rows = [self.leading - 1] * self.turned
-        return [*[place for place in range(dims) if place not in rows], *rows]
-
-
-class Piece(NamedTuple):
-    """A matrix of a parameter that is a tensor of its own to the step; `first` is its first element."""
-
-    first: int
     rows: int
     columns: int
-    tag: int
+    count: int
+    unit: int
+    apart: bool
+    turned: bool
+    strides: tuple
+    units: tuple
+    native: _Matrices
+
+    def lies_in(self, param):
+        """Whether the rows of a parameter lie one behind the other; if not, kernels work on a copy that does.
+
+        Within a row any order of the elements is fine: turned columns turn the result's.
+        """
+        if not param.numel():  # what another rank steps has not the shape of its whole, either
+            return True
+        return _lie(self.native, param.shape, param.stride())[0] and not (self.turned and param.is_neg())
 
 
-def matrices_of(group, param):
-    """The Matrices of a parameter of a group. Raises ValueError where there are none."""
-    shape, flat, split = shape_of(param), group["flatten"], group["split"]
-    if len(shape) < 2:
-        raise ValueError(f"has the shape {shape}, no matrix and no stack of matrices; put it into a group with "
-                         "use_muon=False, which takes AdamW")
-    leading = 1 if flat or flat is None and len(shape) > 3 else len(shape) - 1
-    rows, columns, count = shape[leading - 1], prod(shape[leading:]), prod(shape[:leading - 1])
-    if split is None:
-        return Matrices((rows,), columns, count, leading)
-    if not isinstance(split, tuple | list):
-        if not _is_size(split) or rows % split:
-            raise ValueError(f"has {rows} rows, and split={split!r} is no whole number that divides them")
-        return Matrices((int(split),), columns, count * (rows // int(split)), leading)
-    if not all(map(_is_size, split)) or sum(split) != rows:
-        raise ValueError(f"has {rows} rows, and split={split!r} has to name parts of 1 row or more, in whole numbers, "
-                         f"that add up to {rows}")
-    if leading < len(shape) - 1:
-        raise ValueError(f"has the shape {shape}, filters with {columns} numbers each, and split={split!r} is for "
-                         "matrices; filters in groups have equal parts: say how many rows one has")
-    sizes = tuple(map(int, split))
-    if len(set(sizes)) == 1:
-        return Matrices(sizes[:1], columns, count * len(sizes), leading)
-    return Matrices(sizes, columns, count, leading, apart=True)
+def matrices_of(group, param, apart=False, unturned=None):
+    """The Matrices of a parameter of a group. Raises ValueError where there are none.
 
-
-def _is_size(size):
-    return isinstance(size, numbers.Integral) and not isinstance(size, bool) and size > 0
-
-
-def lies_by_rows(param, matrices):
-    """Whether the rows of these matrices lie one behind the other; if not, kernels work on a copy that does.
-
-    Within a row any order of the elements is fine: turned columns turn the result's.
+    `apart`: several are tensors of their own. `unturned`: an argument of the group that has no form for transposes.
     """
-    columns = matrices.columns
-    if matrices.turned:
-        return same_order(param, matrices.order(param.shape)) and not param.is_neg()
-    return param.is_contiguous() or (prod(param.shape[1:]) == columns and param.stride(0) >= columns and is_dense(param[0]))
+    shape, flat, split = shape_of(param), group["flatten"], group["split"]
+    equal = not isinstance(split, tuple | list)
+    sizes = [size if _is_whole(size) else -1 for size in ([split] if equal else split)]
+    said = _Parts((c_int64 * max(len(sizes), 1))(*sizes), len(sizes), None if split is None else repr(split).encode(),
+                  equal, -1 if flat is None else flat, apart, group.get("red_dim") == "by_shape",
+                  unturned and unturned.encode(), b"a group with use_muon=False, which takes AdamW")
+    found = _Matrices()
+    try:
+        core().altgrad_table_find_matrices(ctypes.byref(said), len(shape), _numbers(shape), ctypes.byref(found))
+    except Error as error:
+        raise ValueError(str(error)) from None
+    found.said = said  # which has its numbers
+    _, strides, units = _lie(found, shape, shape)
+    return Matrices(found.rows, found.columns, found.count, found.unit, bool(found.apart), bool(found.turned), strides,
+                    units, found)
+
+
+def _is_whole(size):
+    return isinstance(size, numbers.Integral) and not isinstance(size, bool) and abs(size) < 1 << 63
+
+
+def _numbers(shape):
+    return (c_int64 * len(shape))(*shape)
+
+
+def _lie(native, shape, strides):
+    wanted, units = _numbers(strides), _numbers(shape)
+    fits = core().altgrad_table_lie(ctypes.byref(native), len(shape), _numbers(shape), _numbers(strides), wanted, units)
+    return bool(fits), tuple(wanted), tuple(units)
 
 
 def in_pieces(optimizer, rows):
     """The rows of a table, those of matrices that are apart once for each of them, with its `piece`.
 
-    All parameters say the tags, so that none depends on which have gradients. Those that pieces need beyond their
-    parameter's come from above.
+    All parameters say the tags, so that none depends on which have gradients.
     """
     if not any([row.matrices and row.matrices.apart for row in rows]):
         return rows
     matrices = [optimizer._matrices_of(group, param) for group in optimizer.param_groups for param in group["params"]]
     more = [0, *accumulate([of.count - 1 if of and of.apart else 0 for of in matrices])]
-    return [piece for row in rows for piece in _pieces(row, _LAST_TAG - more[row.place])]
+    return [piece for row in rows for piece in _pieces(row, more[row.place])]
 
 
-_LAST_TAG = (1 << 24) - 1  # of altgrad_tensor
-
-
-def _pieces(row, last):
+def _pieces(row, more):
     of = row.matrices
     if not of or not of.apart or not prod(shape_of(row.owner)):
         return [row]
-    sizes = of.sizes * of.times
-    begins = [0, *accumulate(sizes)]
-    return [replace(row, piece=Piece(begin * of.columns, size, of.columns, last - place + 1 if place else row.place))
-            for place, (begin, size) in enumerate(zip(begins, sizes))]
+    pieces = [Piece() for _ in range(of.count)]
+    for index, piece in enumerate(pieces):
+        core().altgrad_table_piece_of(ctypes.byref(of.native), index, row.place, more, ctypes.byref(piece))
+    return [replace(row, piece=piece) for piece in pieces]

@@ -1,0 +1,126 @@
+// Asks the core which matrices a parameter holds.
+#include "optim/Matrices.h"
+#include "tensors/Lasting.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+static bool isIn(const std::string &words, const std::string &word) {
+  return ("," + words + ",").find("," + word + ",") != std::string::npos;
+}
+
+// What is no number is -1.
+static std::vector<int64_t> numbersIn(const std::string &text) {
+  std::vector<int64_t> numbers;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, '/');) {
+    char *end = nullptr;
+    numbers.push_back(strtoll(part.c_str(), &end, 10));
+    if (*end || part.empty())
+      numbers.back() = -1;
+  }
+  if (numbers.empty())
+    numbers.push_back(-1);
+  return numbers;
+}
+
+void Parts::read(const std::string &word) {
+  if (word.rfind("split=", 0) == 0)
+    split = numbersIn(spelled = word.substr(strlen("split=")));
+  else if (word == "flatten=true" || word == "flatten=false")
+    flat = word == "flatten=true";
+  else if (word == "red_dim=by_shape" && ofRows)
+    turns = 1;
+  else
+    options += (options.empty() ? "" : ",") + word;
+}
+
+Parts::Parts(const std::string &given, const std::string &kind)
+    : whole(kind.empty()), ofRows(kind == "rows"), options(whole ? given : "") {
+  TORCH_CHECK(whole || ofRows || kind == "units", "altgrad: matrices is '", kind, "', neither 'units' nor 'rows'");
+  std::istringstream words(given);
+  for (std::string word; !whole && std::getline(words, word, ',');)
+    read(word);
+  for (const char *word : {"equal=rows", "scale=unclamped"})
+    if (isIn(options, word))
+      unturned = word;
+  isOriginal = options.find("scale=") == std::string::npos || isIn(options, "scale=original");
+}
+
+Matrices Parts::of(const Tensor &param, const Place &place) const {
+  if (whole)
+    return {};
+  altgrad_table_parts said{};
+  said.split = split.data();
+  said.count = int64_t(split.size());
+  said.spelled = split.empty() ? nullptr : spelled.c_str();
+  said.equal = split.size() == 1;
+  said.flat = flat;
+  said.apart = ofRows || isIn(options, "equal=rows");
+  said.turns = turns;
+  said.unturned = unturned.empty() ? nullptr : unturned.c_str();
+  said.otherwise = "an AdamW";
+  altgrad_table_matrices found{};
+  if (altgrad_table_find_matrices(&said, param.dim(), param.sizes().data(), &found))
+    C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());
+  return found;
+}
+
+std::string Parts::optionsFor(const Matrices &matrices, bool units) const {
+  std::string words = options;
+  auto add = [&](const char *word) {
+    if (!isIn(words, word))
+      words += (words.empty() ? "" : ",") + std::string(word);
+  };
+  if (units && !whole && !ofRows && !isIn(options, "equal=rows"))
+    add("over=unit");
+  // What was a row is a column, and the scale of a matrix with more columns than rows is 1.
+  if (matrices && matrices->turned && isOriginal)
+    add("flat");
+  return words;
+}
+
+int64_t Parts::unitOf(const Matrices &matrices) const {
+  if (!matrices)
+    return 0;
+  return ofRows || isIn(options, "equal=rows") ? matrices->columns : matrices->unit;
+}
+
+// Their rows lie one behind the other by `strides`; a state with a value for each has the sizes `units`.
+struct Order {
+  Order(const Tensor &param, const altgrad_table_matrices &of) : strides(size_t(param.dim())), units(strides) {
+    fits =
+        altgrad_table_lie(&of, param.dim(), param.sizes().data(), param.strides().data(), strides.data(), units.data());
+  }
+  std::vector<int64_t> strides, units;
+  bool fits = false;
+};
+
+Tensor altgrad::optim::denseOf(const Tensor &param, const Matrices &matrices) {
+  std::optional<Order> order;
+  if (matrices)
+    order.emplace(param, *matrices);
+  const bool fits = !order || order->fits;
+  if (fits && param.is_non_overlapping_and_dense() && !param.is_neg())
+    return param;
+  Lasting lasting;
+  Tensor copy = fits ? at::empty_like(param) : at::empty_strided(param.sizes(), order->strides, param.options());
+  return copy.copy_(param);
+}
+
+std::vector<int64_t> altgrad::optim::unitSizes(const Tensor &param, const Matrices &matrices) {
+  if (matrices && param.numel())
+    return Order(param, *matrices).units;
+  std::vector<int64_t> sizes(size_t(param.dim()), 1); // a number for each index of dimension 0
+  if (param.dim())
+    sizes[0] = unitsOf(param);
+  return sizes;
+}

@@ -1,0 +1,47 @@
+// Which matrices parameters hold, in words of options that are none of a rule's.
+#ifndef ALTGRAD_TORCH_MATRICES_H
+#define ALTGRAD_TORCH_MATRICES_H
+
+#include "core/table.h"
+#include "tensors/Checks.h"
+
+#include <optional>
+
+namespace altgrad::optim {
+
+using Matrices = std::optional<altgrad_table_matrices>;
+
+// What a group says of them.
+class Parts {
+public:
+  Parts() = default;
+  // `options` are those of the group, by commas, and `kind` is RuleSpec::matrices.
+  Parts(const std::string &options, const std::string &kind);
+
+  // The matrices of a parameter, none where it is taken as a whole; throws for a shape that holds none. They refer to
+  // these Parts.
+  Matrices of(const at::Tensor &param, const Place &place) const;
+  // The options of the rule for a parameter; `units`: some parameter of the optimizer has several matrices as units.
+  std::string optionsFor(const Matrices &matrices, bool units) const;
+  // How many elements each unit of the rule has in a parameter; 0: it has one.
+  int64_t unitOf(const Matrices &matrices) const;
+
+private:
+  void read(const std::string &word);
+
+  bool whole = true;   // nobody asks for matrices
+  bool ofRows = false; // rows have values of their own
+  bool isOriginal = true;
+  std::string options, spelled, unturned; // the rule's; of the split; see altgrad_table_parts
+  std::vector<int64_t> split;
+  int32_t flat = -1, turns = 0;
+};
+
+// A parameter, or a copy of one whose elements do not fill one stretch of memory in the order that its matrices want.
+at::Tensor denseOf(const at::Tensor &param, const Matrices &matrices);
+// The sizes of a state that has one value for each row or other unit of a parameter.
+std::vector<int64_t> unitSizes(const at::Tensor &param, const Matrices &matrices);
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_MATRICES_H
