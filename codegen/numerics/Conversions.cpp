@@ -1,6 +1,7 @@
 // encode of every format as arithmetic.
 #include "codegen/numerics/Numerics.h"
 
+#include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Rounding.h"
 
 
@@ -90,19 +91,14 @@ static Value constant(const Integers &words, uint32_t ofF32, uint64_t ofF64) {
   return words.constant(getElementTypeOrSelf(words.type).isInteger(64) ? ofF64 : ofF32);
 }
 
-// A choice of integers: to LLVM any NaN is as good as another, and it folds a choice
+// In integers: to LLVM any NaN is as good as another, and it folds a choice
 // between two of them.
-static Value canonicalIf(CodeBuilder &b, Value nan, Value number) {
-  Integers words = wordsOf(b, number.getType());
-  Value canonical = constant(words, 0x7fc00000, 0x7ff8000000000000);
-  return b.cast(number.getType(), b.choose(nan, canonical, b.cast(words.type, number)));
-}
-
 Value altgrad::canonicalNan(CodeBuilder &b, Value number) {
   Integers words = wordsOf(b, number.getType());
   Value raw = b.cast(words.type, number);
   Value magnitude = b.both(raw, constant(words, 0x7fffffff, 0x7fffffffffffffff));
-  return canonicalIf(b, b.above(magnitude, constant(words, f32Infinity, 0x7ff0000000000000)), number);
+  Value nan = b.above(magnitude, constant(words, f32Infinity, 0x7ff0000000000000));
+  return b.cast(number.getType(), b.choose(nan, constant(words, 0x7fc00000, 0x7ff8000000000000), raw));
 }
 
 // A product makes subnormal numbers normal, whose exponent is masked out, and another one
@@ -127,6 +123,15 @@ Value altgrad::copySign(CodeBuilder &b, Value x, Value y) {
   Value sign = b.both(raw, constant(words, 0x80000000, 0x8000000000000000));
   Value magnitude = b.cast(words.type, b.absF(x));
   return b.cast(x.getType(), b.either(magnitude, sign));
+}
+
+// AVX2 compares numbers by one instruction and unsigned words by three. LLVM does not look into the intrinsic.
+static Value canonicalNanByAvx(CodeBuilder &b, Value number) {
+  Integers words = wordsOf(b, number.getType());
+  Value unordered = b.integer(b.getI8Type(), 3);
+  Value nan = b.cast(words.type, intrinsic(b, "llvm.x86.avx.cmp.ps.256", number.getType(), {number, number, unordered}));
+  Value raw = b.cast(words.type, number);
+  return b.cast(number.getType(), b.choose(b.less(nan, words.constant(0)), words.constant(0x7fc00000), raw));
 }
 
 // A format with the exponents of f32: half an ulp is added to the bits as they
@@ -158,8 +163,11 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
   Bits bits{b, number.getType()};
   if (op.getFormat().isF32() && op.getNeverNan())
     return number;
-  if (op.getFormat().isF32()) // AVX2 compares numbers by one instruction and words by three; ptxas would spill
-    return target.isPtx() ? canonicalNan(b, number) : canonicalIf(b, b.isNan(number), number);
+  if (op.getFormat().isF32()) {
+    auto vector = dyn_cast<VectorType>(number.getType());
+    bool avx = !target.isPtx() && vector && vector.getNumElements() == 8;
+    return avx ? canonicalNanByAvx(b, number) : canonicalNan(b, number);
+  }
   bool clamp = op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
   bool nearest = op.getRounding() == Round::NearestEven;
   if (format == bf16Format && !clamp && nearest)
