@@ -49,7 +49,12 @@ Value PhaseWriter::scalar(Value value) {
     here = ReadOp::create(builder, value.getType(), value);
   } else {
     Word word = plan.words.lookup(value);
-    here = RecallOp::create(builder, value.getType(), word.space, word.number);
+    // A fold of a row has 32 bits, a total of the step one.
+    bool mask = value.getDefiningOp<SweepOp>() && word.space != Space::Step && value.getType().isInteger(1);
+    here = RecallOp::create(builder, mask ? Type(builder.getI32Type()) : value.getType(), word.space, word.number);
+    if (mask)
+      here = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, here,
+                                   arith::ConstantIntOp::create(builder, 0, 32));
   }
   known.map(value, here);
   return here;
