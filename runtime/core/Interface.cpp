@@ -70,6 +70,8 @@ int64_t altgrad_table_worth_a_hook(void) { return ALTGRAD_WORTH_A_HOOK; }
 
 int64_t altgrad_table_chunk(void) { return ALTGRAD_CHUNK; }
 
+int64_t altgrad_table_blocked_numel(void) { return ALTGRAD_BLOCKED_NUMEL; }
+
 int64_t altgrad_table_rows_from(const altgrad_table *table) { return of(table).rowsFrom(); }
 
 altgrad_status altgrad_table_run_rows(altgrad_table *table, int64_t first, int64_t last, void *stream) {

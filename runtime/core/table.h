@@ -146,9 +146,10 @@ ALTGRAD_API altgrad_status altgrad_table_run_rows(altgrad_table *table, int64_t 
 
 // Bytes of a gradient from which on a hook costs less than it saves, found by tools/bench.py.
 enum { ALTGRAD_WORTH_A_HOOK = 1 << 20 };
-// That, and ALTGRAD_CHUNK, for who cannot read this.
+// That, ALTGRAD_CHUNK and ALTGRAD_BLOCKED_NUMEL, for who cannot read this.
 ALTGRAD_API int64_t altgrad_table_worth_a_hook(void);
 ALTGRAD_API int64_t altgrad_table_chunk(void);
+ALTGRAD_API int64_t altgrad_table_blocked_numel(void);
 
 // NULL if the steps of this table begin with a sweep that reads gradients alone, so that it may be done before them;
 // else why they do not, "" where nothing is clipped.

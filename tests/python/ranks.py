@@ -1,20 +1,22 @@
 """Runs functions of a test in several processes that share a gloo group, each on one thread."""
 
+import contextlib
 import datetime
 import multiprocessing
 import os
 import queue
+import time
 import traceback
 
 import torch
 import torch.distributed as dist
 
-CALM = 60  # seconds until a rank that waits for another gives up
-WAIT = 10 * CALM  # seconds until there is an answer, on a machine that others keep busy, too
+WAIT = 600  # seconds until there is an answer, and until a rank gives up another, on a machine that is busy, too
+CALM = 60  # seconds that are left to the others when a rank has failed or ended, for they may wait for it
 
 
 def run(functions, folder, count=2):
-    """[what `function(rank, group)` returned on each rank, or its traceback] of each function."""
+    """[what `function(rank, group)` returned on each rank, or its traceback] of each function; none is called after that."""
     context = multiprocessing.get_context("forkserver")  # torch is imported once; altgrad reads the environment later
     context.set_forkserver_preload(["pytest", "torch", "torch.distributed.checkpoint", "torch.distributed.fsdp"])
     answers = context.Queue()
@@ -22,15 +24,26 @@ def run(functions, folder, count=2):
                                                  dict(os.environ))) for rank in range(count)]
     for rank in ranks:
         rank.start()
-    try:
-        got = dict(answers.get(timeout=WAIT) for _ in ranks)
-    except queue.Empty:  # nobody reads what they answer later, so they would never end
-        for rank in ranks:
+    got = _collect(ranks, answers)
+    for place, rank in enumerate(ranks):
+        if place not in got:  # nobody reads what it answers later, so it would never end
             rank.kill()
-        raise TimeoutError(f"not every rank has answered within {WAIT} s") from None
-    for rank in ranks:
         rank.join()
-    return list(zip(*[got[rank] for rank in range(count)]))
+    missing = [f"rank {place} has not answered; it ended with {rank.exitcode}" for place, rank in enumerate(ranks)]
+    return list(zip(*[got.get(place, [missing[place]] * len(functions)) for place in range(count)]))
+
+
+def _collect(ranks, answers):
+    """{rank: its answers} of those that come in time."""
+    got, end, fine = {}, time.monotonic() + WAIT, True
+    while len(got) < len(ranks) and time.monotonic() < end:
+        lost = any([rank.exitcode is not None and place not in got for place, rank in enumerate(ranks)])
+        with contextlib.suppress(queue.Empty):
+            rank, said, failed = answers.get(timeout=1)
+            got[rank], lost = said, lost or failed
+        if fine and lost:
+            fine, end = False, time.monotonic() + CALM
+    return got
 
 
 def _rank(functions, store, rank, count, answers, environment):
@@ -38,13 +51,14 @@ def _rank(functions, store, rank, count, answers, environment):
     os.environ.update(environment)  # of the test, which may have changed it since the server of forks began
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(store, count), rank=rank, world_size=count,
-                            timeout=datetime.timedelta(seconds=CALM))
-    answers.put((rank, [_answer(function, rank) for function in functions]))
-    dist.destroy_process_group()
-
-
-def _answer(function, rank):
-    try:
-        return function(rank, dist.group.WORLD)
-    except Exception:
-        return traceback.format_exc()
+                            timeout=datetime.timedelta(seconds=WAIT))
+    said, failed = [], False
+    for function in functions:
+        try:
+            said.append(said[-1] if failed else function(rank, dist.group.WORLD))
+        except Exception:
+            said.append(traceback.format_exc())
+            failed = True
+    answers.put((rank, said, failed))
+    if not failed:
+        dist.destroy_process_group()

@@ -54,6 +54,7 @@ _FUNCTIONS = {
     "altgrad_table_unsummed": (c_char_p, c_void_p),
     "altgrad_table_worth_a_hook": (c_int64,),
     "altgrad_table_chunk": (c_int64,),
+    "altgrad_table_blocked_numel": (c_int64,),
     "altgrad_table_rule_file": (c_int32, c_char_p),
     "altgrad_table_own_products": (c_int32, c_int32),
     "altgrad_table_stored": (c_char_p, c_char_p, c_char_p),
@@ -148,6 +149,12 @@ def _check(status, function, arguments):
 def chunk():
     """The elements in which a step sums: those of a chunk of a tensor."""
     return core().altgrad_table_chunk()
+
+
+@cache
+def blocked_numel():
+    """From how many elements on a tensor has states whose blocks share a scale; smaller ones keep float32."""
+    return core().altgrad_table_blocked_numel()
 
 
 def worth_a_hook():

@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_model
 import altgrad
 
 STEPS, RANKS = 8, 2
-CALM = 60   # seconds until a rank that waits for another gives up
+CALM = 300  # seconds until a rank that waits for another gives up, on a machine that is busy, too
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 WORDS = dict(lr=0.01, max_grad_norm=1e6)
 

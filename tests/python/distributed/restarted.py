@@ -1,5 +1,5 @@
-"""A worker of torchrun that goes on from the last checkpoint: restarted.py FOLDER. In the first world rank 1 dies, and so does
-the agent that would start it again, so that those that are left are a smaller world."""
+"""A worker of torchrun that goes on from the last checkpoint: restarted.py FOLDER [alone]. In the first world rank 1 dies,
+alone, or with the agent that would start it again, so that those that are left are a smaller world."""
 
 import datetime
 import json
@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 
-def main(folder):
+def main(folder, alone):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=killed.CALM))
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -21,7 +21,8 @@ def main(folder):
 
     def die(point, step):
         if (first, rank, point, step) == (0, 1, "updated", 3):
-            os.kill(os.getppid(), signal.SIGKILL)
+            if not alone:
+                os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
     numbers = killed.train(folder, die)
     (folder / f"{rank}.json").write_text(json.dumps([first, world, numbers]))
@@ -29,4 +30,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), "alone" in sys.argv)

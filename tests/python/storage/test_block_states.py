@@ -2,15 +2,13 @@
 
 import copy
 import io
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import altgrad
-from altgrad._storage.blocks import BLOCKED_NUMEL
+from altgrad._core import blocked_numel
 
 FP8 = torch.float8_e4m3fn
 
@@ -63,7 +61,7 @@ def test_two_steps_against_torch_arithmetic():
 
 
 def test_bytes_of_the_states_and_small_tensors():
-    large, small = params((64, 64), (BLOCKED_NUMEL - 1,))
+    large, small = params((64, 64), (blocked_numel() - 1,))
     optimizer = altgrad.optim.AdamWFp8([large, small])
     give([large, small], 0)
     optimizer.step()
@@ -72,11 +70,6 @@ def test_bytes_of_the_states_and_small_tensors():
     assert state["exp_avg_scale"].shape == (16,) and state["exp_avg_scale"].dtype == torch.float32
     assert set(optimizer.state[small]) == {"step", "exp_avg", "exp_avg_sq"}
     assert optimizer.state[small]["exp_avg"].dtype == torch.float32
-
-
-def test_the_least_number_of_elements_is_the_libraries():
-    header = Path(__file__).resolve().parents[3] / "runtime/include/altgrad/altgrad.h"
-    assert int(re.search(r"ALTGRAD_BLOCKED_NUMEL = (\d+)", header.read_text())[1]) == BLOCKED_NUMEL
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

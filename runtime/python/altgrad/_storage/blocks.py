@@ -9,9 +9,6 @@ from .._library import library
 from .._rule import format_of
 from .packed import block_of, packs
 
-# Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
-# ALTGRAD_BLOCKED_NUMEL of altgrad.h.
-BLOCKED_NUMEL = 4096
 # How many elements may share a scale: ALTGRAD_BLOCK_LEAST to ALTGRAD_BLOCK_MOST.
 BLOCKS = "16", "32", "64", "128", "256"
 # The dtypes of scales, by how they are stored.

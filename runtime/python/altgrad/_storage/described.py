@@ -3,8 +3,8 @@
 import torch
 
 from .._binding.where import is_host
-from .._core import core
-from .blocks import BLOCKED_NUMEL, block_of, scale_key
+from .._core import blocked_numel, core
+from .blocks import block_of, scale_key
 from .counts import InvalidCount, check_count
 from .filed import taken
 from .line import Storage
@@ -100,9 +100,9 @@ def _check_entry(what, entry, counted):
 def _is_plain(key, entry, own, optimizer):
     """Whether a file without a storage line has plain numbers where the optimizer has codes with scales."""
     return (key in optimizer._keys.values() and block_of(layout_of(own, key)) > 1
-            and entry[key].numel() >= BLOCKED_NUMEL and scale_key(key) not in entry)
+            and entry[key].numel() >= blocked_numel() and scale_key(key) not in entry)
 
 
 def _is_other(key, value, said, own):
-    small = value.numel() < BLOCKED_NUMEL and value.dtype == torch.float32
+    small = value.numel() < blocked_numel() and value.dtype == torch.float32
     return core().altgrad_table_differs(line_of(said, {}).encode(), line_of(own, {}).encode(), key.encode(), small)

@@ -7,9 +7,9 @@ from importlib import import_module
 import torch
 
 from .._binding.layout import CODES, FORMATS, is_dense
-from .._core import dtype_of
+from .._core import blocked_numel, dtype_of
 from .._rule import format_of
-from .blocks import BLOCKED_NUMEL, SCALES, block_of, format_of_scales, is_of_copy, scale_key
+from .blocks import SCALES, block_of, format_of_scales, is_of_copy, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
 from .filed import taken
@@ -215,7 +215,7 @@ def write_bitsandbytes(kept):
     entry = {"step": int(kept.step or 0)}
     for number, key in _BNB.items():
         state = kept.states[key].contiguous()
-        if state.numel() < BLOCKED_NUMEL:
+        if state.numel() < blocked_numel():
             entry[f"state{number}"] = state
             continue
         book = dynamic_map(signed=number == "1")
@@ -238,7 +238,7 @@ def write_torchao(kept, kind):
     entry = {"step": torch.tensor(kept.step or 0.0, dtype=torch.float32, device="cpu")}
     for key, state in kept.states.items():
         state = state.contiguous()
-        if state.numel() >= BLOCKED_NUMEL and state.numel() % block == 0:
+        if state.numel() >= blocked_numel() and state.numel() % block == 0:
             state = _torchao_state(cls, kind, block, state, key == "exp_avg")
         entry[key] = state.to(kept.device)
     return entry

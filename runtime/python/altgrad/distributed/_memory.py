@@ -7,7 +7,7 @@ import torch
 from torch.optim.optimizer import ParamsT
 
 from .. import optim
-from .._storage.blocks import BLOCKED_NUMEL
+from .._core import blocked_numel
 from ._buckets import IN_FLIGHT, grouped, laid_out
 
 
@@ -76,7 +76,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
         whole, shares = whole + size * ranks * some[0].itemsize, shares + size * bytes_on_wire
         largest = max(largest, size * ranks * bytes_on_wire)
         for param, start in zip(some, starts):
-            key = group_of[param], param.dtype, param.numel() < BLOCKED_NUMEL
+            key = group_of[param], param.dtype, param.numel() < blocked_numel()
             if key not in rates:
                 rates[key] = _bytes_per_element(kind, options[key[0]], words, key[1], wire or key[1], key[2])
             for rank in range(start // size, min(ranks, -(-(start + param.numel()) // size))):
@@ -87,7 +87,8 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
 
 def _bytes_per_element(kind, options, words, dtype, wire, small):
     """Of the states of a tensor, by those of a small one that makes a step."""
-    param = torch.nn.Parameter(torch.ones(BLOCKED_NUMEL // 4 if small else 2 * BLOCKED_NUMEL, dtype=dtype, device="cpu"))
+    numel = blocked_numel() // 4 if small else 2 * blocked_numel()
+    param = torch.nn.Parameter(torch.ones(numel, dtype=dtype, device="cpu"))
     if wire != dtype:
         param.grad_dtype = wire
     optimizer = kind([{**{key: value for key, value in options.items() if key != "param_names"}, "params": [param]}], **words)

@@ -13,15 +13,15 @@ from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                                check_states_apart, check_unit_state, is_dense, is_dtensor, name_of)
 from .._binding.offload import Twin
-from .._binding.shards import Part, Place, check_parts, is_cut_within_blocks, local_states, place_of
+from .._binding.shards import Part, Place, check_parts, is_cut_within_blocks, local_states, place_of, shape_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn
-from .._core import beside, check_fit, dtype_of
+from .._core import beside, blocked_numel, check_fit, dtype_of
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
-from .._storage.blocks import BLOCKED_NUMEL, check_copy, check_scales, check_unscaled, has_scales, unblocked
+from .._storage.blocks import check_copy, check_scales, check_unscaled, has_scales, unblocked
 from .._storage.counts import count_of
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
@@ -290,7 +290,7 @@ class _Namer:
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
-        small = self.blocked and ((prod(at.shape) if at else owner.numel()) < BLOCKED_NUMEL or is_cut_within_blocks(at)
+        small = self.blocked and (prod(shape_of(owner)) < blocked_numel() or is_cut_within_blocks(at)
                                   or (matrices and self._cuts_blocks(kind[1], matrices, names, owner)))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         word_of = lambda name: own.get(name, own.get("states", ""))

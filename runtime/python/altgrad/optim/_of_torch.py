@@ -8,9 +8,9 @@ from torch.optim.optimizer import ParamsT, _get_scalar_dtype
 from typing_extensions import Unpack
 
 from .._binding.layout import CODES, PARAM_DTYPES
-from .._core import dtype_of
+from .._core import blocked_numel, dtype_of
 from .._rule import format_of
-from .._storage.blocks import BLOCKED_NUMEL, block_of, unblocked
+from .._storage.blocks import block_of, unblocked
 from ._keywords import OfTorch
 from ._named import BETAS, MAXIMIZE, Named, constructor, find_template
 
@@ -164,7 +164,7 @@ class Adagrad(Named):
 
     def _check_first(self, param, group):
         """Raises where a sum would begin with a number that its codes do not have as their own."""
-        words = self._words if param.numel() >= BLOCKED_NUMEL else unblocked(self._words)
+        words = self._words if param.numel() >= blocked_numel() else unblocked(self._words)
         word = words.get("sum") or words.get("states") or "f32"
         first = group["initial_accumulator_value"]
         if first and (block_of(word) > 1 or dtype_of(format_of(word)) in CODES):

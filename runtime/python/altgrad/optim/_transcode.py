@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import torch
 
 from .._binding.layout import FORMATS, in_order, is_dense
-from .._core import beside, dtype_of
+from .._core import beside, blocked_numel, dtype_of
 from .._rule import format_of
 from .._storage import peers
-from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
+from .._storage.blocks import block_of, scale_key
 from .._storage.described import LINE, check_state_dict, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.filed import filed
@@ -207,9 +207,9 @@ class _Target:
         """The elements that share a scale in what is written; 0 where none do."""
         if self.writer:
             return 128 if self.kind == "torchao.4bit" else 256 if self.kind not in (
-                "torch", "transformer_engine") and count >= BLOCKED_NUMEL else 0
+                "torch", "transformer_engine") and count >= blocked_numel() else 0
         block = block_of(self._word(key))
-        return block if block > 1 and count >= BLOCKED_NUMEL else 0
+        return block if block > 1 and count >= blocked_numel() else 0
 
     def _word(self, key):
         return self.words.get(key, self.words.get("states", "f32" if "master" in self.words else "param"))
@@ -235,7 +235,7 @@ class _Target:
         if word == "param":
             word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
         block = block_of(word)
-        if block > 1 and state.numel() >= BLOCKED_NUMEL:
+        if block > 1 and state.numel() >= blocked_numel():
             from ..ops._blocks import quantize_into  # late: it takes a second
             codes, scales = encode_blocks(word, numbers, block, quantize_into)
             yield scale_key(key), scales.to(device)
