@@ -2,6 +2,7 @@
 #include "Model.h"
 #include "cuda/fakecuda.h"
 
+#include <altgrad/amp.h>
 #include <altgrad/optim.h>
 
 #include <dlfcn.h>
@@ -237,6 +238,84 @@ TEST(Muon, StatesWhoseRowsEndWithinBlocksStayWide) {
   EXPECT_EQ(state.tensor("momentum_buffer").scalar_type(), at::kFloat);
 }
 
+using Group = torch::optim::OptimizerParamGroup;
+
+std::vector<Group> withAdamW(const std::vector<Tensor> &matrices, const std::vector<Tensor> &others) {
+  auto options = RuleOptions(3e-3).hyper("beta2", 0.95).option("rule=adamw");
+  return {Group(matrices), Group(others, std::make_unique<RuleOptions>(options))};
+}
+
+TEST(Muon, HasAdamWBesideItInOneProgram) {
+  at::manual_seed(14);
+  RuleSpec spec;
+  spec.storage("master=f32 buf=bf16 v=bf16");
+  std::vector<Tensor> matrices{leaf({24, 16}, at::kBFloat16), leaf({3, 8, 8}, at::kBFloat16)},
+      others{leaf({24}, at::kBFloat16), leaf({0, 3}, at::kBFloat16), leaf({5, 7}, at::kBFloat16)}, theirs, ones;
+  for (const Tensor &param : matrices)
+    theirs.push_back(twin(param));
+  for (const Tensor &param : others)
+    ones.push_back(twin(param));
+  auto both = std::make_unique<Muon>(withAdamW(matrices, others), RuleOptions(0.02), spec);
+  Muon alone(theirs, RuleOptions(0.02), RuleSpec().storage("master=f32 buf=bf16"));
+  RuleOptimizer adamw(ones, RuleSpec("adamw").storage("master=f32 v=bf16"),
+                      RuleOptions(3e-3).hyper("beta2", 0.95).hyper("decay", 0.1).hyper("eps", 1e-7));
+  for (int step = 0; step < 3; ++step) {
+    others[0].mutable_grad() = step == 1 ? Tensor() : others[2].grad().flatten().narrow(0, 0, 24).clone();
+    ones[0].mutable_grad() = others[0].grad();
+    for (torch::optim::Optimizer *optimizer : {(torch::optim::Optimizer *)both.get(), (torch::optim::Optimizer *)&alone,
+                                               (torch::optim::Optimizer *)&adamw})
+      optimizer->step();
+    std::stringstream file;
+    torch::save(*both, file);
+    both = std::make_unique<Muon>(withAdamW(matrices, others), RuleOptions(0.02), spec);
+    torch::load(*both, file);
+  }
+  EXPECT_TRUE(sameBits(matrices, theirs));
+  EXPECT_TRUE(sameBits(others, ones));
+  auto &state = static_cast<RuleParamState &>(*both->state().at(others[2].unsafeGetTensorImpl()));
+  EXPECT_EQ(state.tensor("exp_avg_sq").scalar_type(), at::kBFloat16);
+  EXPECT_EQ(state.tensor("step").item<int64_t>(), 3);
+}
+
+TEST(Muon, OneNormAndOneVerdictAreForAllGroups) {
+  at::manual_seed(15);
+  std::vector<Tensor> matrices{leaf({24, 16})}, others{leaf({24})};
+  RuleSpec spec;
+  Muon optimizer(withAdamW(matrices, others), RuleOptions(0.02), spec.max_grad_norm(1.0));
+  altgrad::amp::GradScaler scaler;
+  scaler.scale(at::ones({}));
+  for (const Tensor *of : {&matrices[0], &others[0]})
+    of->mutable_grad().mul_(65536);
+  const Tensor before = matrices[0].detach().clone();
+  others[0].mutable_grad()[3] = NAN;
+  scaler.step(optimizer);
+  scaler.update();
+  EXPECT_TRUE(at::equal(matrices[0], before));
+  EXPECT_EQ(scaler.get_scale(), 32768);
+  others[0].mutable_grad()[3] = 0;
+  scaler.step(optimizer);
+  const double wanted = at::cat({matrices[0].grad().flatten(), others[0].grad()}).norm().item<double>() / 32768;
+  EXPECT_NEAR(optimizer.last_grad_norm(), wanted, 1e-4 * wanted);
+  EXPECT_FALSE(at::equal(matrices[0], before));
+}
+
+TEST(Muon, GroupsWithARuleThatIsAddedLater) {
+  at::manual_seed(16);
+  Tensor weight = leaf({24, 16}), bias = leaf({24}), other = twin(bias);
+  Muon optimizer(std::vector<Tensor>{weight}, RuleOptions(0.02));
+  optimizer.step();
+  optimizer.add_param_group(withAdamW({}, {bias})[1]);
+  optimizer.step();
+  RuleOptimizer(std::vector<Tensor>{other}, RuleSpec("adamw"),
+                RuleOptions(3e-3).hyper("beta2", 0.95).hyper("decay", 0.1).hyper("eps", 1e-7))
+      .step();
+  EXPECT_TRUE(sameBits(bias, other));
+  auto wrong = std::make_unique<RuleOptions>(RuleOptions(1e-3).option("rule=adamw").hyper("momentum", 0.9));
+  optimizer.add_param_group(Group({leaf({3})}, std::move(wrong)));
+  EXPECT_THROW(optimizer.step(), c10::Error);
+  expectThrow<Muon>({leaf({4, 5})}, RuleOptions().option("rule=adam w"), "'rule=adam w' has to name a rule");
+}
+
 // Kernels for symmetric products among the launches of the test driver since the last call.
 int ownProducts(void *driver) {
   auto at = reinterpret_cast<decltype(&fakecuda_launch_at)>(dlsym(driver, "fakecuda_launch_at"));
@@ -272,7 +351,7 @@ TEST(Muon, SaysWhatItDoesNotTake) {
   expectThrow<Muon>({leaf({24, 16})}, RuleOptions().option("split=qkv"), "split=qkv is no whole number");
   expectThrow<Muon>({leaf({24, 16})}, RuleOptions().option("split=16/7"), "add up to 24");
   expectThrow<Muon>({leaf({6, 5, 3, 3})}, RuleOptions().option("split=4/2"), "filters in groups have equal parts");
-  expectThrow<Muon>({leaf({24})}, {}, "no matrix and no stack of matrices; put it into an AdamW");
+  expectThrow<Muon>({leaf({24})}, {}, "no matrix and no stack of matrices; put it into a group with the option rule=adamw");
   expectThrow<NorMuon>({leaf({4, 5})}, RuleOptions().option("red_dim=by_shape").option("equal=rows"),
                        "which equal=rows has no form for");
   expectThrow<Muon>({leaf({4, 5})}, RuleOptions().option("red_dim=by_shape"), "has no option 'red_dim=by_shape'");

@@ -9,13 +9,21 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-std::string Binding::lineOf(size_t group, const Tensor &param, const Matrices &matrices) const {
+std::string Binding::lineOf(size_t group, const Tensor &param, const Matrices &matrices) {
   const bool small = param.numel() < ALTGRAD_BLOCKED_NUMEL || compiler.cutsBlocks(says[group].unitOf(matrices), param);
-  return compiler.setLine(says[group].optionsFor(matrices, units), param.scalar_type(), small);
+  return compiler.setLine(says[group].rule(), says[group].optionsFor(matrices, units), param.scalar_type(), small,
+                          several);
 }
 
-void Binding::findUnits(const Groups &groups) {
+// Of no parameter.
+std::string Binding::lineOf(const Parts &of) {
+  return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, /*small=*/false,
+                          several || !of.rule().empty());
+}
+
+void Binding::findKinds(const Groups &groups) {
   units = false;
+  several = std::any_of(says.begin(), says.end(), [](const Parts &of) { return !of.rule().empty(); });
   for (size_t g = 0; !spec.matrices().empty() && g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
       if (const Matrices of = says[g].of(groups[g].params()[i], {g, i}); of && of->count > 1 && !of->apart)
@@ -24,7 +32,7 @@ void Binding::findUnits(const Groups &groups) {
 
 // What all trainable parameters of a device need, so that no gradient that
 // comes or goes has the step compiled again.
-std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) const {
+std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) {
   std::set<std::string> lines;
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
@@ -46,16 +54,21 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
       device = any ? device : param.device();
       any = true;
     }
-  findUnits(groups);
+  findKinds(groups);
   std::set<std::string> lines = linesOf(groups, device);
   if (lines.empty())
-    lines.insert(
-        compiler.setLine(Parts(otherwise, spec.matrices()).optionsFor({}, false), at::kFloat, /*small=*/false));
+    lines.insert(lineOf(Parts(otherwise, spec.matrices())));
   first = compiler.compile(lines, Where(device).isHost(), false, "");
   findKeys(*first);
 }
 
-const std::vector<Scalar> &Binding::hypers() const { return first->sets[0].hypers; }
+const std::vector<Scalar> &Binding::hypers(const Parts &of) {
+  const auto found = hypersOf.find(of.rule());
+  if (found != hypersOf.end())
+    return found->second;
+  const bool isFirst = !several && of.rule().empty();
+  return hypersOf[of.rule()] = (isFirst ? first : compiler.compile({lineOf(of)}, true, false, ""))->sets[0].hypers;
+}
 
 bool Binding::take(const Groups &groups, States &states) {
   if (isAsBound(groups, states))
@@ -72,7 +85,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
   int64_t tag = -1, more = 0;
   idle.clear();
   held.clear();
-  findUnits(groups);
+  findKinds(groups);
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i) {
       const Tensor &param = groups[g].params()[i];

@@ -27,8 +27,8 @@ public:
   // Compiles what the groups need; `otherwise` are the options where there is
   // no parameter.
   void prepare(const Groups &groups, const std::string &otherwise);
-  // What the rule takes; the same for every set.
-  const std::vector<Scalar> &hypers() const;
+  // What the rule of a group that says this takes.
+  const std::vector<Scalar> &hypers(const Parts &of);
   // Takes the gradients of a step; true if tables were made for it, so that
   // every value is to be given again. Throws before a tensor is changed.
   bool take(const Groups &groups, States &states);
@@ -130,9 +130,10 @@ private:
   bool hasSameStates(const States &states);
   bool holdsRows(const States &states) const;
   void bind(const Groups &groups, States &states);
-  void findUnits(const Groups &groups);
-  std::string lineOf(size_t group, const at::Tensor &param, const Matrices &matrices) const;
-  std::set<std::string> linesOf(const Groups &groups, at::Device device) const;
+  void findKinds(const Groups &groups);
+  std::string lineOf(size_t group, const at::Tensor &param, const Matrices &matrices);
+  std::string lineOf(const Parts &of);
+  std::set<std::string> linesOf(const Groups &groups, at::Device device);
   using Drafts = std::vector<Draft>;
   using Known = std::set<c10::TensorImpl *>;
   std::vector<Drafts> draft(const Groups &groups, const Known &known);
@@ -148,8 +149,10 @@ private:
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;
-  bool units = false;                   // some parameter has several matrices as units
-  std::shared_ptr<const Program> first; // of the constructor
+  bool units = false;                                  // some parameter has several matrices as units
+  bool several = false;                                // some group has a rule of its own
+  std::map<std::string, std::vector<Scalar>> hypersOf; // each rule
+  std::shared_ptr<const Program> first;                // of the constructor
 
   // What was bound.
   bool bound = false;

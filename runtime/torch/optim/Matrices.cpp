@@ -33,21 +33,31 @@ static std::vector<int64_t> numbersIn(const std::string &text) {
 }
 
 void Parts::read(const std::string &word) {
-  if (word.rfind("split=", 0) == 0)
+  if (word.rfind("rule=", 0) == 0)
+    return;
+  if (!whole && word.rfind("split=", 0) == 0)
     split = numbersIn(spelled = word.substr(strlen("split=")));
-  else if (word == "flatten=true" || word == "flatten=false")
+  else if (!whole && (word == "flatten=true" || word == "flatten=false"))
     flat = word == "flatten=true";
-  else if (word == "red_dim=by_shape" && ofRows)
+  else if (!whole && ofRows && word == "red_dim=by_shape")
     turns = 1;
   else
     options += (options.empty() ? "" : ",") + word;
 }
 
+static std::string ruleIn(const std::string &words) {
+  const size_t begin = ("," + words).find(",rule=");
+  return begin == std::string::npos ? "" : words.substr(begin + 5, words.find(',', begin) - begin - 5);
+}
+
 Parts::Parts(const std::string &given, const std::string &kind)
-    : whole(kind.empty()), ofRows(kind == "rows"), options(whole ? given : "") {
+    : whole(kind.empty()), ofRows(kind == "rows"), rule_(ruleIn(given)) {
   TORCH_CHECK(whole || ofRows || kind == "units", "altgrad: matrices is '", kind, "', neither 'units' nor 'rows'");
+  TORCH_CHECK(rule_.find_first_of(" {}") == std::string::npos, "altgrad: the option 'rule=", rule_,
+              "' has to name a rule, as rule=adamw does");
   std::istringstream words(given);
-  for (std::string word; !whole && std::getline(words, word, ',');)
+  whole |= !rule_.empty();
+  for (std::string word; std::getline(words, word, ',');)
     read(word);
   for (const char *word : {"equal=rows", "scale=unclamped"})
     if (isIn(options, word))
@@ -67,7 +77,7 @@ Matrices Parts::of(const Tensor &param, const Place &place) const {
   said.apart = ofRows || isIn(options, "equal=rows");
   said.turns = turns;
   said.unturned = unturned.empty() ? nullptr : unturned.c_str();
-  said.otherwise = "an AdamW";
+  said.otherwise = "a group with the option rule=adamw";
   altgrad_table_matrices found{};
   if (altgrad_table_find_matrices(&said, param.dim(), param.sizes().data(), &found))
     C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());

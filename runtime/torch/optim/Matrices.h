@@ -18,6 +18,10 @@ public:
   // `options` are those of the group, by commas, and `kind` is RuleSpec::matrices.
   Parts(const std::string &options, const std::string &kind);
 
+  // The rule that the group has in the place of the optimizer's, or "".
+  const std::string &rule() const { return rule_; }
+  bool takesMatrices() const { return !whole; }
+
   // The matrices of a parameter, none where it is taken as a whole; throws for a shape that holds none. They refer to
   // these Parts.
   Matrices of(const at::Tensor &param, const Place &place) const;
@@ -32,7 +36,7 @@ private:
   bool whole = true;   // nobody asks for matrices
   bool ofRows = false; // rows have values of their own
   bool isOriginal = true;
-  std::string options, spelled, unturned; // the rule's; of the split; see altgrad_table_parts
+  std::string rule_, options, spelled, unturned; // the rule and its own; of the split; see altgrad_table_parts
   std::vector<int64_t> split;
   int32_t flat = -1, turns = 0;
 };

@@ -87,6 +87,12 @@ struct Stock {
   const char *matrices = "";
 };
 const RuleSpec::names_t adamNames{{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}};
+// With AdamW beside it.
+const RuleSpec::names_t muonNames{{"buf", "momentum_buffer"},
+                                  {"second", "second_momentum_buffer"},
+                                  {"m", "exp_avg"},
+                                  {"v", "exp_avg_sq"},
+                                  {"vmax", "max_exp_avg_sq"}};
 const char fp8[] = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256",
            eight[] = "states=bnb8u:256,keep_positive m=bnb8:256", four[] = "states=torchao4u:128 m=torchao4:128";
 
@@ -109,8 +115,8 @@ const std::map<std::string, Stock> &stocks() {
       {"Lion8bit", {"lion", "states=bnb8:256", adamNames}},
       {"LionFp8", {"lion", "states=ocp.e4m3fn:256", adamNames}},
       {"ManifoldAdamW", {"manifoldadamw", "", {{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"position", "bit_position"}}}},
-      {"Muon", {"muon", "", {{"buf", "momentum_buffer"}}, "units"}},
-      {"NorMuon", {"normuon", "", {{"buf", "momentum_buffer"}, {"second", "second_momentum_buffer"}}, "rows"}},
+      {"Muon", {"muon", "", muonNames, "units"}},
+      {"NorMuon", {"normuon", "", muonNames, "rows"}},
       {"RMSprop", {"rmsprop", "", {{"v", "square_avg"}, {"mean", "grad_avg"}, {"buf", "momentum_buffer"}}}},
       {"SGD", {"sgd", "", {{"buf", "momentum_buffer"}}}}};
   return all;

@@ -44,24 +44,31 @@ RuleOptimizer::~RuleOptimizer() = default;
 void RuleOptimizer::prepare() {
   readOptions();
   binding->prepare(param_groups_, optionsOf(*defaults_));
+  const bool matrices =
+      std::any_of(binding->says.begin(), binding->says.end(), [](const Parts &of) { return of.takesMatrices(); });
+  if (matrices && binding->spec.max_grad_norm())
+    TORCH_WARN_ONCE("altgrad: the update of a matrix does not depend on the length of its gradient, so max_grad_norm "
+                    "only changes how much a step weighs in the momentum, and brings short gradients near eps; leave "
+                    "it out, and clip the gradients of AdamW's groups alone, by altgrad::ops::clip_grad_norm_");
 }
 
 // Refuses what the rule does not have.
 void RuleOptimizer::checkNames(const RuleOptions &options) const {
+  const std::vector<Scalar> &known = binding->hypers(Parts(optionsOf(options), binding->spec.matrices()));
   for (auto &[name, value] : options.hypers()) {
     std::string names;
-    bool known = false;
-    for (const Scalar &hyper : binding->hypers()) {
+    bool has = false;
+    for (const Scalar &hyper : known) {
       names += (names.empty() ? "" : ", ") + hyper.key;
-      known |= hyper.key == name;
+      has |= hyper.key == name;
     }
-    TORCH_CHECK(known, "altgrad: the rule has no hyper-parameter '", name, "' (there are: ", names, ")");
+    TORCH_CHECK(has, "altgrad: the rule has no hyper-parameter '", name, "' (there are: ", names, ")");
   }
 }
 
 // Fills in what `options` leave open.
 void RuleOptimizer::complete(RuleOptions &options) const {
-  for (const Scalar &hyper : binding->hypers()) {
+  for (const Scalar &hyper : binding->hypers(Parts(optionsOf(options), binding->spec.matrices()))) {
     if (options.hypers().count(hyper.key))
       continue;
     auto &defaults = static_cast<const RuleOptions &>(*defaults_).hypers();

@@ -81,14 +81,28 @@ bool Compiler::cutsBlocks(int64_t unit, const at::Tensor &param) const {
   return false;
 }
 
-std::string Compiler::setLine(const std::string &options, ScalarType type, bool small) const {
-  checkLine("list of options", options);
-  std::string line = "rule=" + spec.rule();
+// Whether a word of storage is for a state that the rule of "rule=...{...}" has not.
+bool Compiler::isOfOther(const std::string &word, const std::string &head) {
+  const std::string name = word.substr(0, word.find('='));
+  if (!spec.state_names().count(name))
+    return false;
+  const auto &program = compile({head + " param=f32 grad=f32 states=f32 step=f32"}, /*onHost=*/true, false, "");
+  const std::vector<Stream> &kept = program->sets[0].kept;
+  return std::none_of(kept.begin(), kept.end(), [&](const Stream &stream) { return stream.key == name; });
+}
+
+std::string Compiler::setLine(const std::string &rule, const std::string &options, ScalarType type, bool small,
+                              bool several) {
+  checkLine("list of options", rule + options);
+  std::string line = "rule=" + (rule.empty() ? spec.rule() : rule);
   if (!options.empty())
     line += "{" + options + "}";
+  const std::string head = line;
   std::string format = formatOf(type), own;
   std::istringstream words(storage);
   for (std::string word; words >> word;) {
+    if (several && isOfOther(word, head))
+      continue;
     // An f32 parameter is itself what others are with their remainder.
     if (type == c10::kFloat && word.rfind("master=bf16+", 0) == 0)
       continue;

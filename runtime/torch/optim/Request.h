@@ -20,10 +20,11 @@ public:
   // Throws where the rule's file cannot be read.
   explicit Compiler(RuleSpec spec);
 
-  // The set of parameters of this type in a group with these compile-time
-  // options (by commas), in the words of the request.
-  // `small`: of a tensor for which no state has scales.
-  std::string setLine(const std::string &options, c10::ScalarType type, bool small) const;
+  // The set of parameters of this type in a group with this rule, or "" for the optimizer's, and with these
+  // compile-time options (by commas), in the words of the request. `small`: of a tensor for which no state has scales;
+  // `several`: other groups have other rules, and the storage has words for their states.
+  std::string setLine(const std::string &rule, const std::string &options, c10::ScalarType type, bool small,
+                      bool several);
   // The program of these sets, in their order, for the CPU or for GPUs;
   // `exchanged`: with exchange points, where shares of a step may be joined;
   // `scaler`: the variant of a loss scaler, or "".
@@ -38,6 +39,8 @@ public:
   const std::string &copy() const { return copy_; }
 
 private:
+  bool isOfOther(const std::string &word, const std::string &head);
+
   RuleSpec spec;
   // The words of its storage: what says how parameters are rounded, and the
   // rest, each behind a space.
