@@ -1,4 +1,4 @@
-"""DistMuon on FSDP2's parameters, and under loss scalers: the bits of one process, and a NaN on one rank skips all."""
+"""DistMuon on FSDP2's and tensor parallel parameters, and under loss scalers: the bits of one process, and a NaN on one rank skips all."""
 
 import functools
 
@@ -7,6 +7,7 @@ import ranks
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import altgrad
 
@@ -65,6 +66,25 @@ def numbers(param):
     return (param.full_tensor() if hasattr(param, "full_tensor") else param).detach().flatten().tolist()
 
 
+def in_columns(rank, group):
+    """Matrices of tensor parallel layers on a mesh of two dimensions, in rows and columns at a time."""
+    mesh = init_device_mesh("cpu", (2, 2))
+    kinds = [Shard(0), Shard(1)], [Replicate(), Shard(1)], [Shard(1), Replicate()], [Shard(0), Shard(0)]
+    return of_columns(altgrad.distributed.DistMuon, lambda tensor, place: distribute_tensor(
+        tensor, mesh, kinds[place % 4], src_data_rank=None))
+
+
+def of_columns(make, put):
+    torch.manual_seed(0)
+    params = [torch.nn.Parameter(put(torch.randn(shape), place)) for place, shape in enumerate(SHAPES[:4])]
+    optimizer = make(params, lr=0.02)
+    for step in range(2):
+        for place, param in enumerate(params):
+            param.grad = put(torch.randn(param.shape), place)
+        optimizer.step()
+    return [numbers(param) for param in params]
+
+
 def on_ranks(rank, group):
     count, found = group.size(), {}
     meshes = {"hybrid": (2, 2)} if count == 4 else {"plain": None, "sharded": (count,)}
@@ -91,7 +111,8 @@ def alone(count, name, said):
 @pytest.mark.parametrize("count", [1, 3, 4])
 @pytest.mark.filterwarnings("ignore:.*max_grad_norm only changes")
 def test_as_one_process(count, tmp_path):
-    answers, = ranks.run([on_ranks], tmp_path, count)
+    answers, *columns = ranks.run([on_ranks, *[in_columns] * (count == 4)], tmp_path, count)
+    assert all(answer == of_columns(altgrad.optim.Muon, lambda tensor, _: tensor) for of in columns for answer in of), columns
     for answer in answers:
         assert not isinstance(answer, str), answer
         for (how, name, said), (params, norms, skipped) in answer.items():
