@@ -75,7 +75,9 @@ def accumulated(rank, group):
     found = []
     for apart in (True, False):
         params = params_of({})
-        optimizer = altgrad.distributed.DistAdamW(params, lr=0.01, wire=torch.float32, overlap=apart)
+        optimizer = altgrad.distributed.DistAdamW(params, lr=0.01, wire=torch.float32, overlap=apart, bucket_bytes=40000,
+                                                  order="given" if apart else "reversed")
+        assert optimizer._buckets[0].params[0] is params[0 if apart else -1]  # which is sent first
         for part in range(2):
             grads = grads_of(params, part, rank)
             if apart and part == 0:
@@ -92,9 +94,10 @@ def refused(rank, group):
     said = []
     other = [torch.nn.Parameter(torch.ones(4 + rank)), torch.nn.Parameter(torch.ones(3))]
     muon = [torch.nn.Parameter(torch.ones(64, 128))]
-    for kind, params in ((altgrad.optim.AdamW, other), (altgrad.optim.Muon, muon)):
+    for kind, params, words in ((altgrad.optim.AdamW, other, {}), (altgrad.optim.Muon, muon, {}),
+                                (altgrad.optim.AdamW, muon, dict(order="forward"))):
         try:
-            optimizer = altgrad.distributed.Sharded(kind, params)
+            optimizer = altgrad.distributed.Sharded(kind, params, **words)
             params[0].sum().backward()
             optimizer.step()
             said.append(None)
@@ -121,6 +124,7 @@ def test_as_one_process_with_the_same_averages(tmp_path):
             torch.testing.assert_close(torch.tensor(a), torch.tensor(b))
     for answer in said:
         assert "rank 1 has other parameters" in answer[0] and "Muon needs whole matrices" in answer[1], answer
+        assert "order is 'forward', none of 'reversed', 'given'" in answer[2], answer
 
 
 def test_without_a_process_group_there_is_a_sentence():

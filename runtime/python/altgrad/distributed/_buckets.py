@@ -108,10 +108,14 @@ class Bucket(Arriving):
         return self.sum[begin - self.own.start:end - self.own.start]
 
 
+# The words of `order`, and the step through the parameters in which their gradients are expected.
+ORDERS = {"reversed": -1, "given": 1}
+
+
 def grouped(params, most):
-    """Lists of parameters for buckets of up to `most` bytes, in the order of backward."""
+    """Lists of parameters, which are in the order of backward, for buckets of up to `most` bytes."""
     kinds, made = {}, []
-    for param in reversed(params):
+    for param in params:
         kinds.setdefault((param.device, param.dtype), []).append(param)
     for every in kinds.values():
         size = most
@@ -142,7 +146,7 @@ def laid_out(params, ranks):
 
 @torch.no_grad()
 def make_buckets(params, group, most, wire):
-    """Buckets of up to `most` bytes, in the order of backward, which become the memory of the parameters."""
+    """Buckets of up to `most` bytes, which become the memory of the parameters; these are in the order of backward."""
     rank, world, made = dist.get_rank(group), dist.get_world_size(group), []
     for some in grouped(params, most):
         starts, size = laid_out(some, world)

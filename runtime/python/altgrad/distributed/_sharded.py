@@ -13,7 +13,7 @@ from .._binding.layout import is_dtensor
 from .._binding.ranks import Ranks, exchange
 from .._binding.shards import is_absent
 from .._binding.sums import Ahead
-from ._buckets import IN_FLIGHT, make_buckets
+from ._buckets import IN_FLIGHT, ORDERS, make_buckets
 from ._dtensors import make_dtensors
 from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
@@ -41,6 +41,8 @@ class Sharded(torch.optim.Optimizer):
         bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
         wire: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
         overlap: Whether gradients travel during backward, or all of them at its end.
+        order: In which order backward is expected to finish gradients: "reversed", that of `params` from the last one
+            on, or "given", that of `params`. Buckets are sent in this order, and come back in the other one.
         reproducible: Whether norms have the bits of one process, too, on any number of ranks: instead of a sum, each
             rank gives 4 bytes for each 4,096 elements. A DTensor whose shards do not end on multiples of 4,096 elements
             is stepped by one rank as a whole.
@@ -56,7 +58,7 @@ class Sharded(torch.optim.Optimizer):
 
     def __init__(self, kind: type[optim.Optimizer], params: ParamsT, *, process_group: Any = None,
                  bucket_bytes: int = 25 << 20, wire: torch.dtype | None = None, overlap: bool = True,
-                 reproducible: bool = False, **words: Any):
+                 reproducible: bool = False, order: str = "reversed", **words: Any):
         owner = f"altgrad.distributed.{type(self).__name__}"
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
@@ -68,6 +70,8 @@ class Sharded(torch.optim.Optimizer):
                              "altgrad.distributed.DistMuon")
         if wire not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
+        if order not in ORDERS:
+            raise ValueError(f"{owner}: order is {order!r}, none of " + ", ".join(map(repr, ORDERS)))
         if reproducible and self._whole:
             words["reproducible"] = True
         self._reproducible = reproducible
@@ -75,8 +79,9 @@ class Sharded(torch.optim.Optimizer):
         super().__init__(params, {})
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
         self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
-        _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible)
+        _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible, order)
         self._group, self._ranks = group, Ranks([group])
+        self._backward = ORDERS[order]
         self._buckets = self._made(owner, every, group, bucket_bytes, wire)
         for bucket in self._buckets:
             bucket.share()
@@ -107,7 +112,7 @@ class Sharded(torch.optim.Optimizer):
         if any(map(is_dtensor, params)):
             groups = {param: {"use_muon": False} for param in params}
             return make_dtensors(owner, params, groups, group, wire, self._reproducible)
-        return make_buckets(params, group, most, wire)
+        return make_buckets(params[::self._backward], group, most, wire)
 
     @property
     def grad_norm(self) -> torch.Tensor | None:
@@ -328,7 +333,7 @@ class DistMuon(Sharded):
         if any(map(is_dtensor, params)):
             return make_dtensors(owner, params, groups, group, wire, self._reproducible)
         costs = [cost_of(param, groups[param]) for param in params]
-        return make_whole(params, costs, group, wire, self._reproducible)
+        return make_whole(params, costs, group, wire, self._reproducible)[::self._backward]
 
 
 def _check_same(owner, groups, group, *rest):

@@ -90,9 +90,9 @@ def owners_of(costs, group):
 
 
 def make_whole(params, costs, group, wire, reproducible):
-    """One Whole for each parameter in the order of backward."""
+    """One Whole for each parameter."""
     return [Whole([param], owner, group, wire or param.dtype, reproducible=reproducible)
-            for param, owner in reversed(list(zip(params, owners_of(costs, group))))]
+            for param, owner in zip(params, owners_of(costs, group))]
 
 
 def cost_of(param, group):
