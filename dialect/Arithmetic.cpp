@@ -70,7 +70,8 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.row_mean_square", "f32", "the mean of the squares of this row of a matrix",
      "%c = altgrad.row_mean_square %g : f32"},
     {"altgrad.scale_by_shape", "f64",
-     "original: sqrt(max(1, rows / columns)); match_rms: 0.2 sqrt(max(rows, columns)); unclamped: sqrt(rows / columns)",
+     "original: sqrt(max(1, rows / columns)); match_rms: 0.2 sqrt(max(rows, columns)); unclamped: sqrt(rows / columns); "
+     "transposed: of the transpose",
      "%c = altgrad.scale_by_shape original : f64"},
     {"altgrad.descend", "f32, by f64", "the weight (1 - decay), minus rate times the direction",
      "%c = altgrad.descend %w along %m rate(%lr) decay(%lr) : f32"},

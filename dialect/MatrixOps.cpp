@@ -122,6 +122,8 @@ std::optional<NamedAttribute> altgrad::readIterationWord(MLIRContext *context, S
     value = readCoefficients(builder, text);
   else if (std::optional<ShapeScale> scale = key == "scale" ? symbolizeShapeScale(text) : std::nullopt)
     return builder.getNamedAttr("by", ShapeScaleAttr::get(context, *scale));
+  else if (word == "shape=transposed")
+    return builder.getNamedAttr("transposed", builder.getUnitAttr());
   else if (word == "over=unit")
     return builder.getNamedAttr("units", builder.getUnitAttr());
   else if (word == "batches=none")

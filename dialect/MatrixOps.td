@@ -164,6 +164,23 @@ def Altgrad_EitherOp : Altgrad_Op<"either", [Pure, AllTypesMatch<["elongated", "
   let hasVerifier = 1;
 }
 
+def Altgrad_SoundOp : Altgrad_Op<"sound", [Pure]> {
+  let summary = "whether products have made nothing that is not finite of what is";
+  let description = [{
+    The result is false where an entry of a product from which the element is computed is not finite, and all elements
+    of its tensor that were multiplied are. Who multiplies is wrong then, or numbers are beyond the format of the
+    operands.
+
+    ```mlir
+    %each = sound %e : f32
+    %fine = reduce and %each over step : i1
+    ```
+  }];
+  let arguments = (ins F32:$element);
+  let results = (outs I1:$sound);
+  let assemblyFormat = "$element attr-dict `:` type($element)";
+}
+
 def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
   let summary = "the element of the nearest matrix with orthonormal rows or columns";
   let description = [{
@@ -244,13 +261,17 @@ def Altgrad_ScaleByShapeOp : Altgrad_Op<"scale_by_shape", [Pure]> {
     | `match_rms` | 0.2 sqrt(max(rows, columns)) | Moonlight (2025) |
     | `unclamped` | sqrt(rows / columns) | torch.optim.Muon's spectral_unclamped |
 
+    With `transposed` the tensors are the transposes of the matrices whose scale it is. Among a rule's options,
+    `shape=transposed` says so.
+
     ```mlir
     %scale = altgrad.scale_by_shape original : f64
+    %other = altgrad.scale_by_shape original transposed : f64
     ```
   }];
-  let arguments = (ins Altgrad_ShapeScaleAttr:$by);
+  let arguments = (ins Altgrad_ShapeScaleAttr:$by, UnitAttr:$transposed);
   let results = (outs F64:$scale);
-  let assemblyFormat = "$by attr-dict `:` type($scale)";
+  let assemblyFormat = "$by (`transposed` $transposed^)? attr-dict `:` type($scale)";
 }
 
 def Altgrad_ResizeOp : Altgrad_Op<"resize", [Pure]> {

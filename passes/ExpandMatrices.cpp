@@ -3,6 +3,7 @@
 
 #include "dialect/CodeBuilder.h"
 #include "dialect/Coefficients.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {
@@ -142,6 +143,8 @@ static Value expand(CodeBuilder &b, RowMeanSquareOp op) {
 
 static Value expand(CodeBuilder &b, ScaleByShapeOp op) {
   Value rows = dim(b, b.getF64Type(), Dimension::Rows), columns = dim(b, b.getF64Type(), Dimension::Columns);
+  if (op.getTransposed())
+    std::swap(rows, columns);
   Value square;
   if (op.getBy() == ShapeScale::MatchRms)
     square = b.mulF(b.f64(0.04), arith::MaximumFOp::create(b, rows, columns));
@@ -160,6 +163,35 @@ static Value expand(CodeBuilder &b, DescendOp op) {
     kept = b.choose(isAlike, kept, op.getWeight());
   }
   return b.fma(rounded(b.negF(op.getRate())), op.getDirection(), kept);
+}
+
+// Whether an element is not finite that is multiplied before a product gives this matrix.
+static Value wereInfinite(CodeBuilder &b, Value product) {
+  BackwardSliceOptions products;
+  products.filter = [](Operation *op) { return isa<MatrixOp, GramOp, ProductOp, EitherOp>(op); };
+  products.inclusive = true;
+  SetVector<Operation *> before;
+  (void)getBackwardSlice(product, &before, products);
+  Value some = b.yes(false);
+  for (Operation *op : before)
+    if (auto matrix = dyn_cast<MatrixOp>(op)) {
+      Value infinite = b.exclusive(b.isFinite(matrix.getElement()), b.yes());
+      Value count = ReduceOp::create(b, Reduction::Count, infinite, Scope::Tensor);
+      some = b.either(some, b.compareF(arith::CmpFPredicate::OGT, count, b.f32(0)));
+    }
+  return some;
+}
+
+static Value expand(CodeBuilder &b, SoundOp op) {
+  BackwardSliceOptions arithmetic;
+  arithmetic.omitBlockArguments = arithmetic.inclusive = true;
+  SetVector<Operation *> before;
+  (void)getBackwardSlice(op.getElement(), &before, arithmetic);
+  Value sound = b.yes();
+  for (Operation *each : before)
+    if (auto entry = dyn_cast<EntryOp>(each); entry && !entry.getMatrix().getDefiningOp<MatrixOp>())
+      sound = b.both(sound, b.either(b.isFinite(entry), wereInfinite(b, entry.getMatrix())));
+  return sound;
 }
 
 static void expandMatrix(MatrixOp op) {
@@ -193,7 +225,7 @@ struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
     }
     for (Operation &op : llvm::make_early_inc_range(body)) {
       CodeBuilder builder(op.getLoc(), &op);
-      llvm::TypeSwitch<Operation *>(&op).Case<ResizeOp, RowMeanSquareOp, ScaleByShapeOp, DescendOp>(
+      llvm::TypeSwitch<Operation *>(&op).Case<ResizeOp, RowMeanSquareOp, ScaleByShapeOp, DescendOp, SoundOp>(
           [&](auto word) {
             word.replaceAllUsesWith(expand(builder, word));
             word.erase();

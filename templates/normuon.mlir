@@ -1,9 +1,9 @@
 // NorMuon: Muon whose rows have one size on average (Z. Li et al., 2025), for matrices.
 //   o <- NS(u), with Muon's u;  second <- second + (1 - beta) (mean(o^2) - second), of each row
-//   n <- o / (sqrt(second) + 1e-10);  w <- w (1 - lr decay) - lr scale n |o| / (|n| + 1e-10)   (`flat`: scale is 1)
+//   n <- o / (sqrt(second) + 1e-10);  w <- w (1 - lr decay) - lr scale n |o| / (|n| + 1e-10)
 altgrad.rule @normuon(param %w: f32, grad %g: f32, state %buf: f32, unit_state %second: f32,
     hyper %lr: f64 = 0.02, hyper %momentum: f64 = 0.95, hyper %beta: f64 = 0.95, hyper %decay: f64 = 0.0,
-    hyper %eps: f64 = 1.0e-7, option %plain: i1 = false, option %flat: i1 = false) {
+    hyper %eps: f64 = 1.0e-7, option %plain: i1 = false) {
   %one = constant 1.0 : f64
   %rest = subf %one, %momentum : f64
   %gain = truncf %rest : f64 to f32
@@ -21,8 +21,7 @@ altgrad.rule @normuon(param %w: f32, grad %g: f32, state %buf: f32, unit_state %
   %size = addf %root, %small : f32
   %n = divf %o, %size : f32
   %even = altgrad.resize %n as %o : f32
-  %shape = altgrad.scale_by_shape original : f64
-  %scale = select %flat, %one, %shape : f64
+  %scale = altgrad.scale_by_shape original : f64
   %rate = mulf %lr, %scale : f64
   %shrink = mulf %lr, %decay : f64
   %w1 = altgrad.descend %w along %even rate(%rate) decay(%shrink) : f32

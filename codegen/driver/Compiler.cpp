@@ -104,7 +104,9 @@ LogicalResult Compiler::generate(std::string &text) {
     if (ours && isNew)
       out << (text.empty() ? "" : "\n") << *rule << "\n";
   }
-  auto step = buildStep(request.step, found, *context);
+  StepRequest asked = request.step;
+  asked.guards = llvm::any_of(targets, [](const Target *target) { return target->isPtx(); });
+  auto step = buildStep(asked, found, *context);
   if (failed(step))
     return failure();
   for (RuleOp rule : added)

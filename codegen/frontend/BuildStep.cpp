@@ -1,126 +1,10 @@
-// Sets of tensors ==> the step that updates all of them: scales of losses, norms and
-// clips, updates, counts, and one commit.
+// Sets of tensors ==> the step that updates all of them: norms and clips, updates,
+// counts, and one commit.
 #include "codegen/frontend/SetBuilder.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace altgrad;
-using Sets = MutableArrayRef<SetBuilder>;
-
-//===-- Scales of losses ----------------------------------------------------===//
-
-// Arguments of role `scaler`, in order; their names in the step are their keys.
-static constexpr StringLiteral counts[] = {"growth_tracker", "hysteresis_tracker", "growth_interval", "hysteresis"},
-                               factors[] = {"growth_factor", "backoff_factor", "min_scale", "max_scale"},
-                               nextCounts[] = {"next_growth_tracker", "next_hysteresis_tracker"};
-static constexpr StringLiteral nextScale = "next_scale";
-
-// 1 / grad_scale, as torch rounds it.
-static Value invertScale(StepBuilder &step) {
-  Ops ops = step.ops("scale.");
-  Value scale = ops.wide("scale64", step.scalar("grad_scale")), one = ops.f64("one64", 1);
-  return ops.narrow("inverse", ops.div("inverse64", one, scale));
-}
-
-// The condition that every gradient is finite, of all sets.
-static Value unscaleAll(StepBuilder &step, Sets sets, Value factor) {
-  Value condition;
-  for (SetBuilder &set : sets) {
-    Value finite = set.unscaleGradient(factor);
-    condition = condition ? step.ops("skip.").both("not" + set.suffix(), condition, finite) : finite;
-  }
-  return condition;
-}
-
-// 1 in found_inf where a step is skipped, and `none`, which is 0.
-static Value sayWhatWasFound(StepBuilder &step, Value none) {
-  Ops ops = step.ops("skip.");
-  Value found = ops.select("found", step.condition, none, ops.f32("some", 1));
-  step.writeAlways(found, step.scalar("found_inf"));
-  return found;
-}
-
-// torch's protocol: the scale to divide by, and whether to skip.
-static void takeScaler(StepBuilder &step, Sets sets) {
-  step.scalar(Access::In, "scale", "grad_scale", step.f32);
-  Value found = step.scalar(Access::In, "flag", "found_inf", step.f32), inverse = invertScale(step);
-  Ops ops = step.ops("skip.");
-  step.condition = ops.compare("not", arith::CmpFPredicate::OEQ, found, ops.f32("none", 0));
-  for (SetBuilder &set : sets)
-    set.unscaleGradient(inverse);
-}
-
-// A check of our own: skip where a gradient is not finite, and say so.
-static void takeInverseScale(StepBuilder &step, Sets sets) {
-  Value inverse = step.scalar(Access::In, "inv_scale", "inv_scale", step.f32);
-  step.scalar(Access::Out, "flag", "found_inf", step.f32);
-  step.condition = unscaleAll(step, sets, inverse);
-  sayWhatWasFound(step, step.ops("skip.").f32("none", 0));
-}
-
-static void takeNumbers(StepBuilder &step) {
-  for (StringRef key : counts)
-    step.scalar(Access::In, "scaler", key, step.i64);
-  for (StringRef key : factors)
-    step.scalar(Access::In, "scaler", key, step.f64);
-  step.scalar(Access::Out, "scaler", nextScale, step.f32);
-  for (StringRef key : nextCounts)
-    step.scalar(Access::Out, "scaler", key, step.i64);
-}
-
-// What becomes of the scale, by whether `any` found something.
-static void updateScale(StepBuilder &step, Value any, Scaler variant) {
-  auto of = [&](StringRef name) { return step.scalar(name); };
-  auto next = step.ops("scale.").several<UpdateLossScaleOp>(
-      {"scale.next", "scale.counted", "scale.left"}, step.f32, step.i64, step.i64, variant, of("grad_scale"), any,
-      of(counts[0]), of(counts[2]), of(counts[1]), of(counts[3]), of(factors[0]), of(factors[1]), of(factors[2]),
-      of(factors[3]));
-  step.writeAlways(next.getNextScale(), of(nextScale));
-  step.writeAlways(next.getNextTracker(), of(nextCounts[0]));
-  step.writeAlways(next.getNextLeft(), of(nextCounts[1]));
-}
-
-// Of a scale of 0 the inverse is infinite, and would make NaN of the zeros that it
-// left of the gradients; of an infinite one it is 0, and of NaN a NaN.
-static void refuseScale(StepBuilder &step, Value inverse) {
-  Ops ops = step.ops("scale.");
-  Value least = ops.f32("least", 0), infinity = ops.infinity("infinity");
-  Value usable = ops.above("positive", inverse, least), finite = ops.below("finite", inverse, infinity);
-  step.condition = ops.both("fine", step.condition, ops.both("usable", usable, finite));
-}
-
-// The same from the scale itself, and what becomes of it: arguments of role
-// `scaler`. `next_*` are written beside what is read, because other optimizers may
-// still have to divide by the same scale; `found` counts those that have found
-// something, and `skipped` the steps of this one that were.
-static void takeLossScaler(StepBuilder &step, Sets sets, Scaler variant) {
-  step.scalar(Access::In, "scale", "grad_scale", step.f32);
-  step.scalar(Access::Out, "flag", "found_inf", step.f32);
-  Value before = step.scalar(Access::InOut, "scaler", "found", step.f32);
-  Value skipped = step.scalar(Access::InOut, "scaler", "skipped", step.i64);
-  takeNumbers(step);
-  Value inverse = invertScale(step);
-  step.condition = unscaleAll(step, sets, inverse);
-  refuseScale(step, inverse);
-  Ops ops = step.ops("scale.");
-  Value none = step.ops("skip.").f32("none", 0), found = sayWhatWasFound(step, none);
-  Value more = ops.make<arith::AddIOp>("more", skipped, ops.i64("one", 1));
-  step.writeAlways(ops.select("skips", step.condition, skipped, more), skipped);
-  Value sum = ops.add("sum", before, found);
-  step.writeAlways(sum, before);
-  updateScale(step, ops.compare("any", arith::CmpFPredicate::UNE, sum, none), variant);
-}
-
-// A step of scalars alone: what becomes of the scale by `found`.
-static OwningOpRef<StepOp> buildLossScale(MLIRContext &context, Scaler variant) {
-  StepBuilder step(context, UnknownLoc::get(&context));
-  step.scalar(Access::In, "scale", "grad_scale", step.f32);
-  Value found = step.scalar(Access::In, "scaler", "found", step.f32);
-  takeNumbers(step);
-  Value none = step.ops("skip.").f32("none", 0);
-  updateScale(step, step.ops("scale.").compare("any", arith::CmpFPredicate::UNE, found, none), variant);
-  return step.finish("update_loss_scale");
-}
 
 //===-- Norms and clips -----------------------------------------------------===//
 
@@ -265,6 +149,30 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
   return norm;
 }
 
+//===-- Products ------------------------------------------------------------===//
+
+// Where nobody waits for what products are, the step is skipped by which one makes a NaN of finite numbers.
+static void refuseProducts(StepBuilder &step, Sets sets) {
+  auto multiplies = [](Operation &op) { return isa<OrthogonalizeOp, ProductOp>(op); };
+  Value sound;
+  for (SetBuilder &set : sets) {
+    if (llvm::none_of(set.rule.getBody().front(), multiplies))
+      continue;
+    Ops ops = set.ops().named("products" + set.suffix() + ".");
+    Value each = ops.make<SoundOp>("each", ops.element("of", set.after));
+    Value all = ops.reduce("sound", Reduction::And, each, Scope::Step);
+    sound = sound ? ops.both("all", sound, all) : all;
+  }
+  if (!sound)
+    return;
+  step.condition = step.condition ? step.ops("products.").both("fine", step.condition, sound) : sound;
+  // Who gives a scale and a flag counts what these skip.
+  const bool counts = bool(step.scalar("skipped"));
+  if (!counts)
+    step.scalar(Access::InOut, "statistic", "skipped", step.i64);
+  countSkipped(step, counts ? step.condition : sound);
+}
+
 //===-- The step ------------------------------------------------------------===//
 
 // How many steps there were and, where they have a norm, for how many it was beyond a bound.
@@ -328,6 +236,8 @@ static void updateParameters(StepBuilder &step, Sets sets, const StepRequest &re
   if (request.clipValue)
     clipValue(step, sets);
   llvm::for_each(sets, [](SetBuilder &set) { set.update(); });
+  if (request.guards && !request.exchange)
+    refuseProducts(step, sets);
   if (!request.statistics)
     return;
   countSteps(step, request.clip ? all.norm : Value(), all.bound ? all.bound : step.scalar("max_norm"));
@@ -354,11 +264,8 @@ static void reserveNames(StepBuilder &step, const StepRequest &request) {
   step.reserve({"inv_scale", "max_norm", "clip_value", "steps", "clipped_steps", "seed", "draws"});
   if (request.clip == Clip::Percentile && !request.perTensor)
     step.reserve({"norm_history"});
-  if (request.quantize.empty()) {
-    step.reserve({"grad_scale", "found_inf", "found", "skipped", nextScale});
-    for (StringRef key : llvm::concat<const StringLiteral>(counts, factors, nextCounts))
-      step.reserve(key);
-  }
+  if (request.quantize.empty())
+    reserveOfScales(step);
   if (!request.perTensor)
     step.reserve({"norm"});
 }

@@ -79,6 +79,7 @@ public:
   std::optional<Scope> clippedOver;     // what its norm is bounded by that of the parameter
   llvm::StringMap<Value> hypers;        // by the rule's names
   Value count;                          // the number of this step, if the rule counts
+  Value before, after;                  // the parameter, or its master
   RungValues rung;
 
 private:
@@ -95,8 +96,7 @@ private:
   void countFlips();
   void measureRungs();
 
-  Value before, after; // the parameter, or its master
-  Value code;          // what is stored of it
+  Value code; // what is stored of the parameter
 };
 
 /// A list and how its elements are kept: as codes, as codes over scales of blocks, of the tensor or of both, or in two
@@ -142,6 +142,23 @@ private:
   Ops ops;
   Value one, most, scaleCode; // 1; the largest f32; what is written to the scales
 };
+
+//===-- Scales of losses ----------------------------------------------------===//
+
+using Sets = llvm::MutableArrayRef<SetBuilder>;
+
+/// The names of their arguments.
+void reserveOfScales(StepBuilder &step);
+/// torch's protocol: the scale to divide by, and whether to skip.
+void takeScaler(StepBuilder &step, Sets sets);
+/// A check of our own: skip where a gradient is not finite, and say so.
+void takeInverseScale(StepBuilder &step, Sets sets);
+/// The same from the scale itself, and what becomes of it: arguments of role `scaler`.
+void takeLossScaler(StepBuilder &step, Sets sets, Scaler variant);
+/// A step of scalars alone: what becomes of the scale by `found`.
+mlir::OwningOpRef<StepOp> buildLossScale(mlir::MLIRContext &context, Scaler variant);
+/// Counts the step in `skipped` unless `fine`.
+void countSkipped(StepBuilder &step, mlir::Value fine);
 
 } // namespace altgrad
 

@@ -127,6 +127,14 @@ void StepBuilder::takeSeed(bool always) {
   (always ? this->always : writes).push_back({count, draws});
 }
 
+void StepBuilder::writeAlways(Value value, Value target) {
+  auto *known = llvm::find_if(always, [&](const auto &write) { return write.second == target; });
+  if (known == always.end())
+    always.push_back({value, target});
+  else
+    known->first = value;
+}
+
 void StepBuilder::moveToAlways(size_t from) {
   always.append(writes.begin() + from, writes.end());
   writes.truncate(from);

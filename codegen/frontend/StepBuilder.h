@@ -110,7 +110,8 @@ public:
   void takeSeed(bool always);
 
   void write(mlir::Value value, mlir::Value target) { writes.push_back({value, target}); }
-  void writeAlways(mlir::Value value, mlir::Value target) { always.push_back({value, target}); }
+  /// In place of what was to be written there before.
+  void writeAlways(mlir::Value value, mlir::Value target);
   /// What was written from the `from`th on is written whatever was found.
   void moveToAlways(size_t from);
   size_t countWrites() const { return writes.size(); }

@@ -98,6 +98,7 @@ CONTEXTS = {
     "Altgrad_ProductOp": lambda text: multiplied(rename(text, w="w0")),
     "Altgrad_EitherOp": lambda text: multiplied("".join(f"%{name} = altgrad.product %r, %z : !altgrad.tensors<f32>\n"
                                                         for name in ("long", "short")) + text),
+    "Altgrad_SoundOp": lambda text: multiplied("%e = altgrad.entry %y0 : !altgrad.tensors<bf16>\n" + text),
     "Altgrad_OrthogonalizeOp": lambda text: multiplied(text, ", in %eps: f64"),
     "Altgrad_ScaleByShapeOp": step,
     "Altgrad_ResizeOp": lambda text: multiplied(rename(text, w="u", g="u")),

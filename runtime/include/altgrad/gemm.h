@@ -34,6 +34,7 @@ typedef struct altgrad_gemm {
 
 // Does these products and returns 0. Another result, an exception, or on the CPU a NaN or an infinity made of finite
 // numbers, ends the run with ALTGRAD_SYSTEM. A step writes nothing before its last product: nothing has changed then.
+// On a GPU such a step is skipped, and its scalar "skipped" counts it, unless other devices' sums join it.
 typedef int32_t (*altgrad_multiply)(const altgrad_gemm *gemm, void *context);
 
 #ifdef __cplusplus

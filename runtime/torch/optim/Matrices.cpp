@@ -59,10 +59,8 @@ Parts::Parts(const std::string &given, const std::string &kind)
   whole |= !rule_.empty();
   for (std::string word; std::getline(words, word, ',');)
     read(word);
-  for (const char *word : {"equal=rows", "scale=unclamped"})
-    if (isIn(options, word))
-      unturned = word;
-  isOriginal = options.find("scale=") == std::string::npos || isIn(options, "scale=original");
+  if (isIn(options, "equal=rows"))
+    unturned = "equal=rows";
 }
 
 Matrices Parts::of(const Tensor &param, const Place &place) const {
@@ -92,9 +90,8 @@ std::string Parts::optionsFor(const Matrices &matrices, bool units) const {
   };
   if (units && !whole && !ofRows && !isIn(options, "equal=rows"))
     add("over=unit");
-  // What was a row is a column, and the scale of a matrix with more columns than rows is 1.
-  if (matrices && matrices->turned && isOriginal)
-    add("flat");
+  if (matrices && matrices->turned && !isIn(options, "scale=match_rms")) // which is the same
+    add("shape=transposed");
   return words;
 }
 

@@ -33,9 +33,8 @@ public:
 private:
   void read(const std::string &word);
 
-  bool whole = true;   // nobody asks for matrices
-  bool ofRows = false; // rows have values of their own
-  bool isOriginal = true;
+  bool whole = true;                             // nobody asks for matrices
+  bool ofRows = false;                           // rows have values of their own
   std::string rule_, options, spelled, unturned; // the rule and its own; of the split; see altgrad_table_parts
   std::vector<int64_t> split;
   int32_t flat = -1, turns = 0;

@@ -179,8 +179,7 @@ class Muon(Named):
     def _matrices_of(self, group, param):
         if not group["use_muon"]:
             return None
-        unturned = ("equilibrate='rows'" if group["equilibrate"] else
-                    "adjust_lr_fn='spectral_unclamped'" if group["adjust_lr_fn"] == "spectral_unclamped" else None)
+        unturned = "equilibrate='rows'" if group["equilibrate"] else None
         return matrices_of(group, param, bool(self._of_units or group["equilibrate"]), unturned)
 
     def _options_of(self, group):
@@ -259,17 +258,17 @@ class NorMuon(Muon):
         return *super()._kind_of(group), group["red_dim"]
 
     def _kind_with(self, kind, matrices):
-        # What was a row is a column, and the scale of a matrix with more columns than rows is 1.
         rule, options, *rest = kind
-        flat = bool(matrices) and matrices.turned and "scale=original" in options
-        return rule, options + ("flat",) * flat, *rest
+        turned = bool(matrices) and matrices.turned and "scale=match_rms" not in options  # which is the same
+        return rule, options + ("shape=transposed",) * turned, *rest
 
 
 def _parted(group, defaults):
     """The group, or two of them where a function says which of its parameters take Muon."""
-    takes, given = group.get("use_muon", defaults["use_muon"]), group["params"]
+    takes = group.get("use_muon", defaults["use_muon"]) if isinstance(group, dict) else None
     if not callable(takes):
         return [group]
+    given = group["params"]
     entries = [given] if isinstance(given, torch.Tensor) else list(given)
     said = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
     return [{**group, "params": list(compress(entries, map(which.__eq__, said))), "use_muon": which}

@@ -333,7 +333,7 @@ class Optimizer(RuleNames, Measured, Traced):
     # Checkpoints, copies.
 
     def state_dict(self) -> dict[str, Any]:
-        """torch's state_dict. Its first group also has the count of skipped steps, where a scaler was used.
+        """torch's state_dict. Its first group also has the count of skipped steps, where there may be any.
 
         Returns:
             A dict with `state` and `param_groups`, as torch has it. A state that is stored as codes is

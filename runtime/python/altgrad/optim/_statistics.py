@@ -112,7 +112,10 @@ class Measured:
 
     @property
     def skipped_steps(self) -> torch.Tensor:
-        """How many of its steps a GradScaler has skipped, a 0-dim int64 tensor on the parameters' device."""
+        """How many of its steps were skipped, a 0-dim int64 tensor on the parameters' device.
+
+        A GradScaler skips them; so does a GPU where a product of Muon's matrices is not finite and what it multiplied is.
+        """
         return self._tallies.value("skipped")
 
     @property
@@ -157,7 +160,7 @@ class Statistics:
         saturated: On a grid: how many elements were to go beyond the grid's end.
         stall_ratio: On a grid: 1 - flips / updates, and 0 without updates.
         steps: How many steps the optimizer has made, a 0-dim int64 tensor.
-        skipped: How many of them a GradScaler skipped.
+        skipped: How many of them were skipped, see `skipped_steps`.
         clipped_steps: How many of them were clipped by a norm of all gradients ("agc" has no such norm).
         clip_rate: clipped_steps / steps.
         columns: The names of the tensors with an element for each parameter.
