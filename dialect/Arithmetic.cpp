@@ -56,7 +56,8 @@ static constexpr AllowedOperation operations[] = {
     {"math.exp", "f64", "the exponential function, to within 2 units in the last place", "%c = math.exp %lr : f64"},
     {"altgrad.reduce", "f32, i1",
      "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and or count (of i1) of all "
-     "elements of this tensor; over block<1x32>: add, sumsq, max or absmax of each run of 32 (16 to 256) neighbours",
+     "elements of this tensor; over block<1x32>: add, sumsq, max or absmax of each run of 32 (16 to 256) neighbours, "
+     "block<32x1>: of 32 rows of a column, block<128x128>: of a square",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
     {"altgrad.lerp", "f32, f64", "a + w * (b - a), from the nearer end as torch.lerp has it",
      "%c = altgrad.lerp %m to %g by %w : f32"},

@@ -10,23 +10,55 @@ using namespace altgrad;
 
 static bool isDynamic(int64_t extent) { return ShapedType::isDynamic(extent); }
 
-ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
+static ParseResult parseBoth(AsmParser &parser, int64_t &rows, int64_t &columns) {
   SMLoc loc = parser.getCurrentLocation();
   SmallVector<int64_t> extents;
   if (parser.parseDimensionList(extents, /*allowDynamic=*/true, /*withTrailingX=*/false))
     return failure();
   if (extents.size() != 2)
     return parser.emitError(loc, "expected rows and columns of a block, such as 1x32");
-  block = BlockAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), Scope::Block, extents[0],
-                                extents[1]);
+  rows = extents[0], columns = extents[1];
+  return success();
+}
+
+ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
+  SMLoc loc = parser.getCurrentLocation();
+  int64_t rows, columns;
+  if (parseBoth(parser, rows, columns))
+    return failure();
+  block = parser.getChecked<BlockAttr>(loc, parser.getContext(), Scope::Block, rows, columns);
   return success(bool(block));
 }
 
-void altgrad::printExtents(AsmPrinter &printer, BlockAttr block) {
+static void printBoth(AsmPrinter &printer, int64_t rows, int64_t columns) {
   auto print = [&](int64_t extent) { isDynamic(extent) ? printer << "?" : printer << extent; };
-  print(block.getRows());
+  print(rows);
   printer << "x";
-  print(block.getColumns());
+  print(columns);
+}
+
+void altgrad::printExtents(AsmPrinter &printer, BlockAttr block) {
+  printBoth(printer, block.getRows(), block.getColumns());
+}
+
+ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &rows, int64_t &columns) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  scope = Scope::Block;
+  if (failed(parser.parseOptionalKeyword(&word)))
+    return parseBoth(parser, rows, columns);
+  std::optional<Scope> named = symbolizeScope(word);
+  if (!named || named == Scope::Block)
+    return parser.emitError(loc) << "'" << word << "' is no block; there are 1x32 and the like, unit, tensor, group, step";
+  scope = *named, rows = columns = 0;
+  return success();
+}
+
+void altgrad::printBlockName(AsmPrinter &printer, Scope scope, int64_t rows, int64_t columns) {
+  if (scope == Scope::Block)
+    printBoth(printer, rows, columns);
+  else
+    printer << stringifyScope(scope);
 }
 
 ParseResult altgrad::parseOver(AsmParser &parser, BlockAttr &over) {
@@ -51,34 +83,6 @@ void altgrad::printOver(AsmPrinter &printer, Operation *, BlockAttr over) {
     return;
   printer << "<";
   printExtents(printer, over);
-  printer << ">";
-}
-
-Attribute BlockAttr::parse(AsmParser &parser, Type) {
-  if (parser.parseLess())
-    return {};
-  BlockAttr block;
-  SMLoc loc = parser.getCurrentLocation();
-  StringRef word;
-  if (succeeded(parser.parseOptionalKeyword(&word))) {
-    std::optional<Scope> scope = symbolizeScope(word);
-    if (!scope || scope == Scope::Block) {
-      parser.emitError(loc) << "'" << word << "' is no block; there are 1x32 and the like, unit, tensor, group, step";
-      return {};
-    }
-    block = BlockAttr::get(parser.getContext(), *scope);
-  } else if (parseExtents(parser, block)) {
-    return {};
-  }
-  return parser.parseGreater() ? BlockAttr() : block;
-}
-
-void BlockAttr::print(AsmPrinter &printer) const {
-  printer << "<";
-  if (getScope() == Scope::Block)
-    printExtents(printer, *this);
-  else
-    printer << stringifyScope(getScope());
   printer << ">";
 }
 
@@ -164,6 +168,16 @@ LogicalResult ReduceOp::verify() {
 
 //===-- What a step reduces and stores -----------------------------------------===//
 
+static BlockAttr blockOf(Value stream) { return cast<TensorsType>(stream.getType()).getBlock(); }
+
+// Whether all that a sweep has over rows is of its height.
+static bool hasOneHeight(SweepOp sweep) {
+  auto fits = [&](BlockAttr block) { return !block.isOverRows() || block.getRows() == sweep.getTileRows(); };
+  auto fitsStream = [&](Value stream) { return fits(blockOf(stream)); };
+  return llvm::all_of(sweep.getLoads(), fitsStream) && llvm::all_of(sweep.getStores(), fitsStream) &&
+         llvm::all_of(sweep.getBody().getOps<ReduceOp>(), [&](ReduceOp reduce) { return fits(reduce.getOver()); });
+}
+
 // Why a sweep cannot go over tiles.
 static std::string whyNotTiles(SweepOp sweep, const Variances &variances) {
   std::string why;
@@ -199,30 +213,6 @@ static SmallVector<ReduceOp> maximaOf(Value value) {
   return maxima;
 }
 
-static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
-  ReduceOp most;
-  for (auto reduce : sweep.getBody().getOps<ReduceOp>())
-    most = isOverTile(reduce) ? reduce : most;
-  std::string why = most ? whyNotTiles(sweep, variances) : "";
-  // sweep_c12
-  if (!why.empty())
-    return most.emitOpError() << "is over " << most.getOver() << " in a sweep that " << why;
-  auto isOverRows = [](Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); };
-  auto loaded = llvm::find_if(sweep.getLoads(), isOverRows);
-  // sweep_c13
-  if (loaded != sweep.getLoads().end())
-    return sweep.emitOpError() << "loads " << (*loaded).getType() << "; what is of columns or squares is only stored";
-  auto codes = llvm::drop_begin(sweep.getEmit().getValues(), sweep.getNumResults());
-  for (auto [value, stream] : llvm::zip(codes, sweep.getStores())) {
-    SmallVector<ReduceOp> from = maximaOf(value);
-    auto block = cast<TensorsType>(stream.getType()).getBlock();
-    // sweep_c18
-    if (block.isOverRows() && (from.empty() || from[0].getOver() != block))
-      return sweep.emitOpError() << "stores to " << stream.getType() << " what comes from no reduction over " << block;
-  }
-  return success();
-}
-
 // Whether a value reads its element otherwise than by reductions over rows and by `but`.
 static bool readsElement(Value value, ArrayRef<Value> but, const Variances &variances) {
   llvm::SetVector<Value> seen;
@@ -230,7 +220,8 @@ static bool readsElement(Value value, ArrayRef<Value> but, const Variances &vari
   for (size_t i = 0; i < seen.size(); ++i) {
     Value next = seen[i];
     Operation *op = next.getDefiningOp();
-    if (!variances.isElement(next) || llvm::is_contained(but, next) || isOverTile(op))
+    bool isOfList = !op && variances.of(next).isOverRows();
+    if (!variances.isElement(next) || llvm::is_contained(but, next) || isOverTile(op) || isOfList)
       continue;
     if (!op || op->getNumOperands() == 0 || isa<DrawOp, UpdateOp>(op))
       return true;
@@ -241,20 +232,56 @@ static bool readsElement(Value value, ArrayRef<Value> but, const Variances &vari
 
 static LogicalResult verifyStore(Operation *op, Value value, Value stream, const Variances &variances) {
   auto tensors = dyn_cast<TensorsType>(stream.getType());
-  if (!tensors)
-    return success();
   // step_c19
-  if (!variances.of(value).covers(tensors.getBlock()))
+  if (tensors && !variances.of(value).covers(tensors.getBlock()))
     return op->emitOpError() << "stores a value that differs between elements of a block to " << tensors
                              << "; an altgrad.reduce over " << tensors.getBlock() << " gives one for each";
-  SmallVector<Value> reduced;
-  SmallVector<ReduceOp> maxima = maximaOf(value);
-  for (ReduceOp most : maxima)
-    reduced.push_back(most.getValue());
-  // step_c29
-  if (!reduced.empty() && readsElement(value, reduced, variances))
-    return op->emitOpError() << "stores what is computed from a reduction over " << maxima[0].getOver()
-                             << " and from more of its element than that is of";
+  return success();
+}
+
+// What a sweep stores behind a reduction over rows is of that alone.
+static LogicalResult verifyBehind(SweepOp sweep, Region &body, const Variances &variances) {
+  auto codes = llvm::drop_begin(body.front().getTerminator()->getOperands(), sweep.getNumResults());
+  for (auto [value, stream] : llvm::zip(codes, sweep.getStores())) {
+    if (failed(verifyStore(sweep, value, stream, variances)))
+      return failure();
+    SmallVector<ReduceOp> from = maximaOf(value);
+    BlockAttr block = blockOf(stream);
+    // sweep_c18
+    if (block.isOverRows() && (from.empty() || from[0].getOver() != block))
+      return sweep.emitOpError() << "stores to " << stream.getType() << " what comes from no reduction over " << block;
+    SmallVector<Value> reduced;
+    for (ReduceOp reduce : from)
+      reduced.push_back(reduce.getValue());
+    // sweep_c16
+    if (!reduced.empty() && readsElement(value, reduced, variances))
+      return sweep.emitOpError() << "stores what is computed from a reduction over " << from[0].getOver()
+                                 << " and from more of its element than that is of";
+  }
+  return success();
+}
+
+static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
+  if (!sweep.goesOverTiles())
+    return success();
+  // sweep_c13
+  if (!hasOneHeight(sweep))
+    return sweep.emitOpError() << "has columns and squares, and goes over tiles of one height; write one of block<"
+                               << columnBlock << "x1> and block<" << squareBlock << "x" << squareBlock << "> for all";
+  ReduceOp most;
+  for (auto reduce : sweep.getBody().getOps<ReduceOp>())
+    most = isOverTile(reduce) ? reduce : most;
+  std::string why = whyNotTiles(sweep, variances);
+  // sweep_c12
+  if (!why.empty() && most)
+    return most.emitOpError() << "is over " << most.getOver() << " in a sweep that " << why;
+  if (!why.empty())
+    return sweep.emitOpError() << "has a list of what columns or squares share, and " << why;
+  for (auto reduce : sweep.getBody().getOps<ReduceOp>())
+    // sweep_c15
+    if (SmallVector<ReduceOp> from = maximaOf(reduce.getValue()); !from.empty())
+      return reduce.emitOpError() << "is over " << reduce.getOver() << " of what its sweep computes from a reduction over "
+                                  << from[0].getOver();
   return success();
 }
 
@@ -271,18 +298,12 @@ LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
     // step_c5
     if (!why.empty())
       return WalkResult(reduce.emitOpError() << why);
-    // step_c28
-    if (reduce && reduce.isOverBlock() && !maximaOf(reduce.getValue()).empty())
-      return WalkResult(reduce.emitOpError() << "is over " << reduce.getOver() << " of what is computed from a "
-                                             << "reduction over " << maximaOf(reduce.getValue())[0].getOver());
     auto sweep = dyn_cast<SweepOp>(op);
     if (!sweep)
       return WalkResult::advance();
     for (Region &body : sweep->getRegions())
-      for (auto [value, stream] : llvm::zip(
-               llvm::drop_begin(body.front().getTerminator()->getOperands(), sweep.getNumResults()), sweep.getStores()))
-        if (failed(verifyStore(sweep, value, stream, variances)))
-          return WalkResult::interrupt();
+      if (failed(verifyBehind(sweep, body, variances)))
+        return WalkResult::interrupt();
     return WalkResult(verifySweep(sweep, variances));
   });
   if (walked.wasInterrupted())

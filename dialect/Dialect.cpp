@@ -14,6 +14,32 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialect/Attributes.cpp.inc"
 
+//===-- What the formats of types do not say -------------------------------===//
+
+namespace altgrad {
+// A name of the table, or the words of an attribute.
+static mlir::ParseResult parseFormatName(mlir::AsmParser &parser, FormatAttr &format) {
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  llvm::StringRef name;
+  if (failed(parser.parseOptionalKeyword(&name)))
+    return parser.parseAttribute(format);
+  format = FormatAttr::getNamed(parser.getContext(), name);
+  if (!format)
+    return parser.emitError(loc) << FormatAttr::unknown(name);
+  return mlir::success();
+}
+
+static void printFormatName(mlir::AsmPrinter &printer, FormatAttr format) {
+  if (llvm::StringRef name = format.getKnownName(); !name.empty())
+    printer << name;
+  else
+    printer.printAttribute(format);
+}
+
+static mlir::ParseResult parsePacked(mlir::AsmParser &, bool &packed) { return packed = true, mlir::success(); }
+static void printPacked(mlir::AsmPrinter &, bool) {}
+} // namespace altgrad
+
 #define GET_TYPEDEF_CLASSES
 #include "dialect/Types.cpp.inc"
 
@@ -48,46 +74,6 @@ LogicalResult altgrad::TensorsType::verify(llvm::function_ref<InFlightDiagnostic
     return emitError() << "codes of 4 bits are packed, one for each element; " << format << " has " << format.getBits()
                        << " bits, and " << (block.isElement() ? "1 element has" : "several elements share") << " one";
   return success();
-}
-
-Type altgrad::TensorsType::parse(AsmParser &parser) {
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseLess())
-    return {};
-  StringRef keyword;
-  FormatAttr format;
-  if (succeeded(parser.parseOptionalKeyword(&keyword))) {
-    format = FormatAttr::getNamed(parser.getContext(), keyword);
-    if (!format) {
-      parser.emitError(loc) << FormatAttr::unknown(keyword);
-      return {};
-    }
-  } else if (parser.parseAttribute(format)) {
-    return {};
-  }
-  BlockAttr block = BlockAttr::get(parser.getContext(), 1, 1);
-  if (succeeded(parser.parseOptionalKeyword("per")) && parseExtents(parser, block))
-    return {};
-  bool packed = succeeded(parser.parseOptionalKeyword("packed"));
-  if (parser.parseGreater())
-    return {};
-  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(), format, block, packed);
-}
-
-void altgrad::TensorsType::print(AsmPrinter &printer) const {
-  StringRef name = getFormat().getKnownName();
-  printer << "<";
-  if (name.empty())
-    printer.printAttribute(getFormat());
-  else
-    printer << name;
-  if (isShared()) {
-    printer << " per ";
-    printExtents(printer, getBlock());
-  }
-  if (getPacked())
-    printer << " packed";
-  printer << ">";
 }
 
 //===-- Operations, and what their formats do not say ---------------------------===//

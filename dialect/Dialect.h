@@ -55,6 +55,14 @@ inline Reduction foldedBy(Reduction kind) { return kind == Reduction::Count ? Re
 #include "dialect/Ops.h.inc"
 
 namespace altgrad {
+/// The arguments of a rule and of a step in parentheses, and the body that they are arguments of.
+mlir::ParseResult parseRuleArguments(mlir::OpAsmParser &parser, mlir::ArrayAttr &roles, mlir::ArrayAttr &names,
+                                     mlir::ArrayAttr &defaults, mlir::Region &body);
+void printRuleArguments(mlir::OpAsmPrinter &printer, RuleOp, mlir::ArrayAttr roles, mlir::ArrayAttr,
+                        mlir::ArrayAttr defaults, mlir::Region &body);
+mlir::ParseResult parseSignature(mlir::OpAsmParser &parser, mlir::ArrayAttr &signature, mlir::Region &body);
+void printSignature(mlir::OpAsmPrinter &printer, StepOp step, mlir::ArrayAttr, mlir::Region &body);
+
 /// One sentence on why `op` may not compute scalars or elements; empty if it is
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
@@ -62,7 +70,9 @@ std::string whyNotArithmetic(mlir::Operation &op);
 /// compute elements; empty if it may.
 std::string whyNotElement(mlir::Operation &op);
 
-/// `1x32`, and `block<1x32>`, `unit`, `tensor`, `step`.
+/// `1x32`, with names of what is larger, and `block<1x32>`, `unit`, `tensor`, `step`.
+mlir::ParseResult parseBlockName(mlir::AsmParser &parser, Scope &scope, int64_t &rows, int64_t &columns);
+void printBlockName(mlir::AsmPrinter &printer, Scope scope, int64_t rows, int64_t columns);
 mlir::ParseResult parseExtents(mlir::AsmParser &parser, BlockAttr &block);
 void printExtents(mlir::AsmPrinter &printer, BlockAttr block);
 mlir::ParseResult parseOver(mlir::AsmParser &parser, BlockAttr &over);

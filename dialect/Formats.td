@@ -81,7 +81,7 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
   let builders = [AttrBuilder<(ins "::altgrad::Scope":$scope), [{ return $_get($_ctxt, scope, 0, 0); }]>,
     AttrBuilder<(ins "int64_t":$rows, "int64_t":$columns),
                 [{ return $_get($_ctxt, ::altgrad::Scope::Block, rows, columns); }]>];
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = "`<` custom<BlockName>($scope, $rows, $columns) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isElement() const { return getRows() == 1 && getColumns() == 1; }

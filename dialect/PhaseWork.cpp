@@ -89,10 +89,14 @@ unsigned SweepOp::getBlock() {
 }
 
 unsigned SweepOp::getTileRows() {
+  int64_t rows = 0;
+  auto hold = [&](BlockAttr one) { rows = std::max(rows, one.isOverRows() ? one.getRows() : 0); };
+  for (OperandRange streams : {getLoads(), getStores()})
+    for (Value stream : streams)
+      hold(cast<TensorsType>(stream.getType()).getBlock());
   for (auto reduce : getBody().getOps<ReduceOp>())
-    if (isOverTile(reduce))
-      return reduce.getOver().getRows();
-  return 0;
+    hold(reduce.getOver());
+  return rows;
 }
 
 SweepOp SweepOp::getTiles() {

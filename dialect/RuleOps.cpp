@@ -35,44 +35,40 @@ static ParseResult parseDefault(OpAsmParser &parser, Type type, Attribute &value
   return success();
 }
 
-ParseResult RuleOp::parse(OpAsmParser &parser, OperationState &result) {
-  StringAttr name;
-  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes))
-    return failure();
+ParseResult altgrad::parseRuleArguments(OpAsmParser &parser, ArrayAttr &roles, ArrayAttr &names, ArrayAttr &defaults,
+                                        Region &body) {
   SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<Attribute> roles, names, defaults;
-  Builder &builder = parser.getBuilder();
+  SmallVector<Attribute> values;
+  SmallVector<StringRef> roleWords, nameWords;
   auto argument = [&]() -> ParseResult {
-    StringRef role;
-    if (parser.parseKeyword(&role) || parser.parseArgument(arguments.emplace_back(), /*allowType=*/true) ||
-        parseDefault(parser, arguments.back().type, defaults.emplace_back()))
+    if (parser.parseKeyword(&roleWords.emplace_back()) ||
+        parser.parseArgument(arguments.emplace_back(), /*allowType=*/true) ||
+        parseDefault(parser, arguments.back().type, values.emplace_back()))
       return failure();
-    roles.push_back(builder.getStringAttr(role));
-    names.push_back(builder.getStringAttr(arguments.back().ssaName.name.drop_front()));
+    nameWords.push_back(arguments.back().ssaName.name.drop_front());
     return success();
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
     return failure();
-  result.addAttribute("roles", builder.getArrayAttr(roles));
-  result.addAttribute("names", builder.getArrayAttr(names));
-  result.addAttribute("defaults", builder.getArrayAttr(defaults));
-  return parser.parseRegion(*result.addRegion(), arguments);
+  roles = parser.getBuilder().getStrArrayAttr(roleWords);
+  names = parser.getBuilder().getStrArrayAttr(nameWords);
+  defaults = parser.getBuilder().getArrayAttr(values);
+  return parser.parseRegion(body, arguments);
 }
 
-void RuleOp::print(OpAsmPrinter &printer) {
-  printer << ' ';
-  printer.printSymbolName(getSymName());
+void altgrad::printRuleArguments(OpAsmPrinter &printer, RuleOp, ArrayAttr roles, ArrayAttr, ArrayAttr defaults,
+                                 Region &body) {
   printer << '(';
-  llvm::interleaveComma(getBody().getArguments(), printer, [&](auto argument) {
-    unsigned i = argument.getArgNumber();
-    printer << cast<StringAttr>(getRoles()[i]).getValue() << ' ' << argument << ": " << argument.getType();
-    if (!isa<UnitAttr>(getDefaults()[i])) {
+  llvm::interleaveComma(llvm::zip(body.getArguments(), roles.getAsRange<StringAttr>(), defaults), printer, [&](auto one) {
+    auto [argument, role, value] = one;
+    printer << role.getValue() << ' ' << argument << ": " << argument.getType();
+    if (!isa<UnitAttr>(value)) {
       printer << " = ";
-      printer.printAttributeWithoutType(getDefaults()[i]);
+      printer.printAttributeWithoutType(value);
     }
   });
   printer << ") ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  printer.printRegion(body, /*printEntryBlockArgs=*/false);
 }
 
 void RuleOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
@@ -271,9 +267,8 @@ LogicalResult RuleOp::verifyRegions() {
       if (!why.empty())
         return op.emitOpError() << why;
       // rule_c11
-      if (!llvm::is_contained({Scope::Tensor, Scope::Unit}, reduce.getScope()) && !reduce.getOver().isRun())
-        return op.emitOpError() << "reduces over the " << stringifyScope(reduce.getScope())
-                                << "; a rule sees one tensor";
+      if (reduce.getScope() == Scope::Step)
+        return op.emitOpError() << "reduces over the step; a rule sees one tensor";
       continue;
     }
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())

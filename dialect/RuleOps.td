@@ -55,7 +55,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (rule_c8) exactly one argument has the role `param`, and exactly one `grad`;
     - (rule_c9) at most one argument has the role `step`;
     - (rule_c10) the operand of a reduction differs from element to element;
-    - (rule_c11) a reduction is over the tensor, its units or blocks of neighbours;
+    - (rule_c11) a reduction is over the tensor, its units or blocks;
     - (rule_c12) `yield` gives one value for each state;
     - (rule_c13) at most one argument has the role `value`;
     - (rule_c14) the new value of a `unit_state` is the same for all elements of a unit.
@@ -81,7 +81,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
                        StrArrayAttr:$names, ArrayAttr:$defaults);
   let regions = (region SizedRegion<1>:$body);
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = "$sym_name `` custom<RuleArguments>($roles, $names, $defaults, $body) attr-dict";
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{

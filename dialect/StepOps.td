@@ -95,16 +95,13 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c24) only `percentile` reads a history;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) a step that reduces over units adds nothing up across tensors;
-    - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`;
-    - (step_c28) nothing that is computed from a reduction over a column or a square is reduced over blocks;
-    - (step_c29) a value that depends on a reduction over a column or a square reads of its element
-      only the operand of that reduction.
+    - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`.
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Altgrad_ArgumentAttr, "arguments">:$signature);
   let regions = (region SizedRegion<1>:$body);
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = "$sym_name `` custom<Signature>($signature, $body) attr-dict";
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{

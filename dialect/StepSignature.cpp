@@ -64,45 +64,41 @@ static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &arg
   return success();
 }
 
-ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
-  StringAttr name;
+ParseResult altgrad::parseSignature(OpAsmParser &parser, ArrayAttr &signature, Region &body) {
   SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<Attribute> signature;
-  auto argument = [&] { return parseArgument(parser, arguments.emplace_back(), signature.emplace_back()); };
-  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes) ||
-      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
+  SmallVector<Attribute> said;
+  auto argument = [&] { return parseArgument(parser, arguments.emplace_back(), said.emplace_back()); };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
     return failure();
-  result.addAttribute("signature", parser.getBuilder().getArrayAttr(signature));
-  return parser.parseRegion(*result.addRegion(), arguments);
+  signature = parser.getBuilder().getArrayAttr(said);
+  return parser.parseRegion(body, arguments);
 }
 
-void StepOp::print(OpAsmPrinter &printer) {
-  printer << ' ';
-  printer.printSymbolName(getSymName());
+void altgrad::printSignature(OpAsmPrinter &printer, StepOp step, ArrayAttr, Region &body) {
   printer << '(';
   printer.increaseIndent();
   printer.increaseIndent();
   llvm::interleave(
-      getBody().getArguments(), printer,
+      body.getArguments(), printer,
       [&](auto argument) {
         printer.printNewline();
         bool list = isa<TensorsType>(argument.getType());
-        printer << stringifyAccess(getAccess(argument)) << ' ';
-        if (getRole(argument) != noRole)
-          printer << getRole(argument) << ' ';
+        printer << stringifyAccess(step.getAccess(argument)) << ' ';
+        if (step.getRole(argument) != noRole)
+          printer << step.getRole(argument) << ' ';
         printer << argument;
-        if (getKey(argument) != getName(argument))
-          printer << " as " << getKey(argument);
+        if (step.getKey(argument) != step.getName(argument))
+          printer << " as " << step.getKey(argument);
         printer << ": " << argument.getType();
-        if (getScope(argument) == Scope::Group)
+        if (step.getScope(argument) == Scope::Group)
           printer << " per_group";
-        if (getScope(argument) == Scope::Tensor)
+        if (step.getScope(argument) == Scope::Tensor)
           printer << " per_tensor";
-        if (getScope(argument) == Scope::Unit)
+        if (step.getScope(argument) == Scope::Unit)
           printer << " per_unit";
-        if (std::optional<unsigned> set = getSet(argument); set && (*set || !list))
+        if (std::optional<unsigned> set = step.getSet(argument); set && (*set || !list))
           printer << " set " << *set;
-        if (FloatAttr value = getDefault(argument)) {
+        if (FloatAttr value = step.getDefault(argument)) {
           printer << " = ";
           printer.printAttributeWithoutType(value);
         }
@@ -111,7 +107,7 @@ void StepOp::print(OpAsmPrinter &printer) {
   printer.decreaseIndent();
   printer.decreaseIndent();
   printer << ") ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  printer.printRegion(body, /*printEntryBlockArgs=*/false);
 }
 
 void StepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {

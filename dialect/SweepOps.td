@@ -201,11 +201,13 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c9) its types are vectors of the body's types;
     - (sweep_c10) it has as many block reductions as the body;
     - (sweep_c11) the quick body has the types of the wide one and those of the guard;
-    - (sweep_c12) a sweep that reduces over columns or squares goes over tiles: it has one such
-      reduction and none of all elements, blocks of at most 128 elements, no two codes that share a
-      byte, and no value that differs between units;
-    - (sweep_c13) no list that has a value for each block of columns or squares is loaded;
+    - (sweep_c12) a sweep that reduces over columns or squares, or has a list of what they share, goes over
+      tiles: it has at most one such reduction and none of all elements, blocks of at most 128 elements,
+      no two codes that share a byte, and no value that differs between units;
+    - (sweep_c13) its columns and squares are of one height;
     - (sweep_c14) the quick body has as many block reductions as the wide one;
+    - (sweep_c15) nothing that the sweep computes from a reduction over a column or a square is reduced in it;
+    - (sweep_c16) what it stores of such a reduction reads of its element only what is reduced there;
     - (sweep_c17) what is reduced is reduced over a unit, a tensor or the step;
     - (sweep_c18) what is stored for columns or squares comes from a reduction over them.
   }];

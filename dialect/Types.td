@@ -34,11 +34,15 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
       row, 32x1 of a column, or 128x128;
     - (tensors_c2) only codes of 4 bits that are one for each element are packed.
   }];
-  let parameters = (ins "::altgrad::FormatAttr":$format, "::altgrad::BlockAttr":$block, "bool":$packed);
+  let parameters = (ins "::altgrad::FormatAttr":$format,
+                        DefaultValuedParameter<"::altgrad::BlockAttr", "::altgrad::BlockAttr::get($_ctxt, 1, 1)">:$block,
+                        DefaultValuedParameter<"bool", "false">:$packed);
   let builders = [TypeBuilder<(ins "::altgrad::FormatAttr":$format), [{
     return $_get($_ctxt, format, BlockAttr::get($_ctxt, 1, 1), /*packed=*/false);
   }]>];
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = [{
+    `<` custom<FormatName>($format) (`per` custom<Extents>($block)^)? (`packed` `` custom<Packed>($packed)^)? `>`
+  }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Whether several elements share a value.

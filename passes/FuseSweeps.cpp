@@ -85,12 +85,19 @@ static bool mayBecomeConditional(SweepOp sweep, Value condition) {
   return llvm::all_of(sweep.getReduced(), [&](Value value) { return seenOnlyIf(value, condition, block); });
 }
 
+static bool reducesTiles(SweepOp sweep) {
+  return llvm::any_of(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); });
+}
+
 // Whether a sweep over tiles could have the other one's sums, codes and scalars as well.
 static bool suitTiles(SweepOp first, SweepOp second) {
+  unsigned rows = first.getTileRows(), others = second.getTileRows();
+  if (rows && others && (rows != others || (reducesTiles(first) && reducesTiles(second))))
+    return false;
   auto cut = [](Value stream) { return isCutByTiles(cast<TensorsType>(stream.getType())); };
   auto suits = [&](SweepOp tiles, SweepOp other) {
     return !tiles.goesOverTiles() ||
-           (!other.getNumResults() && !other.goesOverTiles() && llvm::none_of(other.getLoads(), cut) &&
+           (!other.getNumResults() && other.getBlock() <= tileColumns && llvm::none_of(other.getLoads(), cut) &&
             llvm::none_of(other.getStores(), cut) && !Variances(other->getParentOfType<StepOp>()).readUnit(other));
   };
   return suits(first, second) && suits(second, first);

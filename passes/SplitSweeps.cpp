@@ -33,6 +33,7 @@ private:
   void writeStage(int stage, unsigned set);
   SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Sink> sinks);
   void writeStores(int stage, StringRef name, ArrayRef<Sink> always, ArrayRef<Sink> conditional);
+  Value commonCondition(int stage, unsigned set, ArrayRef<Sink> always, ArrayRef<Sink> conditional);
   Value kept(Body &body, const Sink &sink, Value code);
   Value load(Body &body, Value list);
   Value clone(Body &body, Value value);
@@ -70,7 +71,10 @@ Value SweepWriter::spillOf(Value value) {
   if (!spill) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&step.getBody().front());
-    spill = SpillOp::create(builder, value.getLoc(), TensorsType::get(step.getContext(), keptFormat(value)));
+    auto type = TensorsType::get(step.getContext(), keptFormat(value));
+    if (BlockAttr block = plan.blocks.lookup(value))
+      type = TensorsType::get(step.getContext(), type.getFormat(), block, /*packed=*/false);
+    spill = SpillOp::create(builder, value.getLoc(), type);
   }
   return spill;
 }
@@ -191,6 +195,17 @@ void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Sink> always, 
   writeSweep(stage, name, {}, all);
 }
 
+// The condition of all that a stage and later ones store; or null.
+Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Sink> always, ArrayRef<Sink> conditional) {
+  if (!always.empty() || conditional.empty())
+    return {};
+  Value condition = conditional.front().condition;
+  bool isCommon = llvm::all_of(plan.sinks, [&](const Sink &sink) {
+    return sink.stage <= stage || sets.of(sink.value).value_or(0) != set || sink.condition == condition;
+  });
+  return isCommon ? condition : Value();
+}
+
 void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
   SmallVector<Sink> always, conditional;
@@ -207,7 +222,8 @@ void SweepWriter::writeStage(int stage, unsigned set) {
       Sink sink;
       sink.value = value;
       sink.stream = spillOf(value);
-      always.push_back(sink);
+      sink.condition = plan.crossing.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
+      (sink.condition ? conditional : always).push_back(sink);
     }
   writeStores(stage, "update" + suffix, always, conditional);
 }

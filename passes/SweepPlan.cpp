@@ -1,74 +1,8 @@
 // Stages of values, and the choice between computing twice and keeping.
-#include "passes/SweepPlan.h"
-
-#include "dialect/RowSets.h"
-#include "dialect/Variance.h"
+#include "passes/SweepPlanner.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-namespace {
-class Planner {
-public:
-  Planner(StepOp step, bool late, bool spill) : step(step), variances(step), sets(step) {
-    do {
-      findStages();
-      if (late)
-        delayReductions();
-      findSinks();
-    } while (separateTiles());
-    if (spill)
-      decideReloads();
-    else
-      delayStores();
-    for (Operation &op : step.getBody().front())
-      plan.possible &= !isOverTile(&op) || meetsOthers(&op, /*decided=*/true) < 0;
-    countBytes();
-  }
-  SweepPlan plan;
-
-private:
-  bool separateTiles();
-  int meetsOthers(Operation *most, bool decided);
-  bool isOfUnit(const Sink &sink, Value number, bool decided);
-  void findStages();
-  void delayReductions();
-  void findSinks();
-  void delayStores();
-  void decideReloads();
-  void decideStage(int k);
-  void countBytes();
-  int stageOf(Value value) { return stages.lookup(value); }
-  int storedAt(Value stream);
-  Value storedCopy(Value value, int before);
-  void walkBack(Value value, function_ref<bool(Value)> further);
-  void findFrontier(Value value, int k, SetVector<Value> &frontier);
-  void findLoads(Value value, int k, SetVector<Value> &streams);
-  double stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &kept);
-  bool valid(Value value, int k);
-
-  StepOp step;
-  Variances variances;
-  RowSets sets;
-  DenseMap<Operation *, int> earliest;  // of maxima of tiles that wait
-  DenseMap<Value, int> stages;          // when a value can be computed
-  DenseMap<Operation *, int> performed; // the sweep of a reduction
-};
-} // namespace
-
-// Whether an operation reduces more than a sweep has at hand.
-static bool isWhole(Operation &op) {
-  auto reduce = dyn_cast<ReduceOp>(op);
-  return reduce && !reduce.isOverBlock();
-}
-
-bool altgrad::isGathered(Operation *op) {
-  return isa_and_nonnull<CollectOp>(op) &&
-         llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GramOp, ProductOp>(user); });
-}
-
-// What depends on it waits for the end of its sweep.
-static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 
 FormatAttr altgrad::keptFormat(Value value) {
   if (value.getType().isF32())
@@ -78,143 +12,32 @@ FormatAttr altgrad::keptFormat(Value value) {
 }
 
 static bool fits(Value value) { return bool(keptFormat(value)); }
-static double bytesKept(Value value) { return fits(value) ? keptFormat(value).getBytes() : sizeof(float); }
+SweepPlanner::SweepPlanner(StepOp step, Planning how) : step(step), how(how), variances(step), sets(step) {
+  do {
+    findStages();
+    if (how.late)
+      delayReductions();
+    findSinks();
+  } while (separateTiles());
+  keepCrossing();
+  if (how.spill)
+    decideReloads();
+  else
+    delayStores();
+  plan.possible &= suitsTiles();
+  countBytes();
+}
 
 static double bytesOf(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
-// Whether the sweep of a sink computes it from something of a unit. Before it is
-// decided what is loaded instead, that is `number` where an earlier sweep computes it.
-bool Planner::isOfUnit(const Sink &sink, Value number, bool decided) {
-  bool found = false;
-  walkBack(sink.value, [&](Value needed) {
-    bool loaded =
-        decided ? plan.reloaded.contains({sink.stage, needed}) : needed == number && stageOf(needed) < sink.stage;
-    Operation *op = needed.getDefiningOp();
-    if (loaded || isa<LoadOp>(op))
-      return false;
-    found |= llvm::any_of(op->getOperands(), [&](Value operand) { return variances.scopeOf(operand) == Scope::Unit; });
-    return !found;
-  });
-  return found;
-}
-
-// The stage at which what waits for the largest of a tile is stored beside something
-// that a sweep over tiles has no place for: sums, codes that tiles would cut, and what
-// differs between the rows of a tile. Or -1.
-int Planner::meetsOthers(Operation *most, bool decided) {
-  Value number = most->getOperand(0);
-  auto set = sets.of(number);
-  for (const Sink &sink : plan.sinks) {
-    bool waits = false;
-    walkBack(sink.value, [&](Value needed) {
-      waits |= needed.getDefiningOp() == most;
-      return !waits && !needed.getDefiningOp<LoadOp>();
-    });
-    auto cannot = [&](const Sink &other) {
-      return other.stage == sink.stage && sets.of(other.value) == set &&
-             (other.reduce || isCutByTiles(cast<TensorsType>(other.stream.getType())) ||
-              isOfUnit(other, number, decided));
-    };
-    if (waits && llvm::any_of(plan.sinks, cannot))
-      return sink.stage;
-  }
-  return -1;
-}
-
-// Such a maximum is found by the next sweep.
-bool Planner::separateTiles() {
-  bool changed = false;
-  for (Operation &op : step.getBody().front())
-    if (int met = isOverTile(&op) ? meetsOthers(&op, /*decided=*/false) : -1; met >= 0 && earliest.lookup(&op) <= met) {
-      earliest[&op] = met + 1;
-      changed = true;
-    }
-  return changed;
-}
-
-void Planner::findStages() {
-  stages.clear();
-  for (Operation &op : step.getBody().front()) {
-    int stage = earliest.lookup(&op);
-    for (Value operand : op.getOperands())
-      stage = std::max(stage, stageOf(operand));
-    if (endsSweep(op)) {
-      auto it = performed.try_emplace(&op, stage).first;
-      it->second = std::max(it->second, stage);
-      stage = it->second + 1;
-    }
-    for (Value result : op.getResults())
-      stages[result] = stage;
-  }
-}
-
-// A reduction whose result is wanted late may share the sweep of a later stage.
-void Planner::delayReductions() {
-  int last = 0;
-  for (auto &entry : stages)
-    last = std::max(last, entry.second);
-  DenseMap<Value, int> latest;
-  for (Operation &op : llvm::reverse(step.getBody().front())) {
-    for (Value operand : op.getOperands()) {
-      int limit;
-      if (isa<CommitOp>(op))
-        limit = stageOf(operand); // written as early as it is known
-      else if (isWhole(op) || variances.isElement(op.getResult(0)))
-        limit = stageOf(op.getResult(0)) - (endsSweep(op) ? 1 : 0);
-      else
-        limit = latest.lookup_or(op.getResult(0), last);
-      auto it = latest.try_emplace(operand, limit).first;
-      it->second = std::min(it->second, limit);
-    }
-    if (endsSweep(op))
-      performed[&op] = std::max(performed[&op], latest.lookup_or(op.getResult(0), last) - 1);
-  }
-  findStages();
-}
-
-void Planner::findSinks() {
-  plan.sinks.clear(), plan.stages = 0;
-  CommitOp commit = step.getCommit();
-  for (auto reduce : step.getBody().getOps<ReduceOp>()) {
-    if (reduce.isOverBlock())
-      continue;
-    Sink sink;
-    sink.value = reduce.getValue();
-    sink.reduce = reduce;
-    sink.stage = performed.lookup(reduce);
-    plan.sinks.push_back(sink);
-  }
-  for (auto collect : step.getBody().getOps<CollectOp>()) {
-    if (!isGathered(collect))
-      continue;
-    Sink sink;
-    sink.value = collect.getElement();
-    sink.stream = collect.getList();
-    sink.stage = performed.lookup(collect);
-    plan.sinks.push_back(sink);
-  }
-  // Who multiplies may fail: until then nothing is written.
-  plan.products = 0;
-  for (Operation &op : step.getBody().front())
-    if (isa<GramOp, ProductOp>(op))
-      plan.products = std::max(plan.products, stageOf(op.getResult(0)));
-  for (auto [list, stream, condition] : commit.writes()) {
-    auto collect = list.getDefiningOp<CollectOp>();
-    if (!collect)
-      continue;
-    Sink sink;
-    sink.value = collect.getElement();
-    sink.stream = stream;
-    sink.condition = condition;
-    sink.stage = std::max({stageOf(sink.value), condition ? stageOf(condition) : 0, plan.products});
-    plan.sinks.push_back(sink);
-  }
-  for (const Sink &sink : plan.sinks)
-    plan.stages = std::max(plan.stages, sink.stage + 1);
+double SweepPlanner::bytesKept(Value value) {
+  BlockAttr block = plan.blocks.lookup(value);
+  double elements = block ? block.getRows() * block.getColumns() : 1;
+  return (fits(value) ? keptFormat(value).getBytes() : sizeof(float)) / elements;
 }
 
 // The stage after which a stream holds its new content.
-int Planner::storedAt(Value stream) {
+int SweepPlanner::storedAt(Value stream) {
   for (const Sink &sink : plan.sinks)
     if (sink.stream == stream)
       return sink.stage;
@@ -223,7 +46,7 @@ int Planner::storedAt(Value stream) {
 
 // Visits, once each, the elements that `value` is computed from, back to what is loaded;
 // `further` says whether to go on to the operands of one.
-void Planner::walkBack(Value value, function_ref<bool(Value)> further) {
+void SweepPlanner::walkBack(Value value, function_ref<bool(Value)> further) {
   SetVector<Value> work;
   work.insert(value);
   for (size_t i = 0; i < work.size(); ++i)
@@ -232,7 +55,7 @@ void Planner::walkBack(Value value, function_ref<bool(Value)> further) {
 }
 
 // All streams that computing `value` at stage `k` loads.
-void Planner::findLoads(Value value, int k, SetVector<Value> &streams) {
+void SweepPlanner::findLoads(Value value, int k, SetVector<Value> &streams) {
   walkBack(value, [&](Value needed) {
     if (auto it = plan.reloaded.find({k, needed}); it != plan.reloaded.end())
       streams.insert(it->second ? it->second : needed);
@@ -244,8 +67,19 @@ void Planner::findLoads(Value value, int k, SetVector<Value> &streams) {
   });
 }
 
+// Nobody computes again what a sweep over tiles has found for others.
+void SweepPlanner::keepCrossing() {
+  for (Value value : plan.crossing) {
+    plan.spilled.insert({value, stageOf(value)});
+    if (BlockAttr block = variances.of(value); how.shared && block.isOverRows())
+      plan.blocks[value] = block;
+    for (int k = stageOf(value) + 1; k < plan.stages; ++k)
+      plan.reloaded[{k, value}] = Value();
+  }
+}
+
 // Without a workspace the old content must outlive its last reader.
-void Planner::delayStores() {
+void SweepPlanner::delayStores() {
   for (bool changed = true; changed;) {
     changed = false;
     for (const Sink &reader : plan.sinks) {
@@ -262,8 +96,10 @@ void Planner::delayStores() {
 
 // Values an earlier stage could have computed, where stage `k` first meets them;
 // instead of one that must be kept and cannot, what it is computed from.
-void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
+void SweepPlanner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
   walkBack(value, [&](Value needed) {
+    if (waits(needed, k))
+      return false;
     bool computed = !needed.getDefiningOp<LoadOp>();
     if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && fits(decode.getCode()))
       return true; // the code is shorter
@@ -275,7 +111,7 @@ void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
 }
 
 // Whether stage `k` can still compute `value` from streams.
-bool Planner::valid(Value value, int k) {
+bool SweepPlanner::valid(Value value, int k) {
   SetVector<Value> streams;
   findLoads(value, k, streams);
   return llvm::all_of(streams, [&](Value stream) { return storedAt(stream) >= k; });
@@ -283,7 +119,7 @@ bool Planner::valid(Value value, int k) {
 
 // A stream that holds exactly `value` before stage `k`, or null. What is stored under
 // a condition is there for sweeps under the same one, of which nothing is kept.
-Value Planner::storedCopy(Value value, int k) {
+Value SweepPlanner::storedCopy(Value value, int k) {
   auto seenIf = [&](Value condition) {
     return !condition || (k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
                             return sink.stage != k || sink.condition == condition;
@@ -300,7 +136,7 @@ Value Planner::storedCopy(Value value, int k) {
 }
 
 // Bytes per element that stage `k` pays for its frontier.
-double Planner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &kept) {
+double SweepPlanner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &kept) {
   double bytes = 0;
   SetVector<Value> streams;
   for (Value value : frontier) {
@@ -318,7 +154,7 @@ double Planner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value>
   return bytes;
 }
 
-void Planner::decideStage(int k) {
+void SweepPlanner::decideStage(int k) {
   SetVector<Value> frontier;
   for (const Sink &sink : plan.sinks)
     if (sink.stage == k)
@@ -345,12 +181,12 @@ void Planner::decideStage(int k) {
   }
 }
 
-void Planner::decideReloads() {
+void SweepPlanner::decideReloads() {
   for (int k = 1; k < plan.stages; ++k)
     decideStage(k);
 }
 
-void Planner::countBytes() {
+void SweepPlanner::countBytes() {
   for (int k = 0; k < plan.stages; ++k) {
     SetVector<Value> streams;
     for (const Sink &sink : plan.sinks) {
@@ -385,15 +221,24 @@ PlanChoice altgrad::planSweeps(StepOp step) {
     auto cost = [](const SweepPlan &plan) { return std::tuple(!plan.possible, plan.bytes, doubleFolds(plan)); };
     return cost(one) < cost(other);
   };
-  auto best = [&](bool spill) {
-    SweepPlan early = Planner(step, /*late=*/false, spill).plan;
-    SweepPlan late = Planner(step, /*late=*/true, spill).plan;
+  auto best = [&](Planning how) {
+    how.late = false;
+    SweepPlan early = SweepPlanner(step, how).plan;
+    how.late = true;
+    SweepPlan late = SweepPlanner(step, how).plan;
     return better(late, early) ? late : early;
   };
-  SweepPlan recompute = best(/*spill=*/false), kept = best(/*spill=*/true);
   PlanChoice choice;
-  choice.recomputeBytes = recompute.bytes;
-  choice.spillBytes = kept.bytes;
-  choice.plan = better(kept, recompute) ? kept : recompute;
+  for (unsigned way = 0; way < 4; ++way) {
+    Planning how;
+    how.apart = way >= 2;
+    how.shared = way % 2 == 0;
+    SweepPlan recompute = best(how);
+    how.spill = true;
+    SweepPlan kept = best(how);
+    choice = {better(kept, recompute) ? kept : recompute, recompute.bytes, kept.bytes};
+    if (choice.plan.possible)
+      break;
+  }
   return choice;
 }

@@ -32,6 +32,10 @@ struct SweepPlan {
   llvm::MapVector<std::pair<int, mlir::Value>, mlir::Value> reloaded;
   /// Values kept in the workspace, with the stage that computes them.
   llvm::MapVector<mlir::Value, int> spilled;
+  /// Those of them that a reduction over tiles leaves for others.
+  llvm::SetVector<mlir::Value> crossing;
+  /// Of those that lie there once for each block of columns or squares, the block.
+  llvm::DenseMap<mlir::Value, BlockAttr> blocks;
   int stages = 0;
   int products = 0; // the stage before which all products are done
   double bytes = 0; // per element, over all stages

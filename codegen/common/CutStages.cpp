@@ -39,20 +39,38 @@ template <typename Root> static Operations madeFrom(Root root, Operation *withou
   return made;
 }
 
-// Where what is of the column meets the element; the maximum itself, of which all of it can be computed, where not
+// The codes that a body has of columns and squares.
+static SmallVector<Value> listCodes(SweepOp sweep) {
+  SmallVector<Value> codes;
+  for (auto [code, stream] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
+    if (isOfTileBlock(stream))
+      codes.push_back(code);
+  return codes;
+}
+
+// Where what is of the column meets the element, or is stored for it; what all of it can be computed from, where not
 // every such value is a number.
-static llvm::SetVector<Value> sharedBy(ReduceOp most, const Operations &late) {
-  Operations ofElement = madeFrom(most.getValue(), most);
-  llvm::SetVector<Value> met;
-  for (Operation *op : ofElement)
-    for (Value value : op->getOperands())
-      if (Operation *from = value.getDefiningOp(); late.contains(from) && !ofElement.contains(from))
-        met.insert(value);
-  if (llvm::any_of(met, [](Value value) { return !value.getType().isF32(); })) {
-    met.clear();
-    met.insert(most);
+static llvm::SetVector<Value> sharedBy(SweepOp sweep, ReduceOp most, const Operations &late) {
+  Operations ofElement = madeFrom(most.getValue(), most), ofColumn = late;
+  llvm::SetVector<Value> met, origins;
+  origins.insert(most);
+  for (Value code : listCodes(sweep)) {
+    ofColumn.insert_range(madeFrom(code));
+    for (Operation *user : code.getUsers())
+      origins.insert(code.getType().isF32() ? code : user->getResult(0));
   }
-  return met;
+  auto meet = [&](Value value) {
+    Operation *from = value.getDefiningOp();
+    if (from ? ofColumn.contains(from) && !ofElement.contains(from) : origins.contains(value))
+      met.insert(value);
+  };
+  for (Operation *op : ofElement)
+    llvm::for_each(op->getOperands(), meet);
+  for (auto [stream, value] : llvm::zip(sweep.getStores(), sweep.getEmit().getValues()))
+    if (!isOfTileBlock(stream) && late.contains(value.getDefiningOp()))
+      meet(value);
+  bool areNumbers = llvm::all_of(met, [](Value value) { return value.getType().isF32(); });
+  return areNumbers ? met : origins;
 }
 
 // Copies what `values` need of a sweep's body for the elements of a tile, which are what `number` was.
@@ -66,6 +84,12 @@ static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueR
                                builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
   Block *block = builder.createBlock(&tiles.getBody());
   map.map(number, block->addArgument(number.getType(), number.getLoc()));
+  llvm::BitVector lists = argumentsFor(values, sweep.getBody(), map);
+  for (unsigned list : lists.set_bits()) {
+    BlockArgument code = sweep.getBody().getArgument(list);
+    tiles.getLoadsMutable().append(sweep.getLoads()[list]);
+    map.map(code, block->addArgument(code.getType(), code.getLoc()));
+  }
   Operations needed = neededFor(values, sweep.getBody(), map);
   for (Operation &op : sweep.getBody().front().without_terminator())
     if (needed.contains(&op))
@@ -81,7 +105,10 @@ static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueR
 // other leaves.
 static void cutTiles(SweepOp sweep) {
   Block &body = sweep.getBody().front();
-  auto most = cast<ReduceOp>(*llvm::find_if(body, [](Operation &op) { return isOverTile(&op); }));
+  auto found = llvm::find_if(body, [](Operation &op) { return isOverTile(&op); });
+  if (found == body.end()) // it only loads what tiles share
+    return;
+  auto most = cast<ReduceOp>(*found);
   Operations late = madeFrom(most.getOperation());
   late.insert(most);
   SmallVector<Value> streams[2], values[2]; // before, and late
@@ -93,7 +120,7 @@ static void cutTiles(SweepOp sweep) {
   IRMapping map;
   SweepOp tiles = makeTiles(sweep, most.getValue(), streams[1], values[1], map);
   Stage largest{{map.lookup(most.getResult())}}, ofBlock, ofElement;
-  for (Value shared : sharedBy(most, late))
+  for (Value shared : sharedBy(sweep, most, late))
     if (Value here = map.lookupOrNull(shared))
       ofBlock.kept.insert(here);
   for (auto [place, stream] : llvm::enumerate(streams[1]))
@@ -104,9 +131,17 @@ static void cutTiles(SweepOp sweep) {
   values[0].push_back(most.getValue());
   sweep.getStoresMutable().assign(streams[0]);
   sweep.getEmit().getValuesMutable().assign(values[0]);
+  Operations unused;
+  for (Value code : listCodes(sweep))
+    unused.insert_range(madeFrom(code));
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
-    if (late.contains(&op))
+    if (late.contains(&op) || (op.use_empty() && unused.contains(&op)))
       op.erase();
+  for (unsigned i = sweep.getLoads().size(); i-- > 0;)
+    if (isOfTileBlock(sweep.getLoads()[i]) && body.getArgument(i).use_empty()) {
+      body.eraseArgument(i);
+      sweep.getLoadsMutable().erase(i);
+    }
 }
 
 //===-- Blocks --------------------------------------------------------------===//
@@ -234,7 +269,7 @@ static bool goesByWords(SweepOp sweep, const CpuTuning &tuning) {
                         [&](Type type) { return type.getIntOrFloatBitWidth() > (isa<DrawOp>(op) ? 16 : 32); });
   };
   return tuning.bf16ByHalves && isOfHalves(sweep) && sweep.getReduced().empty() && !sweep.getTiles() &&
-         llvm::none_of(sweep.getBody().front(), isWide);
+         !sweep.goesOverTiles() && llvm::none_of(sweep.getBody().front(), isWide);
 }
 
 // Cut before the last of slow operations in a row, each stage has several elements under way. The first one overwrites

@@ -41,15 +41,20 @@ LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
     return sweep.emitOpError() << "has a body for " << sweep.getWidth() << " elements, '" << target.name << "' wants "
                                << target.vectorWidth;
   SweepOp tiles = sweep.getTiles();
-  if (sweep.goesOverTiles() || (tiles && stagesOf(tiles.getBody()).size() != 3) ||
+  bool isUncut = llvm::any_of(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); });
+  if (isUncut || (tiles && stagesOf(tiles.getBody()).size() != 3) ||
       (exchangesInBlocks(sweep) && stagesOf(sweep.getBody()).empty()))
     return sweep.emitOpError("has blocks and no stages; run altgrad-cut-stages before altgrad-vectorize");
   return success();
 }
 
-unsigned altgrad::blockOf(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getLength(); }
+bool altgrad::isOfTileBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
 
-unsigned altgrad::sharedBy(Value stream) { return isPacked(stream) ? 2 : blockOf(stream); }
+unsigned altgrad::blockOf(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getColumns(); }
+
+unsigned altgrad::sharedBy(Value stream) {
+  return isPacked(stream) ? 2 : isOfTileBlock(stream) ? 1 : blockOf(stream);
+}
 
 unsigned altgrad::bitsOf(Value stream) { return 8 * bytesOf(stream) / (isPacked(stream) ? 2 : 1); }
 

@@ -28,7 +28,9 @@ constexpr int64_t codesAtOnce = 32;
 /// Emits an error and fails if a target cannot lower a sweep: passes before have not run.
 LogicalResult checkSweep(SweepOp sweep, const Target &target);
 
-/// Elements that share a value of a stream, and bytes of that value or of two
+/// Whether a stream has one value for each column of a tile, or for a square: where it lies is said for each tile.
+bool isOfTileBlock(Value stream);
+/// Neighbours that share a value of a stream, and bytes of that value or of two
 /// packed codes.
 unsigned blockOf(Value stream);
 unsigned bytesOf(Value stream);

@@ -19,23 +19,24 @@ Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRo
   return tile;
 }
 
-bool altgrad::isOfTileBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
-
-Value TileSweep::firstBlock(KernelBuilder &kernel, const Tile &tile) const {
+Value altgrad::listAt(KernelBuilder &kernel, Value stream, Row row, const Tile &tile) {
   CodeBuilder &builder = kernel.builder;
-  Value down = builder.div(tile.row, kernel.i64(rows()));
+  BlockAttr block = cast<TensorsType>(stream.getType()).getBlock();
+  Value down = builder.div(tile.row, kernel.i64(block.getRows()));
   Value across = tile.column, length = tile.rowLength;
-  if (isSquare()) {
-    across = builder.div(across, kernel.i64(tileColumns));
-    length = builder.div(builder.add(length, kernel.i64(tileColumns - 1)), kernel.i64(tileColumns));
+  if (int64_t columns = block.getColumns(); columns > 1) {
+    across = builder.div(across, kernel.i64(columns));
+    length = builder.div(builder.add(length, kernel.i64(columns - 1)), kernel.i64(columns));
   }
-  return builder.add(builder.mul(down, length), across);
+  Value place = builder.add(builder.mul(down, length), across);
+  return kernel.offset(kernel.stream(stream, row), place, bytesOf(stream));
 }
 
-SmallVector<Value> TileSweep::ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known,
-                                      Value reduced) const {
+SmallVector<Value> TileSweep::ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced,
+                                      ArrayRef<Value> loaded) const {
   IRMapping all(known);
   all.map(stage(body, 0).getReductions()[0], reduced);
+  all.map(body.getArguments().drop_front(), loaded);
   return cloneValues(kernel.builder, body, stage(body, 1).getWanted(), {{}, all, kernel.i64(0)});
 }
 

@@ -14,10 +14,11 @@ struct Tile {
   Value rows, columns; // its own
 };
 Tile tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRows);
-/// Whether a stream has one value for each column of a tile, or for a square.
-bool isOfTileBlock(Value stream);
+/// Where the first value of a tile lies in the stream of a row, of columns or of squares.
+Value listAt(KernelBuilder &kernel, Value stream, Row row, const Tile &tile);
 
-/// Its three stages: the reduction, what a block stores and keeps, and what elements store.
+/// Its three stages: the reduction, what a block stores and keeps, and what elements store. It loads numbers, and lists
+/// of what blocks share.
 class TileSweep {
 public:
   explicit TileSweep(SweepOp sweep) : sweep(sweep) {}
@@ -30,15 +31,15 @@ public:
   int64_t rows() const { return sweep.getTileRows(); }
   bool isSquare() const { return rows() == squareBlock; }
   Reduction kind() const { return stage(narrow(), 0).getReduceOps()[0].getReduction(); }
-  /// Where in a stream of blocks the tile's first one is.
-  Value firstBlock(KernelBuilder &kernel, const Tile &tile) const;
+  mlir::OperandRange lists() const { return sweep.getLoads().drop_front(); }
   /// The numbers of the stores of a block, and of those of its elements.
   ArrayRef<int64_t> ofBlocks() const { return stage(narrow(), 1).getEmitted(); }
   ArrayRef<int64_t> ofElements() const { return stage(narrow(), 2).getEmitted(); }
   mlir::OperandRange streams() const { return sweep.getStores(); }
   /// What a column, a vector of neighbours or a square stores once, and then what all
-  /// of its elements share: f32.
-  SmallVector<Value> ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced) const;
+  /// of its elements share: f32. `loaded`: of its lists.
+  SmallVector<Value> ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced,
+                             ArrayRef<Value> loaded) const;
   /// What goes to `store` of an element whose number in the tile is `number`.
   Value ofElement(KernelBuilder &kernel, Region &body, int64_t store, const IRMapping &known, Value number,
                   ArrayRef<Value> shared) const;

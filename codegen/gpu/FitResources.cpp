@@ -198,7 +198,7 @@ private:
     unsigned bytes = sweep.getWidth() * wordBytes, vectors = widthOf(sweep, tuning) / sweep.getWidth(), all = 0;
     for (auto [number, stage] : llvm::enumerate(stagesOf(sweep.getBody()))) {
       unsigned wanted = stage.getKept().size(), count = 0;
-      for (; !sweep.getTiles() && count < wanted && account.allRoom(bytes) >= vectors; ++count)
+      for (; !sweep.getTiles() && !sweep.goesOverTiles() && count < wanted && account.allRoom(bytes) >= vectors; ++count)
         account.takeOwn("kept" + Twine(all++), vectors, bytes);
       for (Region &body : sweep->getRegions())
         stagesOf(body)[number].getKeptMutable().erase(count, wanted - count);

@@ -162,10 +162,12 @@ private:
 
   // TilesToGPU.cpp
   /// What waits for the columns of a tile, or for its largest, and shared memory: of
-  /// the tile's numbers, and of what each thread finds in half a column.
+  /// the tile's numbers, and of what each thread finds in half a column. Both are null where nothing waits; the sweep
+  /// is the only one then.
   struct TileMemory {
     TileSweep sweep;
-    Value tile, halves;
+    Value tile = {}, halves = {};
+    bool holds(Value stream) const { return tile && stream == sweep.tile(); }
   };
   /// As many rows as a block of threads does at once, and those below them.
   struct TilePart {

@@ -10,7 +10,7 @@ using namespace altgrad;
 // With reductions a warp must not pass the 256 lanes. No block is of more elements than a warp does at a time, and no
 // call of the generator serves more elements than a thread.
 int64_t altgrad::widthOf(SweepOp sweep, const GpuTuning &tuning) {
-  if (sweep.getTiles())
+  if (sweep.getTiles() || sweep.goesOverTiles())
     return tileColumns / threadsOfRow;
   int64_t bytes = 4;
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})

@@ -56,6 +56,8 @@ void GpuLowering::lowerSweep(SweepOp sweep) {
   std::optional<TileMemory> tile;
   if (SweepOp tiles = sweep.getTiles())
     tile.emplace(makeTile(tiles));
+  else if (sweep.goesOverTiles())
+    tile.emplace(TileMemory{TileSweep(sweep)});
   auto body = [&](Value index) {
     if (tile)
       sweepTile(sweep, *tile, index);

@@ -54,11 +54,15 @@ GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory
       Value &pointer = chunk.pointers[tensors];
       if (pointer)
         continue;
-      if (tensors == memory.sweep.tile()) {
+      if (memory.holds(tensors)) {
         pointer = kernel.offset(part.memory, builder.mul(inBlock, kernel.i64(chunk.width)), sizeof(float));
         continue;
       }
-      pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
+      if (isOfTileBlock(tensors))
+        pointer = kernel.offset(listAt(kernel, tensors, row, tile), blockOf(tensors) > 1 ? kernel.i64(0) : column,
+                                bytesOf(tensors));
+      else
+        pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
       if (blockOf(tensors) == 1)
         chunk.aligned = builder.both(chunk.aligned, isAligned(chunk, tensors, pointer));
     }
@@ -93,6 +97,8 @@ void GpuLowering::sweepTile(SweepOp sweep, const TileMemory &shared, Value index
     known = scalarsOf(sweep, row, tile);
     inPart(sweep, shared, known, row, {tile, first, shared.tile});
   }
+  if (!shared.tile)
+    return;
   barrier();
   if (square) {
     std::tie(row, first) = placeOf(opaque(index));
@@ -111,7 +117,8 @@ void GpuLowering::somePart(SweepOp sweep, const TileMemory &shared, Tile tile, V
   tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
   IRMapping known = scalarsOf(sweep, row, tile);
   first = builder.add(first, builder.mul(r, tile.rowLength));
-  inPart(sweep, shared, known, row, {tile, first, kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
+  Value held = shared.tile ? kernel.offset(shared.tile, r, tileColumns * sizeof(float)) : Value();
+  inPart(sweep, shared, known, row, {tile, first, held});
 }
 
 void GpuLowering::inPart(SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
@@ -156,20 +163,30 @@ void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const I
                               [&](Value r, SmallVector<Value> before) -> SmallVector<Value> {
                                 return {accumulate(builder, cut.kind(), before[0], number(r))};
                               })[0];
+  auto blockAt = [&](Value stream) {
+    Value at = listAt(kernel, stream, row, tile);
+    return cut.isSquare() ? at : kernel.offset(at, column, bytesOf(stream));
+  };
+  SmallVector<Value> lists; // before one of the threads overwrites them
+  for (auto [code, stream] : llvm::zip(cut.narrow().getArguments().drop_front(), cut.lists())) {
+    Type type = code.getType();
+    auto read = [&, stream = stream]() -> SmallVector<Value> {
+      return {kernel.load(type, blockAt(stream), bytesOf(stream))};
+    };
+    auto none = [&]() -> SmallVector<Value> { return {builder.splat({}, builder.getZeroAttr(type))}; };
+    lists.push_back(branch(builder, exists, type, read, none)[0]);
+  }
   Value reduced = reduceHalves(shared, own);
   Value at = builder.add(first, column);
-  Value block = cut.firstBlock(kernel, tile);
-  if (!cut.isSquare())
-    block = builder.add(block, column);
   Value leads = builder.both(exists, builder.equal(cut.isSquare() ? inBlock : half, kernel.i64(0)));
-  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, reduced);
+  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, reduced, lists);
   size_t next = 0;
   auto shares = ArrayRef(values).take_back(cut.countShared());
   for (auto [store, stream] : llvm::enumerate(cut.streams())) {
     Value base = kernel.stream(stream, row);
     unsigned bytes = bytesOf(stream);
     if (isOfTileBlock(stream))
-      kernel.when(leads, [&] { kernel.store(values[next++], kernel.offset(base, block, bytes), bytes); });
+      kernel.when(leads, [&, stream = stream] { kernel.store(values[next++], blockAt(stream), bytes); });
     else
       kernel.loop(from, to, kernel.i64(1), [&, store = store](Value r) {
         Value code = cut.ofElement(kernel, cut.narrow(), store, known, number(r), shares);

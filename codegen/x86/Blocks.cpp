@@ -31,7 +31,7 @@ BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
   llvm::SetVector<unsigned> found;
   for (ValueRange streams : {ValueRange(sweep.getLoads()), ValueRange(sweep.getStores())})
     for (Value stream : streams)
-      found.insert(blockOf(stream));
+      found.insert(isOfTileBlock(stream) ? 1 : blockOf(stream));
   for (ReduceOp reduce : blockReductions(body))
     found.insert(reduce.getRun());
   found.insert(sweep.getBlock()); // of packed codes without scales
@@ -61,7 +61,7 @@ BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
 SmallVector<unsigned> BlockBody::sharedBy(unsigned size) const {
   SmallVector<unsigned> numbers;
   for (auto [number, stream] : llvm::enumerate(SweepOp(sweep).getLoads()))
-    if (blockOf(stream) == size)
+    if (blockOf(stream) == size && !isOfTileBlock(stream))
       numbers.push_back(number);
   return numbers;
 }

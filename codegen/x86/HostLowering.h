@@ -61,7 +61,7 @@ struct HostColumns {
   HostTile &work;
   const Tile &tile;
   const IRMapping &known;
-  ArrayRef<Value> places;
+  ArrayRef<Value> places, lists; // of what is stored, and of what columns or the square share already
   int64_t width;
 };
 
@@ -124,7 +124,9 @@ private:
 
   // Tiles.cpp
   HostTile makeTile(SweepOp tiles);
-  void sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRef<BlockBody> bodies);
+  void sweepTile(SweepOp sweep, HostTile *work, Value index, ArrayRef<BlockBody> bodies);
+  void reduceTile(HostTile &work, const Tile &tile, const IRMapping &known, Row row, Value first, int64_t width);
+  SmallVector<Value> loadLists(const HostColumns &of, Region &body, Value column);
   void run(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count);
   Value numberAt(const HostColumns &of, Value memory, Value row, Value column);
   Value sharedAt(const HostColumns &of, unsigned number, Value column);

@@ -25,9 +25,12 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
   if (exchangesInBlocks(sweep))
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
       bodies.emplace_back(kernel, sweep, *body);
-  if (tiles) {
-    HostTile work = makeTile(tiles);
-    kernel.loop(begin, end, kernel.i64(1), [&](Value tile) { sweepTile(sweep, work, tile, bodies); });
+  if (tiles || sweep.goesOverTiles()) {
+    std::optional<HostTile> work;
+    if (tiles)
+      work.emplace(makeTile(tiles));
+    kernel.loop(begin, end, kernel.i64(1),
+                [&](Value tile) { sweepTile(sweep, work ? &*work : nullptr, tile, bodies); });
   } else {
     kernel.loop(begin, end, kernel.i64(1),
                 [&](Value chunk) { sweepChunk(sweep, chunk, lanes, bodies, words ? &*words : nullptr); });

@@ -19,36 +19,40 @@ HostTile HostLowering::makeTile(SweepOp tiles) {
       sweep, memory, numbers(sweep.countShared() * tileColumns), {sweep.kind(), 0, tileColumns, numbers(tileColumns)}};
 }
 
-void HostLowering::sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRef<BlockBody> bodies) {
+void HostLowering::sweepTile(SweepOp sweep, HostTile *work, Value index, ArrayRef<BlockBody> bodies) {
   Type i64 = builder.getI64Type();
   Value entry = kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8));
   Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
-  Tile tile = tileAt(kernel, row, first, work.sweep.rows());
+  Tile tile = tileAt(kernel, row, first, work ? work->sweep.rows() : sweep.getTileRows());
   ScalarLowering scalars(kernel, row);
   scalars.lowerBefore(sweep,
                       [&](Value condition) { tile.columns = builder.choose(condition, tile.columns, kernel.i64(0)); });
   scalars.lowerInside(sweep);
+  auto isWaiting = [&](Value tensors) { return work && tensors == work->sweep.tile(); };
   DenseMap<Value, Value> bases;
-  auto base = [&](Value tensors) {
-    Value &known = bases[tensors];
-    return known = known ? known : kernel.stream(tensors, row);
-  };
+  IRMapping squares;
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value tensors : streams)
-      if (tensors != work.sweep.tile())
-        base(tensors);
+    for (Value tensors : streams) {
+      if (isWaiting(tensors) || bases.contains(tensors))
+        continue;
+      bases[tensors] = isOfTileBlock(tensors) ? listAt(kernel, tensors, row, tile) : kernel.stream(tensors, row);
+      Type code = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
+      if (isOfTileBlock(tensors) && blockOf(tensors) > 1)
+        squares.map(tensors, kernel.load(code, bases[tensors], bytesOf(tensors)));
+    }
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     HostChunk chunk{sweep, {}};
     chunk.known = scalars.known;
+    chunk.shared = squares;
     chunk.count = tile.columns;
     Value from = builder.add(first, builder.mul(r, tile.rowLength));
     if (usesIndex(sweep) || usesDraws(sweep))
       chunk.base = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), from);
     auto pointerTo = [&](Value tensors) -> Value {
-      if (tensors == work.sweep.tile())
-        return kernel.offset(work.memory, r, tileColumns * sizeof(float));
-      return elementAt(kernel, tensors, base(tensors), from);
+      if (isWaiting(tensors))
+        return kernel.offset(work->memory, r, tileColumns * sizeof(float));
+      return isOfTileBlock(tensors) ? bases[tensors] : elementAt(kernel, tensors, bases[tensors], from);
     };
     for (Value tensors : sweep.getLoads())
       chunk.loads.push_back(pointerTo(tensors));
@@ -57,14 +61,23 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRe
       chunk.stores.push_back(pointerTo(tensors));
     run(chunk, bodies, tile.columns);
   });
-  SmallVector<Value> places;
-  for (Value stream : work.sweep.streams()) {
-    Value at = isOfTileBlock(stream) ? work.sweep.firstBlock(kernel, tile) : first;
-    places.push_back(kernel.offset(kernel.stream(stream, row), at, bytesOf(stream)));
-  }
-  Value whole = builder.both(tile.columns, kernel.i64(-int64_t(sweep.getWidth())));
-  HostColumns wide{work, tile, scalars.known, places, int64_t(sweep.getWidth())};
-  HostColumns narrow{work, tile, scalars.known, places, 1};
+  if (work)
+    reduceTile(*work, tile, scalars.known, row, first, sweep.getWidth());
+}
+
+// What waits for the reduction over each column of a tile, or over the square.
+void HostLowering::reduceTile(HostTile &work, const Tile &tile, const IRMapping &known, Row row, Value first,
+                              int64_t width) {
+  SmallVector<Value> places, lists;
+  for (Value stream : work.sweep.streams())
+    places.push_back(isOfTileBlock(stream)
+                         ? listAt(kernel, stream, row, tile)
+                         : kernel.offset(kernel.stream(stream, row), first, bytesOf(stream)));
+  for (Value stream : work.sweep.lists())
+    lists.push_back(listAt(kernel, stream, row, tile));
+  Value whole = builder.both(tile.columns, kernel.i64(-width));
+  HostColumns wide{work, tile, known, places, lists, width};
+  HostColumns narrow{work, tile, known, places, lists, 1};
   if (work.sweep.isSquare()) {
     shareOfSquare(wide, narrow, whole);
   } else {
@@ -75,6 +88,14 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile &work, Value index, ArrayRe
     storeRow(wide, r, kernel.i64(0), whole);
     storeRow(narrow, r, whole, tile.columns);
   });
+}
+
+// What neighbouring columns share, or the square.
+SmallVector<Value> HostLowering::loadLists(const HostColumns &of, Region &body, Value column) {
+  SmallVector<Value> loaded;
+  for (auto [code, stream, at] : llvm::zip(body.getArguments().drop_front(), of.work.sweep.lists(), of.lists))
+    loaded.push_back(kernel.load(code.getType(), kernel.offset(at, column, bytesOf(stream)), bytesOf(stream)));
+  return loaded;
 }
 
 void HostLowering::run(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count) {
@@ -125,7 +146,8 @@ void HostLowering::shareOfColumns(const HostColumns &of, Value from, Value to) {
   const TileSweep &cut = of.work.sweep;
   Region &body = of.width > 1 ? cut.wide() : cut.narrow();
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
-    SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, reduceColumn(of, column));
+    Value reduced = reduceColumn(of, column);
+    SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, reduced, loadLists(of, body, column));
     size_t next = 0;
     for (int64_t store : cut.ofBlocks()) {
       unsigned bytes = bytesOf(cut.streams()[store]);
@@ -151,7 +173,8 @@ void HostLowering::shareOfSquare(const HostColumns &wide, const HostColumns &nar
   reduce(wide, kernel.i64(0), whole);
   reduce(narrow, whole, wide.tile.columns);
   Value reduced = total(lanes);
-  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), narrow.known, reduced);
+  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), narrow.known, reduced,
+                                          loadLists(narrow, cut.narrow(), kernel.i64(0)));
   size_t next = 0;
   Value any = builder.differs(wide.tile.columns, kernel.i64(0));
   for (int64_t store : cut.ofBlocks())

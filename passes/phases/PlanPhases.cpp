@@ -31,6 +31,7 @@ private:
     std::vector<Phase> rows; // by set, all rows first
   };
 
+  LogicalResult checkTiles(SweepOp sweep);
   void addSweep(SweepOp sweep);
   void flush();
   void pullEarly(bool last);
@@ -59,6 +60,7 @@ private:
   std::vector<Batch> scalarPhases;
   unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
   SmallVector<SweepOp> sweeps;
+  DenseMap<unsigned, unsigned> tileRows; // by set
   SmallVector<std::pair<int, MultiplyOp>> products; // with the number of the batch that they follow
 };
 } // namespace
@@ -137,6 +139,16 @@ void PhasePlanner::pullEarly(bool last) {
 bool PhasePlanner::uses(SweepOp sweep, ArrayRef<SweepOp> reduced) {
   return llvm::any_of(sweep.getScalars(),
                       [&](Value value) { return llvm::is_contained(reduced, value.getDefiningOp<SweepOp>()); });
+}
+
+// The tensors of a set are cut into tiles once.
+LogicalResult PhasePlanner::checkTiles(SweepOp sweep) {
+  unsigned rows = sweep.getTileRows();
+  if (!rows || tileRows.try_emplace(plan.sets.of(sweep), rows).first->second == rows)
+    return success();
+  return sweep.emitOpError() << "has blocks over " << rows << " rows, and another one of its set over "
+                             << tileRows[plan.sets.of(sweep)] << "; write one of block<" << columnBlock
+                             << "x1> and block<" << squareBlock << "x" << squareBlock << "> for all";
 }
 
 // Partial sums wait until somebody needs them: several sweeps share a batch.
@@ -297,6 +309,8 @@ void PhasePlanner::addPhases() {
 FailureOr<PhasePlan> PhasePlanner::run() {
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
+      if (failed(checkTiles(sweep)))
+        return failure();
       addSweep(sweep);
     } else if (auto product = dyn_cast<MultiplyOp>(op)) {
       products.push_back({batch, product});

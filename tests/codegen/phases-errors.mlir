@@ -21,3 +21,18 @@ altgrad.step @order(inout %w: !altgrad.tensors<f32>) {
   %x = dequantize %w : !altgrad.tensors<f32>
   commit always %x to %w : !altgrad.tensors<f32>
 }
+
+// -----
+
+altgrad.step @heights(in %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32 per 32x1>, out %b: !altgrad.tensors<f32 per 128x128>) {
+  sweep @columns load(%x from %w : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32 per 32x1>) {
+    %m = reduce max %x over block<32x1> : f32
+    emit %m : f32
+  }
+  // expected-error@+1 {{'altgrad.sweep' op has blocks over 128 rows, and another one of its set over 32; write one of block<32x1> and block<128x128> for all}}
+  sweep @squares load(%x from %w : !altgrad.tensors<f32>) reduce() store(%b : !altgrad.tensors<f32 per 128x128>) {
+    %m = reduce max %x over block<128x128> : f32
+    emit %m : f32
+  }
+  commit
+}

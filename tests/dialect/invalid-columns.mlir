@@ -42,23 +42,8 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out %c: !altgrad.tensors<f32>) {
-  %x = dequantize %w : !altgrad.tensors<f32>
-  %y = dequantize %g : !altgrad.tensors<f32>
-  %e = element %x
-  %f = element %y
-  %m = reduce absmax %e over block<32x1> : f32
-  %n = arith.mulf %m, %f : f32
-  %l = collect %n : f32 to !altgrad.reals
-  // step_c29
-  // expected-error@+1 {{'altgrad.commit' op stores what is computed from a reduction over #altgrad.block<32x1> and from more of its element than that is of}}
-  commit always %l to %c : !altgrad.tensors<f32>
-}
-
-// -----
-
 altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32>) {
-  // step_c29
+  // sweep_c16
   // expected-error@+1 {{'altgrad.sweep' op stores what is computed from a reduction over #altgrad.block<32x1>}}
   sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32>) {
     %y = arith.addf %x, %x : f32
@@ -123,21 +108,6 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out %c: !altgrad.tensors<f32>) {
-  %x = dequantize %w : !altgrad.tensors<f32>
-  %y = dequantize %g : !altgrad.tensors<f32>
-  %e = element %x
-  %f = element %y
-  %m = reduce absmax %e over block<128x128> : f32
-  %n = arith.mulf %m, %f : f32
-  %l = collect %n : f32 to !altgrad.reals
-  // step_c29
-  // expected-error@+1 {{'altgrad.commit' op stores what is computed from a reduction over #altgrad.block<128x128> and from more of its element than that is of}}
-  commit always %l to %c : !altgrad.tensors<f32>
-}
-
-// -----
-
 altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>, out %most: !altgrad.tensors<f32 per 1x256>) {
   sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32x1>, %most : !altgrad.tensors<f32 per 1x256>) {
     // sweep_c12
@@ -179,13 +149,25 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 // -----
 
-altgrad.step @s(in %top: !altgrad.tensors<f32 per 32x1>, out %w: !altgrad.tensors<f32>) {
+altgrad.step @s(in %top: !altgrad.tensors<f32 per 32x1>, in %most: !altgrad.tensors<f32 per 128x128>, out %w: !altgrad.tensors<f32>) {
   // sweep_c13
-  // expected-error@+1 {{'altgrad.sweep' op loads '!altgrad.tensors<f32 per 32x1>'; what is of columns or squares is only stored}}
-  sweep @go load(%x from %top : !altgrad.tensors<f32 per 32x1>) reduce() store(%w : !altgrad.tensors<f32>) {
-    emit %x : f32
+  // expected-error@+1 {{'altgrad.sweep' op has columns and squares, and goes over tiles of one height}}
+  sweep @go load(%x from %top : !altgrad.tensors<f32 per 32x1>, %y from %most : !altgrad.tensors<f32 per 128x128>) reduce() store(%w : !altgrad.tensors<f32>) {
+    %z = arith.addf %x, %y : f32
+    emit %z : f32
   }
   commit
+}
+
+// -----
+
+altgrad.step @s(in %top: !altgrad.tensors<f32 per 32x1>, out %n: f32) {
+  // sweep_c12
+  // expected-error@+1 {{'altgrad.sweep' op has a list of what columns or squares share, and has 1 of all elements}}
+  %s = sweep @go load(%x from %top : !altgrad.tensors<f32 per 32x1>) reduce(add over step) store() {
+    emit %x : f32
+  }
+  commit always %s to %n : f32
 }
 
 // -----
@@ -202,12 +184,12 @@ altgrad.step @s(in %n: f32, out %top: !altgrad.tensors<f32 per 32x1>) {
 // -----
 
 altgrad.step @s(in %w: !altgrad.tensors<f32>, out %c: !altgrad.tensors<f32>) {
-  %x = dequantize %w : !altgrad.tensors<f32>
-  %e = element %x
-  %m = reduce absmax %e over block<32x1> : f32
-  // step_c28
-  // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<1x32> of what is computed from a reduction over #altgrad.block<32x1>}}
-  %n = reduce max %m over block<1x32> : f32
-  %l = collect %n : f32 to !altgrad.reals
-  commit always %l to %c : !altgrad.tensors<f32>
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%c : !altgrad.tensors<f32>) {
+    %m = reduce absmax %x over block<32x1> : f32
+    // sweep_c15
+    // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<1x32> of what its sweep computes from a reduction over #altgrad.block<32x1>}}
+    %n = reduce max %m over block<1x32> : f32
+    emit %n : f32
+  }
+  commit
 }

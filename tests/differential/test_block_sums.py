@@ -33,8 +33,10 @@ def normalized(how, block, form="f32", name="g"):
       }}"""
 
 
-def agree_on_matrices(compiled, seed=12):
-    rng, rows = np.random.default_rng(seed), rows_of(compiled, SHAPES)
+def agree_on_matrices(compiled, seed=12, multiple=0):
+    """`multiple`: of the columns, where blocks of rows may not be cut."""
+    shapes = [(a, -(-b // multiple) * multiple) for a, b in SHAPES] if multiple else SHAPES
+    rng, rows = np.random.default_rng(seed), rows_of(compiled, shapes)
     for shifts in ([0] * len(SHAPES), [1, 0, 3, 0, 0, 2]):
         values = templatecases.start_values(compiled, rows, rng, 0.01)
         compare.run_steps(compiled, rows, shifts, values, [(0.01, {})], rng, ALL)
@@ -79,10 +81,10 @@ def test_a_rule_whose_neighbours_share_a_second_moment(storage, tmp_path):
     agree(program.Program(program.generated(path, storage, "--clip")), SIZES)
 
 
-def test_a_second_moment_for_each_block():
-    """Adam with one v for 64 neighbours, of the mean of their squares, beside the largest of 256 and a norm."""
-    second, top = "!altgrad.tensors<f32 per 1x64>", "!altgrad.tensors<f32 per 1x256>"
-    agree(program.Program(f"""
+def moments(block, top):
+    """Adam with one v for each block, of the sum of its squares, beside the largest of other blocks and a norm."""
+    over, second, top = f"block<{top}>", f"!altgrad.tensors<f32 per {block}>", f"!altgrad.tensors<f32 per {top}>"
+    return f"""
       altgrad.step @mini(inout %w: !altgrad.tensors<bf16>, in %g: !altgrad.tensors<bf16>, inout %m: {LISTS},
                          inout %v: {second}, out %top: {top}, out %norm: f32) {{
         %wr = dequantize %w : !altgrad.tensors<bf16>
@@ -93,7 +95,7 @@ def test_a_second_moment_for_each_block():
         %ge = element %gr
         %me = element %mr
         %ve = element %vr
-        %squares = reduce sumsq %ge over block<1x64> : f32
+        %squares = reduce sumsq %ge over block<{block}> : f32
         %b = arith.constant 0.9 : f32
         %eps = arith.constant 1.0e-8 : f32
         %rate = arith.constant 1.0e-2 : f32
@@ -106,7 +108,7 @@ def test_a_second_moment_for_each_block():
         %u = arith.divf %m1, %divisor : f32
         %change = arith.mulf %u, %rate : f32
         %w1 = arith.subf %we, %change : f32
-        %most = reduce absmax %u over block<1x256> : f32
+        %most = reduce absmax %u over {over} : f32
         %all = reduce sumsq %ge over step : f32
         %wl = collect %w1 : f32 to !altgrad.reals
         %wq = quantize %wl round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
@@ -115,4 +117,8 @@ def test_a_second_moment_for_each_block():
         %tl = collect %most : f32 to !altgrad.reals
         commit always %all to %norm : f32, %wq to %w : !altgrad.tensors<bf16>, %ml to %m : {LISTS}, %vl to %v : {second},
             %tl to %top : {top}
-      }}"""), SIZES)
+      }}"""
+
+
+def test_a_second_moment_for_each_block():
+    agree(program.Program(moments("1x64", "1x256")), SIZES)

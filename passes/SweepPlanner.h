@@ -1,0 +1,72 @@
+// One plan in the making: stages first (PlanStages.cpp), then what is kept in memory (SweepPlan.cpp).
+#ifndef ALTGRAD_PASSES_SWEEPPLANNER_H
+#define ALTGRAD_PASSES_SWEEPPLANNER_H
+
+#include "dialect/RowSets.h"
+#include "dialect/Variance.h"
+#include "passes/SweepPlan.h"
+
+namespace altgrad {
+
+/// What a planner may do to save bytes, or to have a plan at all.
+struct Planning {
+  /// Reductions wait for a later stage that loads their operands anyway.
+  bool late = false;
+  /// Values may lie in the workspace.
+  bool spill = false;
+  /// What is reduced over tiles is loaded by a sweep of its own, whose operand another one leaves.
+  bool apart = false;
+  /// What a block of columns or a square shares lies in the workspace once for each, and not for each element.
+  bool shared = false;
+};
+
+class SweepPlanner {
+public:
+  SweepPlanner(StepOp step, Planning how);
+  SweepPlan plan;
+
+private:
+  // PlanStages.cpp
+  void findStages();
+  int behindTile(mlir::Operation &op, int stage);
+  bool isOfTile(mlir::Operation &op, mlir::Operation *tile, int stage);
+  void delayReductions();
+  void findSinks();
+  bool separateTiles();
+  bool suitsTiles();
+  std::vector<Sink> leaving();
+  int meetsOthers(mlir::Operation *most);
+  bool cannotJoin(const Sink &sink, mlir::Operation *most, bool decided);
+  bool needs(const Sink &sink, llvm::function_ref<bool(mlir::Operation *)> what, mlir::Value number = {});
+  /// Whether a value of an earlier stage is in the workspace, because nobody computes it again.
+  bool waits(mlir::Value value, int stage) { return plan.crossing.contains(value) && stageOf(value) < stage; }
+
+  // SweepPlan.cpp
+  void keepCrossing();
+  void delayStores();
+  void decideReloads();
+  void decideStage(int k);
+  void countBytes();
+  int stageOf(mlir::Value value) { return stages.lookup(value); }
+  int storedAt(mlir::Value stream);
+  mlir::Value storedCopy(mlir::Value value, int before);
+  void walkBack(mlir::Value value, llvm::function_ref<bool(mlir::Value)> further);
+  void findFrontier(mlir::Value value, int k, llvm::SetVector<mlir::Value> &frontier);
+  void findLoads(mlir::Value value, int k, llvm::SetVector<mlir::Value> &streams);
+  double bytesKept(mlir::Value value);
+  double stageCost(int k, llvm::ArrayRef<mlir::Value> frontier, const llvm::DenseSet<mlir::Value> &kept);
+  bool valid(mlir::Value value, int k);
+
+  StepOp step;
+  Planning how;
+  Variances variances;
+  RowSets sets;
+  llvm::DenseMap<mlir::Operation *, int> earliest;       // of reductions over tiles that wait
+  llvm::DenseMap<mlir::Value, int> stages;               // when a value can be computed
+  llvm::DenseMap<mlir::Operation *, int> performed;      // the sweep of a reduction
+  llvm::DenseMap<mlir::Value, mlir::Operation *> behind; // the reduction over a tile that a value is of alone
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_PASSES_SWEEPPLANNER_H
