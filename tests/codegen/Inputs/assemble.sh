@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compiles every template for a target and assembles it; any warning is an error. Says which take more than 64 registers.
+# Compiles every template for a target and assembles it; any warning is an error. Says which take more than 64 registers,
+# and which have a number or two on the stack because of that: 16 bytes at most.
 # usage: assemble.sh TARGET STORAGE FLAGS TEMPLATES WORK PTXAS...
 target=$1 storage=$2 flags=$3 templates=$4 work=$5
 shift 5
@@ -12,6 +13,12 @@ for rule in $(altgrad-opt --list-rules --rule-path="$templates"); do
     grep -o 'Used [0-9]*' "$work.log" | sort -k2n | tail -n 1 |
       while read -r _ n; do [ "$n" -le 64 ] || echo "$target: $rule takes $n registers"; done &&
     continue
+  stack=$(grep -o '[0-9]* bytes cumulative stack' "$work.log" | sort -n | tail -n 1 | cut -d' ' -f1)
+  if [ "${stack:-17}" -le 16 ] && "$1" -arch="$target" "$work.ptx" -o "$work.cubin"; then
+    count=$((count + 1))
+    echo "$target: $rule has $stack bytes on the stack"
+    continue
+  fi
   cat "$work.log"
   echo "$target: $rule with '$storage' is refused"
   bad=1
