@@ -108,8 +108,12 @@ class Bucket(Arriving):
         return self.sum[begin - self.own.start:end - self.own.start]
 
 
-# The words of `order`, and the step through the parameters in which their gradients are expected.
-ORDERS = {"reversed": -1, "given": 1}
+def way_of(owner, order):
+    """The step through the parameters in which their gradients are expected. Raises ValueError for no `order`."""
+    ways = {"reversed": -1, "given": 1}
+    if order not in ways:
+        raise ValueError(f"{owner}: order is {order!r}, none of " + ", ".join(map(repr, ways)))
+    return ways[order]
 
 
 def grouped(params, most):

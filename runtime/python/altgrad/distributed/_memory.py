@@ -8,7 +8,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._core import blocked_numel
-from ._buckets import IN_FLIGHT, ORDERS, grouped, laid_out
+from ._buckets import IN_FLIGHT, grouped, laid_out, way_of
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
         raise TypeError(f"altgrad.distributed.memory: kind is {kind!r}; it takes a class of altgrad.optim, such as altgrad.optim.AdamW")
     if ranks < 1:
         raise ValueError(f"altgrad.distributed.memory: ranks is {ranks}; it takes at least one")
-    if order not in ORDERS:
-        raise ValueError(f"altgrad.distributed.memory: order is {order!r}, none of " + ", ".join(map(repr, ORDERS)))
+    way = way_of("altgrad.distributed.memory", order)
     if issubclass(kind, optim.Muon):
         raise ValueError(f"altgrad.distributed.memory: {kind.__name__} updates whole matrices, and no part of one can be "
                          "counted: give it a class that updates elements, such as altgrad.optim.AdamW")
@@ -73,7 +72,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
     given = list(params) if isinstance(params, (list, tuple)) else []
     options = [of if isinstance(of, dict) else {} for of in given] if len(given) == len(groups) else [{}] * len(groups)
     rates, states, shares, whole, largest = {}, [0.0] * ranks, 0, 0, 0
-    for some in grouped(list(group_of)[::ORDERS[order]], bucket_bytes):
+    for some in grouped(list(group_of)[::way], bucket_bytes):
         starts, size = laid_out(some, ranks)
         bytes_on_wire = (wire or some[0].dtype).itemsize
         whole, shares = whole + size * ranks * some[0].itemsize, shares + size * bytes_on_wire

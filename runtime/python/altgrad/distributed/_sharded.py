@@ -13,7 +13,7 @@ from .._binding.layout import is_dtensor
 from .._binding.ranks import Ranks, exchange
 from .._binding.shards import is_absent
 from .._binding.sums import Ahead
-from ._buckets import IN_FLIGHT, ORDERS, make_buckets
+from ._buckets import IN_FLIGHT, make_buckets, way_of
 from ._dtensors import make_dtensors
 from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
@@ -70,8 +70,7 @@ class Sharded(torch.optim.Optimizer):
                              "altgrad.distributed.DistMuon")
         if wire not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
-        if order not in ORDERS:
-            raise ValueError(f"{owner}: order is {order!r}, none of " + ", ".join(map(repr, ORDERS)))
+        self._backward = way_of(owner, order)
         if reproducible and self._whole:
             words["reproducible"] = True
         self._reproducible = reproducible
@@ -81,7 +80,6 @@ class Sharded(torch.optim.Optimizer):
         self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
         _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible, order)
         self._group, self._ranks = group, Ranks([group])
-        self._backward = ORDERS[order]
         self._buckets = self._made(owner, every, group, bucket_bytes, wire)
         for bucket in self._buckets:
             bucket.share()
