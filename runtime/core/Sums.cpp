@@ -30,7 +30,7 @@ void Table::sum(int64_t row, Handle grad) {
   const SetRows &set = setOf(row);
   summed.resize(rows_.size());
   summed[size_t(row)] = Summed();
-  if (!hasRun || unsummed() || !takesPart[size_t(row)] || keysOf(grad) != keys)
+  if (!grad || !hasRun || unsummed() || !takesPart[size_t(row)] || keysOf(grad) != keys)
     return;
   const Seen &param = paramOf(set, row);
   if (!isSame(param) || !reads(row, param, grad) || !onSameDevice(grad, param.handle) || !isWithin(grad))

@@ -155,7 +155,7 @@ ALTGRAD_API int64_t altgrad_table_blocked_numel(void);
 // else why they do not, "" where nothing is clipped.
 ALTGRAD_API const char *altgrad_table_unsummed(const altgrad_table *table);
 // Does at once what the first sweep of the next step does for a row, if it can; keeps the gradient until then. The step
-// takes it where that still is its gradient, of the same version.
+// takes it where that still is its gradient, of the same version. No gradient: forgets what was summed.
 ALTGRAD_API altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad);
 // How many rows the last step took so, and how many it swept again.
 ALTGRAD_API void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]);

@@ -6,6 +6,8 @@ import torch
 
 from .._core import chunk, worth_a_hook
 from .._warn import warn
+from .layout import is_dtensor
+from .reduced import Reduced
 
 # Of a gradient that was summed before the step, one chunk is summed again: fewer chunks save too little.
 _WORTH_CHUNKS = 8
@@ -15,7 +17,7 @@ class NormHooks:
     """Hooks on parameters that sum each gradient as backward finishes it."""
 
     def __init__(self):
-        self._handles, self._said, self._owner = [], set(), ""
+        self._handles, self._said, self._owner, self._reduced = [], set(), "", None
 
     def __del__(self):
         self.remove()
@@ -23,7 +25,7 @@ class NormHooks:
     def remove(self):
         for handle in self._handles:
             handle.remove()
-        self._handles = []
+        self._handles, self._reduced = [], None
 
     def attach(self, owner, tables, turns):
         """Puts hooks on the parameters of these tables, in place of all earlier ones.
@@ -33,17 +35,30 @@ class NormHooks:
         self.remove()
         self._owner = owner
         for table in tables:
-            if reason := table.unsummed():
+            if reason := table.unsummed(parts=True):
                 self._say(reason)
             elif reason is None:
-                self._handles += [row.param.register_post_accumulate_grad_hook(
-                    _hook(weakref.ref(table), turns, index))
-                    for index, row in enumerate(table.rows) if row.param.requires_grad
-                    and row.param.numel() * row.grad_dtype.itemsize >= worth_a_hook()]
+                self._handles += [self._hook_on(row, weakref.ref(table), turns, index)
+                                  for index, row in enumerate(table.rows) if row.owner.requires_grad
+                                  and row.param.numel() * row.grad_dtype.itemsize >= worth_a_hook()]
+
+    def _hook_on(self, row, table, turns, index):
+        if not is_dtensor(row.owner):
+            return row.param.register_post_accumulate_grad_hook(_hook(table, turns, index))
+        self._reduced = self._reduced or Reduced()
+        return row.owner.register_post_accumulate_grad_hook(self._reduced.hook(table, turns, index))
+
+    def settle(self):
+        """Forgets sums of gradients that may have been changed where the tables cannot see it, before a step looks."""
+        if self._reduced:
+            self._reduced.settle()
 
     def look(self, tables):
         """Warns once if sums of the last step could not be used, and why."""
-        if self._handles and in_ranks():
+        if self._reduced:
+            if self._reduced.why:
+                self._say(self._reduced.why)
+        elif self._handles and in_ranks():
             self._say("other ranks may change gradients after backward without a trace, so the "
                       "step reads all of them once more")
         elif changed := sum([table.summed_rows()[1] for table in tables]):

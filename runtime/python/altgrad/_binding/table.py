@@ -67,7 +67,8 @@ class TensorTable:
 
     `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `unsummed()`
     is None; otherwise that says why it does not, "" where nothing is clipped. The step uses the sum unless the gradient
-    or the loss scale has changed since then.
+    or the loss scale has changed since then, or `forget(row)` was called. Of a DTensor, `sum(row, part)` is given the
+    part of its gradient that lies here, if `unsummed(parts=True)` is None.
     `summed_rows()` returns for how many rows the last step used such a sum, and for how many it could not.
 
     `statistics()` returns what the last step says of each row: float32 tensors by keys. A skipped step leaves some of
@@ -169,9 +170,9 @@ class TensorTable:
     def statistics(self):
         return self._statistics
 
-    def unsummed(self):
+    def unsummed(self, parts=False):
         why = core().altgrad_table_unsummed(self._handle)
-        if why is None and not all([part.is_whole for _, part in self._parts]):
+        if why is None and not parts and not all([part.is_whole for _, part in self._parts]):
             return "the parts of DTensors are summed in the step"
         return why and why.decode()
 
@@ -289,10 +290,13 @@ class TensorTable:
         self._run_to(phase)
         return self._workspace.words(words), None if words else self._shares.of(phase, self._present)
 
-    def sum(self, row):
-        grad = self.rows[row].param.grad
+    def sum(self, row, part=None):
+        grad = self.rows[row].param.grad if part is None else part
         if grad is not None:
             core().altgrad_table_sum(self._handle, row, handle_of(grad))
+
+    def forget(self, row):
+        core().altgrad_table_sum(self._handle, row, None)
 
     def summed_rows(self):
         counts = (ctypes.c_int64 * 2)()

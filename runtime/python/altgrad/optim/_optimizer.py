@@ -153,8 +153,7 @@ class Optimizer(RuleNames, Measured, Traced):
         """Adds a param_group, as torch's optimizers do.
 
         Args:
-            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage
-                of its own.
+            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage of its own.
 
         Raises:
             ValueError: The group names another storage, or a parameter is in a group already.
@@ -241,6 +240,7 @@ class Optimizer(RuleNames, Measured, Traced):
         """Whether the tables fit the parameters that kernels step."""
         if self._theirs and self._theirs.changed():
             return STALE
+        self._hooks.settle()
         if self._built:
             return self._built.fresh(self._ours, self.state, self.param_groups[0])
         return FRESH if all([p.grad is None for p in self._ours]) else STALE
