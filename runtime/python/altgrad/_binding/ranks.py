@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
-from .layout import is_dtensor, name_of
+from .layout import is_dtensor, local_of, name_of
 
 
 @contextmanager
@@ -109,5 +109,21 @@ def ranks_of(optimizer):
 
 def _device_for(group, device):
     """Where the group's ranks can exchange what lies on `device`."""
-    kinds = [of.type for of in group._device_types]
-    return device if device.type in kinds or not kinds else torch.device(kinds[0])
+    kinds = _kinds(group)
+    # gloo names GPUs, too, where there are none.
+    return device if device.type in kinds or not kinds else torch.device("cpu" if "cpu" in kinds else kinds[0])
+
+
+def _kinds(group):
+    return [of.type for of in group._device_types]
+
+
+def check_reach(owner, params, group):
+    """Raises ValueError for a parameter on a device for which a process group has no backend, so that it cannot travel."""
+    kinds = _kinds(group)
+    for param in params:
+        kind = local_of(param).device.type
+        if kinds and kind not in kinds:
+            raise ValueError(f"{owner}: a parameter of shape {tuple(param.shape)} is on {kind}, and process_group exchanges "
+                             f"what is on {' and '.join(sorted(kinds))}: move the model, or begin the group with a backend "
+                             "for each, such as init_process_group('cpu:gloo,cuda:nccl')")

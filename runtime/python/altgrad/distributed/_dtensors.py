@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from .._binding.layout import is_dtensor, local_of
-from .._binding.ranks import Ranks, exchange
+from .._binding.ranks import Ranks, check_reach, exchange
 from .._binding.shards import absent, check_placements, local_grad, place_of
 from .._core import chunk
 from ._whole import cost_of, owners_of, stand_in
@@ -186,6 +186,8 @@ def make_dtensors(owner, params, groups, group, wire, reproducible):
             [of.is_replicate() or of.dim == 0 for of in param.placements])
         kinds.setdefault((stays, param.dtype, local_of(param).device), []).append(param)
     for (stays, dtype, _), some in kinds.items():
+        if not stays:
+            check_reach(owner, some, group)
         costs = [cost_of(param, groups[param]) for param in some]
         made.append(Stay(some, group, wire or dtype) if stays else
                     Gathered(some, owners_of(costs, group), group, wire or dtype, reproducible))

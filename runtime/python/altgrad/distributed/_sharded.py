@@ -10,7 +10,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._binding.layout import is_dtensor
-from .._binding.ranks import Ranks, exchange
+from .._binding.ranks import Ranks, check_reach, exchange
 from .._binding.shards import is_absent
 from .._binding.sums import Ahead
 from ._buckets import IN_FLIGHT, make_buckets, way_of
@@ -50,7 +50,8 @@ class Sharded(torch.optim.Optimizer):
 
     Raises:
         RuntimeError: There is no process group.
-        ValueError: This rank is not in the group, the class is Muon, or the ranks have different parameters.
+        ValueError: This rank is not in the group, the class is Muon, the ranks have different parameters, or the group
+            has no backend for the device of one.
 
     Example:
         >>> optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW8bit, model.parameters(), lr=1e-3)
@@ -78,6 +79,7 @@ class Sharded(torch.optim.Optimizer):
         super().__init__(params, {})
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
         self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
+        check_reach(owner, [param for param in every if not is_dtensor(param)], group)
         _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible, order)
         self._group, self._ranks = group, Ranks([group])
         self._buckets = self._made(owner, every, group, bucket_bytes, wire)
