@@ -35,6 +35,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_beside": (c_int32, c_int32, c_int32, c_int32, POINTER(c_int64), c_void_p, c_void_p),
     "altgrad_table_fits": (c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p),
     "altgrad_table_find_matrices": (c_void_p, c_int64, c_void_p, c_void_p),
+    "altgrad_table_find_profile": (c_char_p, c_void_p),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
 }
 

@@ -1,6 +1,8 @@
 """Muon for matrices, and AdamW for everything else in the same program."""
 
+import ctypes
 import functools
+import math
 import numbers
 import re
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from typing_extensions import Unpack
 
 from .._bundle import compile_sets
 from .._coefficients import rows_of
+from .._core import core
 from .._library import Error
 from .._warn import warn
 from ._keywords import Shared
@@ -26,16 +29,32 @@ _DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 _KNOWN = {"adjust_lr_fn": tuple(_SCALES), "ns_length": ("clamped", "added"), "ns_dtype": tuple(_DTYPES),
           "equilibrate": (None, "rows"), "red_dim": (-1, "by_shape")}
 
-# What others call Muon: the arguments in which theirs differ from torch's. Sources: KellerJordan/Muon,
-# microsoft/dion, Moonlight (2025), NVIDIA-NeMo/Emerging-Optimizers, vibetensor.
-_PROFILES = {
-    "kj": {"lr": 0.02, "weight_decay": 0.0, "ns_length": "added"},
-    "dion": {"nesterov": False, "ns_coefficients": "polar_dion", "ns_length": "added", "eps": 1e-6,
-             "adjust_lr_fn": "spectral_unclamped"},
-    "moonlight": {"adjust_lr_fn": "match_rms_adamw"},
-    "emerging": {"nesterov": False, "ns_coefficients": "polar_emerging", "eps": 1e-15},
-    "vibetensor": {"lr": 0.02, "weight_decay": 0.01, "ns_length": "added"},
-}
+
+class _Profile(ctypes.Structure):
+    """altgrad_table_profile."""
+
+    _fields_ = [("lr", ctypes.c_double), ("weight_decay", ctypes.c_double), ("eps", ctypes.c_double),
+                ("options", ctypes.c_char_p)]
+
+    def arguments(self):
+        """The constructor's arguments that it decides, which the library has as numbers and options of the rule."""
+        numbers = {name: getattr(self, name) for name in ("lr", "weight_decay", "eps")}
+        options = dict(word.partition("=")[::2] for word in self.options.decode().split(",") if word)
+        scales = {word: name for name, word in _SCALES.items()}
+        given = {"nesterov": False} if "plain" in options else {}
+        given |= {f"ns_{key}": options[key] for key in ("coefficients", "length") if key in options}
+        given |= {"adjust_lr_fn": scales[options["scale"]]} if "scale" in options else {}
+        return given | {name: number for name, number in numbers.items() if not math.isnan(number)}
+
+
+def _arguments_of(profile):
+    """The arguments of a profile by its name; ValueError lists the known ones."""
+    found = _Profile()
+    try:
+        core().altgrad_table_find_profile(str(profile).encode(), ctypes.byref(found))
+    except Error as error:
+        raise ValueError(f"altgrad.optim.Muon: {error}") from None
+    return found.arguments()
 
 
 def _profiled(init):
@@ -44,11 +63,9 @@ def _profiled(init):
 
     @functools.wraps(init)
     def __init__(self, *positional, profile=None, **keywords):
-        if profile not in (None, "torch", *_PROFILES):
-            raise ValueError(f"altgrad.optim.Muon: profile is {profile!r}, none of 'torch', "
-                             + ", ".join(map(repr, _PROFILES)))
         given = names[1:1 + len(positional)]
-        decided = {name: value for name, value in _PROFILES.get(profile, {}).items() if name not in given}
+        found = {} if profile is None else _arguments_of(profile)
+        decided = {name: value for name, value in found.items() if name not in given}
         # "torch" is what every optimizer takes.
         init(self, *positional, **({"profile": profile} if profile == "torch" else {}), **{**decided, **keywords})
 
