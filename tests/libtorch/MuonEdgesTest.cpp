@@ -1,5 +1,6 @@
 // Muon and NorMuon for LibTorch where groups, gradients and parameters change between steps.
 #include "Model.h"
+#include "core/table.h"
 
 #include <altgrad/amp.h>
 #include <altgrad/optim.h>
@@ -38,7 +39,8 @@ TEST(MuonEdges, GradientsOfASplitParameterLieAsTheyLike) {
 TEST(MuonEdges, AnotherSplitTakesEffectInTheNextStep) {
   at::manual_seed(2);
   Tensor param = leaf({24, 16}), other = twin(param);
-  Muon changing(std::vector<Tensor>{param}, splitBy("split=12")), whole(std::vector<Tensor>{other}, splitBy("split=12"));
+  Muon changing(std::vector<Tensor>{param}, splitBy("split=12")),
+      whole(std::vector<Tensor>{other}, splitBy("split=12"));
   changing.step(), whole.step();
   auto &options = static_cast<RuleOptions &>(changing.param_groups()[0].options());
   options.option("split=12", false).option("split=16/8");
@@ -89,6 +91,143 @@ TEST(MuonEdges, ANanSkipsPiecesAndTheirMastersTogether) {
   scaler.step(optimizer);
   EXPECT_TRUE(at::equal(stateIn(optimizer, param, "master").to(at::kBFloat16), param));
   EXPECT_EQ((bytes != param).reshape({24, 16}).any(1).sum().item<int64_t>(), 24);
+}
+
+std::vector<Tensor> twinsOf(const std::vector<Tensor> &params) {
+  std::vector<Tensor> twins;
+  for (const Tensor &param : params)
+    twins.push_back(twin(param));
+  return twins;
+}
+
+// torch's products, of which the one with the number `left` has a NaN.
+int32_t wrongProduct(const altgrad_gemm *gemm, void *left) {
+  const int32_t status = altgrad_table_multiply(gemm, nullptr);
+  if ((*static_cast<int *>(left))-- == 0)
+    *static_cast<uint16_t *>(gemm->c) = 0x7FC0; // of bfloat16
+  return status;
+}
+
+TEST(MuonEdges, AWrongProductLeavesEverythingAndAGpuCountsTheStep) {
+  const bool isGpu = getenv("ALTGRAD_STANDS_FOR_CUDA");
+  at::manual_seed(5);
+  std::vector<Tensor> params{leaf({24, 40}), leaf({2, 8, 16}), leaf({8})}, others = twinsOf(params);
+  const auto options = RuleOptions(0.02).use_muon([](const Tensor &param) { return param.dim() > 1; });
+  auto one = std::make_unique<Muon>(params, options);
+  Muon other(others, options);
+  one->step(), other.step();
+  for (int number : {0, 7}) {
+    altgrad_set_gemm(nullptr, wrongProduct, &number);
+    try {
+      one->step();
+      EXPECT_TRUE(isGpu);
+    } catch (const c10::Error &) {
+      EXPECT_FALSE(isGpu);
+    }
+    altgrad_set_gemm(nullptr, altgrad_table_multiply, nullptr);
+    EXPECT_TRUE(sameBits(params, others));
+    std::stringstream file;
+    torch::save(*one, file);
+    one = std::make_unique<Muon>(params, options);
+    torch::load(*one, file);
+  }
+  EXPECT_EQ(one->skipped_steps().item<int64_t>(), isGpu ? 2 : 0);
+  one->step(), other.step();
+  EXPECT_TRUE(sameBits(params, others));
+  EXPECT_EQ(one->skipped_steps().item<int64_t>(), isGpu ? 2 : 0);
+  EXPECT_EQ(other.skipped_steps().item<int64_t>(), 0);
+}
+
+TEST(MuonEdges, AFunctionSaysOfEachParameterWhetherItTakesMuon) {
+  at::manual_seed(6);
+  std::vector<Tensor> params{leaf({24}), leaf({24, 16}), leaf({50, 8}), leaf({3, 8, 8}), leaf({12})};
+  std::vector<Tensor> others = twinsOf(params), first(params.begin(), params.begin() + 4);
+  const auto options =
+      RuleOptions(0.02).hyper("momentum", 0.9).hyper("beta1", 0.8).option("in=f32").use_muon([](const Tensor &param) {
+        return param.dim() > 1 && param.size(0) < 50;
+      });
+  auto both = std::make_unique<Muon>(first, options);
+  EXPECT_EQ(both->param_groups()[0].params().size(), 2u);
+  EXPECT_EQ(both->param_groups()[1].params().size(), 2u);
+  both->add_param_group(Group({params[4]}, std::make_unique<RuleOptions>(3e-3))); // has the function, too
+  const auto adamw = RuleOptions(0.02).hyper("beta2", 0.95).hyper("decay", 0.1).hyper("eps", 1e-7);
+  Muon muon({others[1], others[3]}, RuleOptions(0.02).hyper("momentum", 0.9).option("in=f32"));
+  RuleOptimizer plain({others[0], others[2]}, "adamw", RuleOptions(adamw).hyper("beta1", 0.8));
+  RuleOptimizer added({others[4]}, "adamw", RuleOptions(adamw).hyper("lr", 3e-3));
+  for (int step = 0; step < 3; ++step) {
+    both->step(), muon.step(), plain.step(), added.step();
+    std::stringstream file;
+    torch::save(*both, file);
+    both = std::make_unique<Muon>(first, options);
+    both->add_param_group(Group({params[4]}));
+    torch::load(*both, file);
+  }
+  EXPECT_TRUE(sameBits(params, others));
+  EXPECT_EQ(both->param_groups().size(), 3u);
+}
+
+// The words by which each differs from torch's, written by hand.
+const std::map<std::string, RuleOptions> profiles{
+    {"torch", RuleOptions(1e-3)},
+    {"kj", RuleOptions(0.02).hyper("decay", 0).option("length=added")},
+    {"dion", RuleOptions(1e-3)
+                 .hyper("eps", 1e-6)
+                 .option("plain")
+                 .option("coefficients=polar_dion")
+                 .option("length=added")
+                 .option("scale=unclamped")},
+    {"moonlight", RuleOptions(1e-3).option("scale=match_rms")},
+    {"emerging", RuleOptions(1e-3).hyper("eps", 1e-15).option("plain").option("coefficients=polar_emerging")},
+    {"vibetensor", RuleOptions(0.02).hyper("decay", 0.01).option("length=added")}};
+
+TEST(MuonEdges, AProfileIsTheWordsOfItsSource) {
+  at::manual_seed(7);
+  for (const auto &[name, words] : profiles) {
+    std::vector<Tensor> params{leaf({24, 40}), leaf({40, 24}), leaf({24})}, others = twinsOf(params);
+    const RuleSpec spec = RuleSpec().profile(name);
+    auto grouped = [&](const std::vector<Tensor> &of, const RuleOptions &second) {
+      std::vector<Group> groups{Group({of[0]})};
+      groups.emplace_back(std::vector<Tensor>{of[1]}, std::make_unique<RuleOptions>(second));
+      groups.emplace_back(std::vector<Tensor>{of[2]},
+                          std::make_unique<RuleOptions>(RuleOptions().option("rule=adamw")));
+      return groups;
+    };
+    Muon one(grouped(params, RuleOptions(0.05)), {}, spec),
+        two(grouped(others, RuleOptions(words).hyper("lr", 0.05)), words);
+    one.step(), two.step();
+    EXPECT_TRUE(sameBits(params, others)) << name;
+    Tensor param = leaf({24, 40}), other = twin(param);
+    const auto own = RuleOptions(0.3).hyper("decay", 0.2).option("length=clamped").option("scale=original");
+    Muon(std::vector<Tensor>{param}, own, spec).step();
+    auto wanted = RuleOptions(words).hyper("lr", 0.3).hyper("decay", 0.2).option("length=added", false);
+    for (const char *word : {"scale=unclamped", "scale=match_rms"})
+      wanted.option(word, false);
+    Muon(std::vector<Tensor>{other}, wanted).step();
+    EXPECT_TRUE(sameBits(param, other)) << name;
+  }
+}
+
+template <typename Make> void expectWords(const Make &make, const char *words) {
+  try {
+    make();
+    FAIL() << "nothing was refused";
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what_without_backtrace(), testing::HasSubstr(words));
+  }
+}
+
+TEST(MuonEdges, ProfilesAndFunctionsThatAreNoneOfTheirsAreRefused) {
+  const std::vector<Tensor> params{leaf({4, 5})};
+  expectWords([&] { Muon(params, {}, RuleSpec().profile("adam")); },
+              "profile is 'adam', none of 'torch', 'kj', 'dion', 'moonlight', 'emerging', 'vibetensor'");
+  expectWords([&] { NorMuon(params, {}, RuleSpec().profile("kj")); }, "profile");
+  const RuleOptions::Takes all = [](const Tensor &) { return true; };
+  expectWords([&] { Lion(params, RuleOptions(0.1).use_muon(all)); },
+              "group 0 has use_muon, which is for Muon and NorMuon");
+  expectWords([&] { Muon(params, RuleOptions(0.1).option("rule=adamw").use_muon(all)); },
+              "without an option rule=NAME");
+  expectWords([&] { Muon(params, RuleOptions(0.1).hyper("beta3", 0.9).use_muon(all)); }, "no hyper-parameter 'beta3'");
+  expectWords([&] { Muon({leaf({3})}, RuleOptions(0.1).use_muon(all)); }, "parameter 0 of group 0");
 }
 
 } // namespace

@@ -47,6 +47,13 @@ public:
   double hyper(const std::string &name) const;
   // Switches an option of the rule on or off, which is decided when the rule is compiled.
   RuleOptions &option(const std::string &name, bool on = true);
+  // Of Muon and NorMuon: says of each parameter of a group, when the group is new, whether it is theirs. AdamW steps
+  // the others, in a group behind it that has the option rule=adamw and, of these numbers, lr, beta1, beta2, eps and
+  // decay. A group without a function takes that of the optimizer's options, unless it has an option rule=NAME. Groups
+  // that are added later are parted in the next step.
+  using Takes = std::function<bool(const at::Tensor &)>;
+  RuleOptions &use_muon(Takes takes);
+  const Takes &use_muon() const { return takes_; }
   const std::map<std::string, double> &hypers() const { return hypers_; }
   const std::set<std::string> &options() const { return options_; }
   // A number that changes with every change of these options.
@@ -60,6 +67,7 @@ public:
 private:
   std::map<std::string, double> hypers_;
   std::set<std::string> options_;
+  Takes takes_;
   uint64_t revision_ = 0;
 };
 
@@ -113,8 +121,8 @@ public:
   at::Tensor grad_norm() const;
   // The same as a number; this waits for the device.
   double last_grad_norm() const;
-  // How many steps a GradScaler of altgrad::amp has skipped: a 0-dim i64 tensor on the
-  // parameters' device.
+  // How many steps were skipped, by a GradScaler of altgrad::amp, or by a GPU where a product of Muon's matrices is not
+  // finite and what it multiplied is: a 0-dim i64 tensor on the parameters' device.
   at::Tensor skipped_steps() const;
   // What the last step says of each parameter, by name: an f32 element for each, in the order of the groups, and NaN
   // for one that has not been stepped ("grad_norm", "param_norm", "update_norm", "nonfinite", and "lost" where elements
@@ -152,6 +160,8 @@ private:
   void countSkip();
   void checkStorage(torch::serialize::InputArchive &archive) const;
   void loadShared(torch::serialize::InputArchive &archive);
+  void beginGroups();
+  void partGroup(size_t g);
   void checkNames(const RuleOptions &options) const;
   void complete(RuleOptions &options) const;
   void readOptions();

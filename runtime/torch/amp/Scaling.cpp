@@ -1,4 +1,4 @@
-// What a step has to do with a loss scaler: its numbers, and skipped steps.
+// What a step has to do with a loss scaler: its numbers, and skipped steps, which a program may count without one.
 #include "amp/LossScale.h"
 #include "optim/Binding.h"
 

@@ -14,6 +14,8 @@
 
 namespace altgrad::optim {
 
+// Takes a Muon's profile out of the specification of its rule, where it has one.
+altgrad_table_profile takeProfile(RuleSpec &spec);
 // Throws unless the bound of a clip is one of its kind.
 void checkBound(const RuleSpec &spec);
 
@@ -22,7 +24,7 @@ public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
   using States = ska::flat_hash_map<void *, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
-  explicit Binding(RuleSpec spec) : spec(spec), compiler(spec) {}
+  explicit Binding(RuleSpec given) : profile(takeProfile(given)), spec(given), compiler(given) {}
 
   // Compiles what the groups need; `otherwise` are the options where there is
   // no parameter.
@@ -48,7 +50,7 @@ public:
   static Draws readDraws(torch::serialize::InputArchive &archive);
   void takeDraws(Draws given);
 
-  // How many steps a scaler has skipped, in its file.
+  // How many steps were skipped, in its file.
   void saveSkips(torch::serialize::OutputArchive &archive) const;
   void loadSkips(torch::serialize::InputArchive &archive);
 
@@ -106,6 +108,8 @@ public:
     std::unique_ptr<TensorTable> table;
   };
   std::vector<Part> parts; // none: no parameter has a gradient
+  const altgrad_table_profile profile;
+  size_t begun = 0; // groups that have been parted and have the words of the profile
   RuleSpec spec;
 
 private:

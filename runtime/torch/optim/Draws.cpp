@@ -46,6 +46,11 @@ void Binding::placeOwn() {
   for (size_t p = 0; p < parts.size(); ++p)
     for (size_t i = 0; i < parts[p].program->singles.size(); ++i) {
       const Scalar &single = parts[p].program->singles[i];
+      if (single.role == ALTGRAD_ROLE_STATISTIC && single.key == "skipped") {
+        bringSkips();
+        parts[p].table->values.place(i, skips[p]);
+        continue;
+      }
       Tensor *own = ownOf(single);
       if (!own)
         continue;

@@ -52,18 +52,19 @@ void RuleOptimizer::prepare() {
                     "it out, and clip the gradients of AdamW's groups alone, by altgrad::ops::clip_grad_norm_");
 }
 
-// Refuses what the rule does not have.
+// Refuses what the rule does not have, nor AdamW where it is beside it.
 void RuleOptimizer::checkNames(const RuleOptions &options) const {
-  const std::vector<Scalar> &known = binding->hypers(Parts(optionsOf(options), binding->spec.matrices()));
-  for (auto &[name, value] : options.hypers()) {
-    std::string names;
-    bool has = false;
-    for (const Scalar &hyper : known) {
-      names += (names.empty() ? "" : ", ") + hyper.key;
-      has |= hyper.key == name;
-    }
-    TORCH_CHECK(has, "altgrad: the rule has no hyper-parameter '", name, "' (there are: ", names, ")");
-  }
+  std::set<std::string> known;
+  auto add = [&](const std::string &words) {
+    for (const Scalar &hyper : binding->hypers(Parts(words, binding->spec.matrices())))
+      known.insert(hyper.key);
+  };
+  add(optionsOf(options));
+  if (options.use_muon())
+    add("rule=adamw");
+  for (auto &[name, value] : options.hypers())
+    TORCH_CHECK(known.count(name), "altgrad: the rule has no hyper-parameter '", name,
+                "' (there are: ", c10::Join(", ", known), ")");
 }
 
 // Fills in what `options` leave open.
@@ -71,14 +72,9 @@ void RuleOptimizer::complete(RuleOptions &options) const {
   for (const Scalar &hyper : binding->hypers(Parts(optionsOf(options), binding->spec.matrices()))) {
     if (options.hypers().count(hyper.key))
       continue;
-    auto &defaults = static_cast<const RuleOptions &>(*defaults_).hypers();
-    auto found = defaults.find(hyper.key);
-    if (found != defaults.end())
-      options.hyper(hyper.key, found->second);
-    else if (hyper.byDefault)
-      options.hyper(hyper.key, *hyper.byDefault);
-    else
-      TORCH_CHECK(false, "altgrad: hyper-parameter '", hyper.key, "' has no default and is not set");
+    const std::optional<double> found = hyperOf(options, hyper.key);
+    TORCH_CHECK(found || hyper.byDefault, "altgrad: hyper-parameter '", hyper.key, "' has no default and is not set");
+    options.hyper(hyper.key, found ? *found : *hyper.byDefault);
   }
   checkNames(options);
   for (auto &[name, value] : options.hypers())
@@ -93,7 +89,9 @@ std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options, co
     return found == hypers.end() ? std::nullopt : std::optional(found->second);
   };
   auto own = find(options);
-  return own ? own : find(*defaults_);
+  own = own ? own : find(*defaults_);
+  const bool isBeside = !binding->spec.matrices().empty() && as<RuleOptions>(options).options().count("rule=adamw");
+  return own || !isBeside || name != "beta2" ? own : 0.95; // as AdamW beside Muon has it in Python
 }
 
 std::string RuleOptimizer::optionsOf(const OptimizerOptions &options) const {
@@ -117,6 +115,7 @@ bool Binding::Marks::isSame(const Marks &other, size_t index) const {
 }
 
 void RuleOptimizer::readOptions() {
+  beginGroups();
   Binding::Marks marks;
   auto add = [&](const OptimizerOptions &options) {
     addMark(options, marks.words);
@@ -208,6 +207,7 @@ void RuleOptimizer::load(InputArchive &archive) {
 // torch's own function loads group after group, up to one that does not fit.
 void RuleOptimizer::loadWhole(InputArchive &archive, const std::function<void()> &load) {
   checkStorage(archive);
+  beginGroups();
   std::vector<std::unique_ptr<OptimizerOptions>> options;
   for (const OptimizerParamGroup &group : param_groups_)
     options.push_back(group.options().clone());

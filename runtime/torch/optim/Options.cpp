@@ -36,6 +36,12 @@ RuleOptions &RuleOptions::option(const std::string &name, bool on) {
   return *this;
 }
 
+RuleOptions &RuleOptions::use_muon(Takes takes) {
+  takes_ = std::move(takes);
+  revision_ = ++lastRevision;
+  return *this;
+}
+
 double RuleOptions::get_lr() const { return hyper("lr"); }
 void RuleOptions::set_lr(const double lr) { hyper("lr", lr); }
 

@@ -1,0 +1,105 @@
+// Whose Muon an optimizer's is, and which parameters of a group AdamW steps beside it.
+#include "optim/Binding.h"
+#include "optim/OptionsOf.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+using namespace altgrad::optim;
+using at::Tensor;
+using torch::optim::OptimizerParamGroup;
+
+altgrad_table_profile altgrad::optim::takeProfile(RuleSpec &spec) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  altgrad_table_profile found{none, none, none, ""};
+  if (spec.rule() != "muon" || spec.profile().empty())
+    return found;
+  checkTable(altgrad_table_find_profile(spec.profile().c_str(), &found));
+  if (spec.profile() != "torch") // which rounds gradients, too
+    spec.profile("");
+  return found;
+}
+
+static std::string kindOf(const std::string &word) { return word.substr(0, word.find('=')); }
+
+static bool saysOf(const RuleOptions &options, const std::string &word) {
+  return std::any_of(options.options().begin(), options.options().end(),
+                     [&](const std::string &own) { return kindOf(own) == kindOf(word); });
+}
+
+// The options of a profile that `options` do not decide, as `otherwise` has them, or as the profile.
+static void addOptions(RuleOptions &options, const altgrad_table_profile &profile, const RuleOptions *otherwise) {
+  if (saysOf(options, "rule"))
+    return;
+  std::istringstream words(profile.options);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (saysOf(options, word))
+      continue;
+    if (!otherwise)
+      options.option(word);
+    else
+      for (const std::string &common : otherwise->options())
+        if (kindOf(common) == kindOf(word))
+          options.option(common);
+  }
+}
+
+static void addNumbers(RuleOptions &options, const altgrad_table_profile &profile) {
+  const std::pair<const char *, double> numbers[] = {
+      {"lr", profile.lr}, {"decay", profile.decay}, {"eps", profile.eps}};
+  for (const auto &[name, value] : numbers)
+    if (!std::isnan(value) && !options.hypers().count(name))
+      options.hyper(name, value);
+}
+
+// The options of the parameters that Muon takes, or of those that AdamW takes.
+static RuleOptions sideOf(const RuleOptions &given, bool muon) {
+  RuleOptions side;
+  for (auto &[name, value] : given.hypers()) {
+    const bool ofAdamW = name == "beta1" || name == "beta2";
+    if (muon ? !ofAdamW : ofAdamW || name == "lr" || name == "decay" || name == "eps")
+      side.hyper(name, value);
+  }
+  for (const std::string &word : given.options())
+    if (muon)
+      side.option(word);
+  return muon ? side : side.option("rule=adamw");
+}
+
+// Makes two groups of one where a function says which of its parameters take Muon.
+void RuleOptimizer::partGroup(size_t g) {
+  auto &options = static_cast<RuleOptions &>(param_groups_[g].options());
+  const RuleOptions::Takes takes = options.use_muon() ? options.use_muon() : as<RuleOptions>(*defaults_).use_muon();
+  if (!takes)
+    return;
+  const bool ruled = saysOf(options, "rule");
+  TORCH_CHECK(!binding->spec.matrices().empty() && (!ruled || !options.use_muon()), "altgrad: group ", g,
+              " has use_muon, which is for Muon and NorMuon, and for groups without an option rule=NAME");
+  if (ruled)
+    return;
+  std::vector<Tensor> muon, adamw;
+  for (const Tensor &param : param_groups_[g].params())
+    (takes(param) ? muon : adamw).push_back(param);
+  const RuleOptions given = options;
+  options = sideOf(given, adamw.empty() || !muon.empty());
+  if (muon.empty() || adamw.empty())
+    return;
+  param_groups_[g].params() = std::move(muon);
+  OptimizerParamGroup others(std::move(adamw), std::make_unique<RuleOptions>(sideOf(given, false)));
+  param_groups_.insert(param_groups_.begin() + std::ptrdiff_t(g) + 1, std::move(others));
+}
+
+void RuleOptimizer::beginGroups() {
+  auto *common = dynamic_cast<RuleOptions *>(defaults_.get());
+  if (!common || (binding->begun && binding->begun >= param_groups_.size()))
+    return;
+  addNumbers(*common, binding->profile);
+  addOptions(*common, binding->profile, nullptr);
+  for (size_t &g = binding->begun; g < param_groups_.size(); ++g) {
+    as<RuleOptions>(param_groups_[g].options());
+    partGroup(g);
+    addOptions(static_cast<RuleOptions &>(param_groups_[g].options()), binding->profile, common);
+  }
+}
