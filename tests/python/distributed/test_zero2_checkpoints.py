@@ -40,9 +40,10 @@ def made(case, how, model=None):
         params = [{"params": [param], "use_muon": param.dim() > 1} for param in model.parameters()]
         words = dict(reproducible=True) if how == "zero2" else {}  # then ranks have states of nothing, too
         return model, (kind if how == "plain" else altgrad.distributed.DistMuon)(params, lr=0.01, **words)
+    groups = [{"params": [param], "lr": 0.01 / (place + 1)} for place, param in enumerate(model.parameters())]
     if how == "zero2":
-        return model, altgrad.distributed.Sharded(kind, model.parameters(), bucket_bytes=10000, lr=0.01, **words)
-    return model, kind(model.parameters(), lr=0.01, **words)
+        return model, altgrad.distributed.Sharded(kind, groups, bucket_bytes=10000, **words)
+    return model, kind(groups, **words)
 
 
 def train(model, optimizer, first):

@@ -13,6 +13,8 @@ from .._binding.layout import is_dtensor
 from .._binding.ranks import Ranks, check_reach, exchange
 from .._binding.shards import is_absent
 from .._binding.sums import Ahead
+from .._storage.draws import COUNT
+from .._storage.history import HISTORY
 from ._buckets import IN_FLIGHT, make_buckets, way_of
 from ._dtensors import make_dtensors
 from ._files import REMEDY, filed, taken
@@ -213,6 +215,8 @@ class Sharded(torch.optim.Optimizer):
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
         step_part(self._inner, self._ranks, grad_scaler)
+        for mine, theirs in zip(self.param_groups, self._inner.param_groups):  # steps count in tensors that all groups share
+            mine.update({key: theirs[key] for key in (COUNT, HISTORY) if key in theirs})
         # Those that forward needs first come first.
         with exchange("the exchange of parameters"):
             for work in [bucket.gather() for bucket in reversed(self._buckets)]:
