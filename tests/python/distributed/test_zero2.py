@@ -1,5 +1,8 @@
 """altgrad.distributed.Sharded: each rank steps its part of the averaged gradients, with the bits of one process."""
 
+import copy
+import pickle
+
 import pytest
 import ranks
 import torch
@@ -146,3 +149,27 @@ def thawed(rank, group):
 
 def test_a_parameter_that_thaws_is_refused_on_every_rank(tmp_path):
     assert ranks.run([thawed], tmp_path) == [(True, True)]
+
+
+def said(call):
+    try:
+        return str(call())
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
+def arguments(rank, group):
+    params = lambda: [torch.nn.Parameter(torch.ones(8, 8))]
+    optimizer, sharded = altgrad.distributed.DistAdamW(params()), altgrad.distributed.Sharded
+    return [said(call) for call in (
+        lambda: sharded(torch.optim.AdamW, params()), lambda: sharded(altgrad.optim.FromRule, params()),
+        lambda: sharded(altgrad.optim.AdamW, params(), process_group=3), lambda: copy.deepcopy(optimizer),
+        lambda: pickle.dumps(optimizer))]
+
+
+def test_what_it_does_not_take_is_refused_in_words(tmp_path):
+    ((answer,),) = ranks.run([arguments], tmp_path, 1)
+    words = ["kind is <class 'torch.optim.adamw.AdamW'>; it takes a class of altgrad.optim", "kind is <function FromRule",
+             "process_group is a torch.distributed.ProcessGroup or None, not int", "DistAdamW is neither copied nor pickled",
+             "make another one for a copy of the model, and give it state_dict()"]
+    assert len(answer) == len(words) and all(word in text for word, text in zip(words, answer)), answer

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from .._binding.ranks import exchange
 from .._binding.shards import Place
 from .._core import chunk
+from ..optim import Optimizer
 
 _ALIGNED = 256
 # Buckets that travel at a time.
@@ -106,6 +107,12 @@ class Bucket(Arriving):
     def grad_of(self, place):
         begin, end = self.run_of(place)
         return self.sum[begin - self.own.start:end - self.own.start]
+
+
+def check_kind(owner, kind):
+    """Raises TypeError for what is no class of altgrad.optim."""
+    if not (isinstance(kind, type) and issubclass(kind, Optimizer)):
+        raise TypeError(f"{owner}: kind is {kind!r}; it takes a class of altgrad.optim, such as altgrad.optim.AdamW")
 
 
 def way_of(owner, order):

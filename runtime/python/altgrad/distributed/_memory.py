@@ -8,7 +8,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._core import blocked_numel
-from ._buckets import IN_FLIGHT, grouped, laid_out, way_of
+from ._buckets import IN_FLIGHT, check_kind, grouped, laid_out, way_of
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
     Example:
         >>> print(altgrad.distributed.memory(altgrad.optim.AdamW, model.parameters(), ranks=64))
     """
-    if not (isinstance(kind, type) and issubclass(kind, optim.Optimizer)):
-        raise TypeError(f"altgrad.distributed.memory: kind is {kind!r}; it takes a class of altgrad.optim, such as altgrad.optim.AdamW")
+    check_kind("altgrad.distributed.memory", kind)
     if ranks < 1:
         raise ValueError(f"altgrad.distributed.memory: ranks is {ranks}; it takes at least one")
     way = way_of("altgrad.distributed.memory", order)

@@ -15,7 +15,8 @@ from .._binding.shards import is_absent
 from .._binding.sums import Ahead
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
-from ._buckets import IN_FLIGHT, make_buckets, way_of
+from ..optim._together import check_group
+from ._buckets import IN_FLIGHT, check_kind, make_buckets, way_of
 from ._dtensors import make_dtensors
 from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
@@ -52,6 +53,7 @@ class Sharded(torch.optim.Optimizer):
 
     Raises:
         RuntimeError: There is no process group.
+        TypeError: `kind` is no class of altgrad.optim, or `process_group` no process group.
         ValueError: This rank is not in the group, the class is Muon, the ranks have different parameters, or the group
             has no backend for the device of one.
 
@@ -68,6 +70,8 @@ class Sharded(torch.optim.Optimizer):
         group = dist.group.WORLD if process_group is None else process_group
         if group is dist.GroupMember.NON_GROUP_MEMBER:
             raise ValueError(f"{owner}: process_group: this rank is not in the group")
+        check_group(group)
+        check_kind(owner, kind)
         if issubclass(kind, optim.Muon) and not self._whole:
             raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: take "
                              "altgrad.distributed.DistMuon")
@@ -247,6 +251,10 @@ class Sharded(torch.optim.Optimizer):
         """Lets go of all gradients, those on their way included."""
         super().zero_grad(set_to_none)
         self._clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError(f"altgrad.distributed.{type(self).__name__} is neither copied nor pickled, because its gradients and "
+                        "parameters travel: make another one for a copy of the model, and give it state_dict()")
 
     def state_dict(self) -> dict[str, Any]:
         """The states of this rank's part, each of which says where it is in the whole.
