@@ -103,6 +103,8 @@ def refusals(rank, group):
              lambda: step("AdamW8bit", [parted(whole)]),
              lambda: step("Lion", [parted(whole.bfloat16(), Shard(1))], storage="param=bf16,stochastic", seed=1),
              lambda: step("Muon", [parted(whole)]),
+             lambda: step("SGD", [parted(torch.ones(7))], max_grad_norm="agc-unit:0.1"),
+             lambda: step("SGD", [parted(whole, Shard(1))], max_grad_norm="agc-unit:0.1"),
              lambda: step("AdamW", [parted(torch.ones(4, 4)), other]),
              lambda: step("AdamW", [parted(torch.ones(4, 4)), parted(torch.ones(2 + rank))], max_grad_norm=1.0)]
     return [_said(call) for call in calls]
@@ -133,7 +135,9 @@ def test_what_cannot_be_stepped_is_refused_in_words(tmp_path):
              "parameter 0 of group 0 and parameter 1 of group 0 are DTensors of different meshes",
              "has 96 elements, which is no multiple of the 256 in a block",
              "rounds by the place in the whole: shard dimension 0",
-             "multiplies whole matrices, and other ranks have parts of it", None, "has other DTensors with gradients"]
+             "multiplies whole matrices, and other ranks have parts of it",
+             "takes one norm of a vector, and other ranks have parts of it: use \"agc\"",
+             "takes a norm for each index of dimension 0, and other ranks have parts of some: use \"agc\"", None, "has other DTensors with gradients"]
     answers, added = ranks.run([refusals, partial_grads], tmp_path)
     whole = torch.ones(4)
     for _ in range(2):

@@ -156,3 +156,12 @@ def check_parts(at, bundle, index):
                              "and shard dimension 0")
     if at.offset is None and any([single.role == "random" for single in bundle.singles]):
         raise ValueError("it is sharded in columns, and the storage rounds by the place in the whole: shard dimension 0")
+
+
+def check_units(at):
+    """Raises ValueError where a step takes a norm of each unit, and other ranks have parts of one."""
+    if len(at.shape) < 2 and prod(at.shape) > 1:
+        raise ValueError("max_grad_norm=\"agc-unit\" takes one norm of a vector, and other ranks have parts of it: use \"agc\"")
+    if at.cut % max(1, prod(at.shape[1:])) or at.offset is None:
+        raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other ranks have parts "
+                         "of some: use \"agc\"")

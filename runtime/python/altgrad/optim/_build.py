@@ -13,7 +13,7 @@ from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                                check_states_apart, check_unit_state, is_dense, is_dtensor, name_of)
 from .._binding.offload import Twin
-from .._binding.shards import Part, Place, check_parts, is_cut_within_blocks, local_states, place_of, shape_of
+from .._binding.shards import Part, Place, check_parts, check_units, is_cut_within_blocks, local_states, place_of, shape_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn
@@ -215,9 +215,8 @@ class _Part:
                                      "altgrad.distributed.DistMuon")
                 units = self.bundle.unit_multiple(row.set)
                 self._check_unit_states(optimizer, row)
-                if units and row.at and row.at.parted and row.at.cut % max(1, prod(row.at.shape[1:])):
-                    raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other "
-                                     "ranks have parts of some: use \"agc\"")
+                if units and row.at and row.at.parted:
+                    check_units(row.at)
                 if asks[row.set]:
                     check_fit(self.bundle, row.set, row.param.shape, row.strides, row.matrices)
             except (TypeError, ValueError) as error:
