@@ -28,7 +28,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
           "norm",       "per-tensor", "unscale",      "scaler",       "loss-scaler", "quantize",
           "scales",     "statistics", "profile",      "analyze",      "print-step",  "list-coefficients",
           "list-rules", "list-ops",   "list-targets", "list-formats", "version",     "help",
-          "target",     "ptxas",      "exchange"})
+          "target",     "ptxas",      "exchange",     "others-multiply"})
       if (StringRef name = word.split('=').first;
           name == own || (name.size() > 4 && name.edit_distance(own, true, 1) == 1))
         return true;
@@ -249,11 +249,14 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
   request.exchange = request.step.exchange = options.exchange;
+  request.step.othersMultiply = options.othersMultiply;
   if (options.listTargets || options.listFormats || options.listOps || options.listCoefficients ||
       options.listRules.getNumOccurrences())
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");
+  if (options.othersMultiply && !options.exchange)
+    return complain("--others-multiply wants --exchange");
   if (options.profile != "torch" && options.profile != "default")
     return complain("unknown profile '" + options.profile + "'" + sayKnown(options.profile, {"default", "torch"}));
   if (options.lossScaler.getNumOccurrences())

@@ -92,6 +92,11 @@ struct Options {
                                       cl::desc("Lets a caller combine sums over all tensors with those of other "
                                                "devices, between two phases"),
                                       cl::cat(category)};
+  cl::opt<bool, false, Flag> othersMultiply{"others-multiply",
+                                            cl::desc("With --exchange, for GPUs: a step without matrices also has an "
+                                                     "exchange at which other devices say whether their products are "
+                                                     "finite; if not, it is skipped"),
+                                            cl::cat(category)};
   cl::opt<Clip, false, Choice<Clip>> clip{
       "clip",
       cl::desc("Clips gradients by their norm. max_norm is given when the "

@@ -121,12 +121,12 @@ static llvm::json::Object describePhase(PhaseOp phase) {
   return described;
 }
 
-// What a phase keeps for other devices' shares to join.
-static llvm::json::Array exchangedWords(PhaseOp phase) {
+// What a phase keeps for other devices' shares to join: maxima, or sums and verdicts.
+static llvm::json::Array exchangedWords(PhaseOp phase, bool maxima) {
   llvm::json::Array words;
   for (auto keep : phase.getBody().getOps<KeepOp>())
     if (auto work = keep.getValue().getDefiningOp<PhaseWork>())
-      if (std::optional<Reduction> share = work.getShare())
+      if (std::optional<Reduction> share = work.getShare(); share && (share == Reduction::Max) == maxima)
         words.push_back(
             llvm::json::Object{{"word", int64_t(keep.getWord())}, {"reduction", stringifyReduction(*share)}});
   return words;
@@ -142,7 +142,8 @@ static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials
 }
 
 llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> targets) {
-  llvm::json::Array streams, scalars, phases, exchanges, partials, host, ptx, units;
+  llvm::json::Array streams, scalars, phases, exchanges, partials, host, ptx, units, maxima;
+  int64_t lastMaxima = 0;
   Layout layout = layoutOf(step);
   Workspace space = workspaceOf(step);
   for (const Binding &binding : layout.bindings)
@@ -154,9 +155,16 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
     phases.push_back(describePhase(phase));
     if (phase.getExchange() && phase.getDomain() == Domain::Rows)
       addPartials(phase, int64_t(phases.size()), partials);
-    else if (phase.getExchange())
-      exchanges.push_back(llvm::json::Object{{"phase", int64_t(phases.size())}, {"words", exchangedWords(phase)}});
+    if (!phase.getExchange() || phase.getDomain() == Domain::Rows)
+      continue;
+    if (llvm::json::Array words = exchangedWords(phase, /*maxima=*/false); !words.empty())
+      exchanges.push_back(llvm::json::Object{{"phase", int64_t(phases.size())}, {"words", std::move(words)}});
+    for (llvm::json::Value word : exchangedWords(phase, /*maxima=*/true))
+      maxima.push_back(std::move(word)), lastMaxima = int64_t(phases.size());
   }
+  // In one exchange behind the others, wherever they come from: programs of other sets stop as often, in the same order.
+  if (!maxima.empty())
+    exchanges.push_back(llvm::json::Object{{"phase", lastMaxima}, {"words", std::move(maxima)}});
   for (unsigned set : llvm::seq(step.getSetCount()))
     units.push_back(unitsOf(step, set));
   for (const Target *target : targets)

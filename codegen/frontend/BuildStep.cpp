@@ -151,21 +151,31 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
 
 //===-- Products ------------------------------------------------------------===//
 
-// Where nobody waits for what products are, the step is skipped by which one makes a NaN of finite numbers.
-static void refuseProducts(StepBuilder &step, Sets sets) {
+// Where nobody waits for what products are, the step is skipped by one that makes a NaN of finite numbers: here, or
+// `elsewhere`, on a device whose share joins. A maximum is no norm and no verdict on gradients, so that who joins shares
+// knows it.
+static void refuseProducts(StepBuilder &step, Sets sets, bool elsewhere) {
   auto multiplies = [](Operation &op) { return isa<OrthogonalizeOp, ProductOp>(op); };
-  Value sound;
+  Ops ops = step.ops("products.");
+  Value none = ops.f32("none", 0), wrong;
+  auto join = [&](Value share) { wrong = wrong ? ops.max("all", wrong, share) : share; };
   for (SetBuilder &set : sets) {
     if (llvm::none_of(set.rule.getBody().front(), multiplies))
       continue;
-    Ops ops = set.ops().named("products" + set.suffix() + ".");
-    Value each = ops.make<SoundOp>("each", ops.element("of", set.after));
-    Value all = ops.reduce("sound", Reduction::And, each, Scope::Step);
-    sound = sound ? ops.both("all", sound, all) : all;
+    Ops own = set.ops().named("products" + set.suffix() + ".");
+    Value each = own.make<SoundOp>("each", own.element("of", set.after));
+    join(own.reduce("wrong", Reduction::Max, own.select("share", each, none, own.f32("one", 1)), Scope::Step));
   }
-  if (!sound)
+  if (!wrong && elsewhere) { // this device's share is 0, of what differs between elements: no magnitude is below 0
+    Ops own = sets.front().ops().named("products.");
+    Value size = own.abs("size", own.element("of", sets.front().gradient));
+    Value below = own.compare("below", arith::CmpFPredicate::OLT, size, none);
+    join(own.reduce("wrong", Reduction::Max, own.select("share", below, own.f32("one", 1), none), Scope::Step));
+  }
+  if (!wrong)
     return;
-  step.condition = step.condition ? step.ops("products.").both("fine", step.condition, sound) : sound;
+  Value sound = ops.compare("sound", arith::CmpFPredicate::OLE, wrong, none); // of no element at all, too
+  step.condition = step.condition ? ops.both("fine", step.condition, sound) : sound;
   // Who gives a scale and a flag counts what these skip.
   const bool counts = bool(step.scalar("skipped"));
   if (!counts)
@@ -236,8 +246,8 @@ static void updateParameters(StepBuilder &step, Sets sets, const StepRequest &re
   if (request.clipValue)
     clipValue(step, sets);
   llvm::for_each(sets, [](SetBuilder &set) { set.update(); });
-  if (request.guards && !request.exchange)
-    refuseProducts(step, sets);
+  if (request.guards)
+    refuseProducts(step, sets, request.othersMultiply);
   if (!request.statistics)
     return;
   countSteps(step, request.clip ? all.norm : Value(), all.bound ? all.bound : step.scalar("max_norm"));

@@ -184,13 +184,14 @@ def _set(streams, scalars, index):
 
 
 def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=True,
-                 statistics=False, profile=None):
+                 statistics=False, profile=None, multiplied=False):
     """The Bundle of a step over several sets of tensors. The library compiles each once and keeps it.
 
     `lines` are those of `set_line`, `rules` the Rule of each; `clip` is None or a word of
     _binding.kinds.KINDS, `profile` None or "torch". `scaler` is True where torch's
     GradScaler says scale and verdict, or the variant of a loss scaler of ours; `on_host`
-    asks for the CPU's code, otherwise that of GPUs. Raises Error with the compiler's
+    asks for the CPU's code, otherwise that of GPUs; with `multiplied` and `exchange` all devices hear of products that
+    are wrong on one of them. Raises Error with the compiler's
     diagnostics.
     """
     texts = {rule.text: rule.origin for rule in rules if rule.text is not None}
@@ -200,6 +201,7 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     (text, origin), = texts.items() or [(None, "")]
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += _clip_words(clip) + [f"--profile={profile}"] * bool(profile) + _scaler_words(scaler) + ["--exchange"] * exchange
+    options += ["--others-multiply"] * (exchange and multiplied)
     options += ["--statistics"] * statistics
     alone = not (distributed.is_available() and distributed.is_initialized())
     options += ["--own-products"] * (not on_host and core().altgrad_table_own_products(alone))

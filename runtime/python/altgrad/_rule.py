@@ -12,6 +12,7 @@ from ._library import Error, find_templates, library
 
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
+_PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b")
 _REMAINDERS = {"bf16+i16": "int16", "bf16+i8": "int8"}
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
 
@@ -30,10 +31,17 @@ class Rule:
 
     def declared(self, role):
         """The names of its arguments of a role, as its text declares them."""
-        text = self.text if self.text is not None else Path(self.origin).read_text(encoding="utf-8")
-        signature = re.split(r"\baltgrad\.rule\b", _COMMENT.sub("", text))
+        signature = re.split(r"\baltgrad\.rule\b", self._words())
         own = [part for part in signature if re.match(rf"\s*(private\s+)?@{re.escape(self.name)}\s*\(", part)]
         return re.findall(rf"\b{role}\s+%([\w.$-]+)", own[0]) if own else []
+
+    def multiplies(self):
+        """Whether matrices are multiplied by it, or by another rule of its text."""
+        return bool(_PRODUCTS.search(self._words()))
+
+    def _words(self):
+        text = self.text if self.text is not None else Path(self.origin).read_text(encoding="utf-8")
+        return _COMMENT.sub("", text)
 
 
 def find_rule(source, name=None):

@@ -58,7 +58,7 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
   std::set<std::string> lines = linesOf(groups, device);
   if (lines.empty())
     lines.insert(lineOf(Parts(otherwise, spec.matrices())));
-  first = compiler.compile(lines, Where(device).isHost(), false, "");
+  first = compiler.compile(lines, Where(device).isHost(), Joined::Nothing, "");
   findKeys(*first);
 }
 
@@ -67,7 +67,7 @@ const std::vector<Scalar> &Binding::hypers(const Parts &of) {
   if (found != hypersOf.end())
     return found->second;
   const bool isFirst = !several && of.rule().empty();
-  return hypersOf[of.rule()] = (isFirst ? first : compiler.compile({lineOf(of)}, true, false, ""))->sets[0].hypers;
+  return hypersOf[of.rule()] = (isFirst ? first : compiler.compile({lineOf(of)}, true, Joined::Nothing, ""))->sets[0].hypers;
 }
 
 bool Binding::take(const Groups &groups, States &states) {
@@ -119,13 +119,13 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
 }
 
 // Compiles the sets of one device, and brings its drafts in their order.
-Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, bool exchanged) {
+Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joined) {
   at::Device device = drafts[0].param.device();
   Part part{Where(device), nullptr, {}, {}, nullptr};
   std::set<std::string> lines = linesOf(groups, device);
   for (const Draft &draft : drafts)
     lines.insert(draft.line);
-  part.program = compiler.compile(lines, part.where.isHost(), exchanged, scaler);
+  part.program = compiler.compile(lines, part.where.isHost(), joined, scaler);
   part.keys = findKeys(*part.program);
   for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
@@ -141,6 +141,11 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, bool excha
   // A driver or a GPU that is not as it should be refuses here.
   altgrad_plan_free(part.where.makePlan(part.program->bundle.get()));
   return part;
+}
+
+bool Binding::Part::multipliesOnDevice() const {
+  auto multiplies = [](const Set &set) { return set.multiplies; };
+  return !where.isHost() && std::any_of(program->sets.begin(), program->sets.end(), multiplies);
 }
 
 std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
@@ -174,11 +179,16 @@ void Binding::bind(const Groups &groups, States &states) {
   parts.clear();
   std::vector<Drafts> drafts = draft(groups, known);
   std::vector<Part> made;
-  bool exchanged = drafts.size() > 1 && (hasNorm() || !scaler.empty());
-  Ranges there;
+  bool joined = drafts.size() > 1 && (hasNorm() || !scaler.empty()), multiplied = false;
   for (Drafts &of : drafts) {
-    made.push_back(makePart(groups, of, exchanged));
-    checkStates(made.back(), of, states, there);
+    made.push_back(makePart(groups, of, joined ? Joined::Sums : Joined::Nothing));
+    multiplied |= drafts.size() > 1 && made.back().multipliesOnDevice();
+  }
+  Ranges there;
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (multiplied) // what is wrong on one device skips the step of all
+      made[i] = makePart(groups, drafts[i], Joined::Products);
+    checkStates(made[i], drafts[i], states, there);
   }
   there.close();
   for (const Drafts &of : drafts)

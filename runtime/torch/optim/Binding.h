@@ -106,6 +106,7 @@ public:
     std::vector<Keys> keys; // of each set
     std::vector<Cell> cells;
     std::unique_ptr<TensorTable> table;
+    bool multipliesOnDevice() const;
   };
   std::vector<Part> parts; // none: no parameter has a gradient
   const altgrad_table_profile profile;
@@ -142,7 +143,7 @@ private:
   using Known = std::set<c10::TensorImpl *>;
   std::vector<Drafts> draft(const Groups &groups, const Known &known);
   Known boundRows(const States &states) const;
-  Part makePart(const Groups &groups, Drafts &drafts, bool exchanged);
+  Part makePart(const Groups &groups, Drafts &drafts, Joined joined);
   std::vector<Keys> findKeys(const Program &program) const;
   std::set<std::string> describedKeys() const;
   void checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const;

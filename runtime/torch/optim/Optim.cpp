@@ -46,10 +46,11 @@ void RuleOptimizer::prepare() {
   binding->prepare(param_groups_, optionsOf(*defaults_));
   const bool matrices =
       std::any_of(binding->says.begin(), binding->says.end(), [](const Parts &of) { return of.takesMatrices(); });
-  if (matrices && binding->spec.max_grad_norm())
+  if (matrices && binding->spec.max_grad_norm()) {
     TORCH_WARN_ONCE("altgrad: the update of a matrix does not depend on the length of its gradient, so max_grad_norm "
                     "only changes how much a step weighs in the momentum, and brings short gradients near eps; leave "
                     "it out, and clip the gradients of AdamW's groups alone, by altgrad::ops::clip_grad_norm_");
+  }
 }
 
 // Refuses what the rule does not have, nor AdamW where it is beside it.

@@ -86,7 +86,7 @@ bool Compiler::isOfOther(const std::string &word, const std::string &head) {
   const std::string name = word.substr(0, word.find('='));
   if (!spec.state_names().count(name))
     return false;
-  const auto &program = compile({head + " param=f32 grad=f32 states=f32 step=f32"}, /*onHost=*/true, false, "");
+  const auto &program = compile({head + " param=f32 grad=f32 states=f32 step=f32"}, /*onHost=*/true, Joined::Nothing, "");
   const std::vector<Stream> &kept = program->sets[0].kept;
   return std::none_of(kept.begin(), kept.end(), [&](const Stream &stream) { return stream.key == name; });
 }
@@ -125,9 +125,9 @@ std::string Compiler::setLine(const std::string &rule, const std::string &option
   return line + own;
 }
 
-const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
+const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::string> &lines, bool onHost, Joined joined,
                                                         const std::string &scaler) {
-  std::shared_ptr<const Program> &program = programs[{lines, onHost, exchanged, scaler}];
+  std::shared_ptr<const Program> &program = programs[{lines, onHost, joined, scaler}];
   if (program)
     return program;
   std::string options;
@@ -144,8 +144,10 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
     options += "\n--loss-scaler=" + scaler;
   if (!onHost && altgrad_table_own_products(/*alone=*/true))
     options += "\n--own-products";
-  if (exchanged)
+  if (joined != Joined::Nothing)
     options += "\n--exchange";
+  if (joined == Joined::Products)
+    options += "\n--others-multiply";
   if (!spec.rule_path().empty())
     options += "\n--rule-path=" + spec.rule_path();
   program = compileProgram(options, spec.text(), spec.compiler());

@@ -14,6 +14,9 @@ namespace altgrad::optim {
 // A word of storage whose short name, as mxfp8, is said in full.
 std::string inFull(const std::string &word);
 
+// What devices tell each other within a step: nothing; their sums and verdicts; what their products are, too.
+enum class Joined { Nothing, Sums, Products };
+
 // Programs of one RuleSpec; each is compiled once.
 class Compiler {
 public:
@@ -26,9 +29,8 @@ public:
   std::string setLine(const std::string &rule, const std::string &options, c10::ScalarType type, bool small,
                       bool several);
   // The program of these sets, in their order, for the CPU or for GPUs;
-  // `exchanged`: with exchange points, where shares of a step may be joined;
   // `scaler`: the variant of a loss scaler, or "".
-  const std::shared_ptr<const Program> &compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
+  const std::shared_ptr<const Program> &compile(const std::set<std::string> &lines, bool onHost, Joined joined,
                                                 const std::string &scaler);
 
   // Whether units of so many elements end within blocks of a state, whose states then stay f32, as it warns; 0: it has
@@ -45,7 +47,7 @@ private:
   // The words of its storage: what says how parameters are rounded, and the
   // rest, each behind a space.
   std::string param, storage, copy_;
-  std::map<std::tuple<std::set<std::string>, bool, bool, std::string>, std::shared_ptr<const Program>> programs;
+  std::map<std::tuple<std::set<std::string>, bool, Joined, std::string>, std::shared_ptr<const Program>> programs;
 };
 
 } // namespace altgrad::optim

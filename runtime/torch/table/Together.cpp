@@ -10,28 +10,35 @@ static Tensor to(const Tensor &value, const at::Device &device) {
   return value.to(device, /*non_blocking=*/!device.is_cpu());
 }
 
+namespace {
+enum class Kind { Sum, Verdict, Maximum };
+} // namespace
+
+static Kind kindOf(const Share &share) {
+  if (share.reduction == ALTGRAD_MAX)
+    return Kind::Maximum;
+  return share.reduction == ALTGRAD_AND ? Kind::Verdict : Kind::Sum;
+}
+
+static Tensor joined(Kind kind, const Tensor &all, const Tensor &own) {
+  if (kind == Kind::Sum)
+    return all.add(own);
+  return kind == Kind::Verdict ? all.bitwise_and(own) : all.maximum(own);
+}
+
 // What all devices have together; of a sum the total goes into a device's first
 // word and 0 into its others, because the kernels add the words of their sets.
-static void join(std::vector<std::vector<Share>> &words, bool verdicts) {
-  auto belongs = [&](const Share &share) { return (share.reduction == ALTGRAD_AND) == verdicts; };
+static void join(std::vector<std::vector<Share>> &words, Kind kind) {
   Tensor all;
   for (const std::vector<Share> &of : words)
-    for (const auto &[word, reduction] : of) {
-      if (!belongs({word, reduction}))
-        continue;
-      TORCH_CHECK(reduction != ALTGRAD_MAX, "altgrad: an exchange of other reductions than sums");
-      if (!all.defined())
-        all = word.clone();
-      else if (verdicts)
-        all = all.bitwise_and(to(word, all.device()));
-      else
-        all = all.add(to(word, all.device()));
-    }
+    for (const Share &share : of)
+      if (kindOf(share) == kind)
+        all = all.defined() ? joined(kind, all, to(share.word, all.device())) : share.word.clone();
   for (std::vector<Share> &of : words) {
     bool first = true;
     for (Share &share : of)
-      if (belongs(share)) {
-        if (verdicts || first)
+      if (kindOf(share) == kind) {
+        if (kind != Kind::Sum || first)
           share.word.copy_(to(all, share.word.device()));
         else
           share.word.zero_();
@@ -51,8 +58,8 @@ void altgrad::optim::runTogether(const std::vector<TensorTable *> &tables) {
     more = false;
     for (size_t i = 0; i < tables.size(); ++i)
       more |= tables[i]->advance(&words[i]);
-    for (bool verdicts : {false, true})
+    for (Kind kind : {Kind::Sum, Kind::Verdict, Kind::Maximum})
       if (more)
-        join(words, verdicts);
+        join(words, kind);
   }
 }

@@ -290,6 +290,10 @@ class TensorTable:
         self._run_to(phase)
         return self._workspace.words(words), None if words else self._shares.of(phase, self._present)
 
+    def waits(self):
+        """Whether there are exchange points behind the one that `advance` has come to."""
+        return bool(self._points)
+
     def sum(self, row, part=None):
         grad = self.rows[row].param.grad if part is None else part
         if grad is not None:

@@ -76,8 +76,9 @@ class Whole(Arriving):
 
 
 def stand_in(param):
-    """A parameter in the place of one that this rank does not step: of its shape, without memory."""
-    return torch.nn.Parameter(torch.empty(param.shape, dtype=param.dtype, device="meta"), param.requires_grad)
+    """A parameter in the place of one that this rank does not step: of its shape and device, in the memory of one number."""
+    one = torch.empty(1, dtype=param.dtype, device=param.device)
+    return torch.nn.Parameter(one.expand(param.shape), param.requires_grad)
 
 
 def owners_of(costs, group):

@@ -131,7 +131,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
 
 def is_common(asked):
     """Whether the step finds out something that all devices and ranks have to share."""
-    return asked["clip"] not in (None, *OF_PARAMETERS) or isinstance(asked["scaler"], str)
+    return asked["clip"] not in (None, *OF_PARAMETERS) or isinstance(asked["scaler"], str) or asked["multiplied"]
 
 
 def _rows_of(optimizer, kinds, left, known, ranks):

@@ -15,7 +15,7 @@ from .._binding.offload import Offload, check_offload
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
-from .._binding.where import number_of
+from .._binding.where import is_host, number_of
 from .._storage.blocks import check_words
 from .._storage.checkpoint import fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
@@ -254,7 +254,7 @@ class Optimizer(RuleNames, Measured, Traced):
         if self._theirs or self._together or len(tables) > 1:
             with torch.no_grad():
                 results = step_together(tables, self._theirs, self._together, given,
-                                        self._kinds.clipped, scaler)
+                                        self._kinds.clipped, scaler, self._multiplied)
         elif tables:
             results = tables[0].run(given)
         self._norm = results.get("norm", self._norm)
@@ -315,6 +315,9 @@ class Optimizer(RuleNames, Measured, Traced):
         together = theirs is not None or self._together
         check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
         wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, profile=profile_of(self.profile))
+        # Products of the CPU are looked at as they are made, and no other rank has to hear of them.
+        wanted["multiplied"] = (any([rule.multiplies() for rule, _ in kinds.rules])
+                                and not all([is_host(device) for device in {param.device for param in watched.params}]))
         wanted["exchange"] = bool(is_common(wanted) and together)
         built = build(self, watched, kinds.rules, ours, left, known, wanted, self._together)
         if built:
@@ -328,7 +331,7 @@ class Optimizer(RuleNames, Measured, Traced):
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
-        self._kinds, self._asked = kinds, asked
+        self._kinds, self._asked, self._multiplied = kinds, asked, wanted["multiplied"]
 
     # Checkpoints, copies.
 

@@ -7,25 +7,25 @@ import torch
 
 from .._binding.ranks import Ranks
 from .._binding.where import stays_on_device
-from .._bundle import ADD, ALL, SUMSQ
+from .._bundle import ADD, ALL, MAX, SUMSQ
 
 # What FSDP calls its flat parameters, and the original ones that are views of them.
 _MARKS = "_is_flat_param", "_fsdp_flattened"
 
 
-def step_together(tables, theirs, ranks, given, clipped, scaler):
+def step_together(tables, theirs, ranks, given, clipped, scaler, multiplied):
     """Runs one step of several devices, torch's class and ranks; returns what it says, by role.
 
     `tables` are TensorTables in the order in which they step, `theirs` is a TorchPart or
     None, `ranks` the Ranks over which norm and flag are combined,
-    `scaler` as compile_sets has it. torch's part comes before our parameters change, for it
+    `scaler` and `multiplied` as compile_sets has them. torch's part comes before our parameters change, for it
     may refuse.
     """
     if ranks and scaler is True:
         given["flag"] = ranks.sum(given["flag"])
     if tables and tables[0].folds:
         return tables[0].run(given)
-    others = _Others(theirs, ranks, given, clipped, checked=isinstance(scaler, str))
+    others = _Others(theirs, ranks, given, clipped, checked=isinstance(scaler, str), multiplied=multiplied)
     if not (tables and others.wait):
         others.norm(None), others.finite(None), others.step()
     for table in tables:
@@ -39,19 +39,23 @@ def step_together(tables, theirs, ranks, given, clipped, scaler):
         if not now:
             now = [at for at, point in enumerate(points) if point]
             _join([(tables[at].counted, points[at][0]) for at in now], others)
+            if not any([tables[at].waits() for at in now]):
+                others.step()
         for at in now:
             points[at] = tables[at].advance()
+    others.wrong(None)
     return {**(tables[0].results() if tables else {}), **others.results}
 
 
 class _Others:
     """What takes part in a step beside our tables: torch's class and other ranks.
 
-    `checked`: the step finds out itself whether all gradients are finite. `wait`: they need
-    what our tables find out. `results` is what the step says by role, as far as it is known here.
+    `checked`: the step finds out itself whether all gradients are finite. `multiplied`: GPUs say what their products
+    are. `wait`: they need what our tables find out. `results` is what the step says by role, as far as it is known here.
     """
 
-    def __init__(self, theirs, ranks, given, clipped, checked):
+    def __init__(self, theirs, ranks, given, clipped, checked, multiplied):
+        self._multiplied, self._wrong = multiplied and ranks, None
         self._theirs, self._ranks, self._given = theirs, ranks, given
         self._clipped, self._checked = clipped, checked
         self._inverse = _inverse(given["scale"]) if theirs else 1.0
@@ -82,13 +86,23 @@ class _Others:
             self.results["flag"] = float(1 - fine)
         return fine
 
+    def wrong(self, share):
+        """1.0 where anybody's products are wrong; `share`: ours, or None. Every rank asks once, after its other shares."""
+        if self._multiplied:
+            self._multiplied = False
+            mine = torch.zeros((), device="cpu") if share is None else share
+            share = self._ranks.gather(mine.reshape(1)).amax()
+        self._wrong = share
+        return share
+
     def step(self):
-        """Steps torch's part, unless this step is skipped."""
-        if not self._theirs:
+        """Steps torch's part once, unless this step is skipped."""
+        theirs, self._theirs = self._theirs, None
+        if not theirs:
             return
         skipped = not self._finite if self._checked else float(self._given["flag"]) != 0.0
-        if not skipped:
-            self._theirs.step(self._grads, self._coefficient)
+        if not skipped and not self._wrong:
+            theirs.step(self._grads, self._coefficient)
 
 
 def over_ranks(group, share):
@@ -149,12 +163,13 @@ def _root(total):
 
 @torch.no_grad()
 def _join(points, others):
-    """Combines (whether it counts, its words) of all tables with the others' part, and steps that.
+    """Combines (whether it counts, its words) of all tables with the others' part.
 
     A sum goes into a table's first word and 0 into the rest, which the kernels add.
     """
     sums = [[word for kind, word in words if kind in (ADD, SUMSQ)] for _, words in points]
     verdicts = [word for _, words in points for kind, word in words if kind == ALL]
+    maxima = [word for _, words in points for kind, word in words if kind == MAX]
     if any(sums):
         total = torch.zeros_like(next(word for of in sums for word in of))
         for word in [word for (counted, _), of in zip(points, sums) if counted for word in of]:
@@ -167,7 +182,10 @@ def _join(points, others):
         fine = others.finite(fine)
         for word in verdicts:
             word.copy_(fine)
-    others.step()
+    if maxima:
+        wrong = others.wrong(torch.stack([_beside(word, maxima[0]) for word in maxima]).amax())
+        for word in maxima:
+            word.copy_(wrong)
     for of in filter(None, sums):
         for word in of:
             word.zero_()
