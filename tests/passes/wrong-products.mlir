@@ -1,16 +1,27 @@
 // RUN: altgrad-opt --rule=muon --rule-path=%templates --emit=manifest --target=sm_90 | FileCheck %s --check-prefix=GPU
 // RUN: altgrad-opt --rule=muon --rule-path=%templates --emit=manifest --target=x86-64-v3 | FileCheck %s --check-prefix=NONE --implicit-check-not=reduce2
-// RUN: altgrad-opt --rule=muon --rule-path=%templates --emit=manifest --target=sm_90 --exchange | FileCheck %s --check-prefix=NONE --implicit-check-not=reduce2
+// RUN: altgrad-opt --rule=muon --rule-path=%templates --emit=manifest --target=sm_90 --exchange --clip | FileCheck %s --check-prefix=JOINED
+// RUN: altgrad-opt --rule=adamw --rule-path=%templates --emit=manifest --target=sm_90 --exchange --clip --others-multiply | FileCheck %s --check-prefix=JOINED
+// RUN: not altgrad-opt --rule=adamw --rule-path=%templates --emit=manifest --target=sm_90 --others-multiply 2>&1 | FileCheck %s --check-prefix=ALONE
 // RUN: altgrad-opt %s --pass-pipeline='builtin.module(altgrad.step(altgrad-expand-matrices))' | FileCheck %s
 
 // A step for a GPU is skipped, and counted, where products have made a NaN of finite numbers: nobody waits for what
-// they are. It costs 2 bytes of each element, in a sweep of its own. Other devices' sums would be one exchange more.
+// they are. It costs 2 bytes of each element, in a sweep of its own. With other devices' sums there is one exchange more,
+// behind that of the norm, also in a step without matrices that hears of theirs.
 // GPU: "name": "matrix2"
 // GPU: "name": "reduce2"
 // GPU: "read": 2
 // GPU: "written": 0
 // GPU: "key": "skipped"
 // NONE: "name": "matrix2"
+// JOINED: "exchanges"
+// JOINED: "reduction": "sumsq"
+// JOINED-NOT: "reduction"
+// JOINED: "phase"
+// JOINED: "reduction": "max"
+// JOINED-NOT: "reduction"
+// JOINED: "partials"
+// ALONE: --others-multiply wants --exchange
 
 // What was multiplied is asked before it is rounded, by the sweep that stores it.
 // CHECK: %[[X:.*]] = arith.mulf
