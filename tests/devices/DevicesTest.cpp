@@ -7,8 +7,12 @@
 #include <torch/serialize.h>
 #include <torch/torch.h>
 
+#include <atomic>
+
 using namespace altgrad::optim;
 using at::Tensor;
+
+extern std::atomic<bool> productsAreWrong; // of TorchDevice.cpp
 
 namespace {
 
@@ -134,6 +138,30 @@ TEST(Devices, SkipsAreCountedWhereDevicesTakeTurns) {
     scaler.update();
     EXPECT_EQ(optimizer.skipped_steps().item<int64_t>(), int64_t(step) + 1);
   }
+}
+
+TEST(Devices, AWrongProductOnOneSkipsTheStepOfAll) {
+  for (double bound : {0.0, 0.5})
+    for (auto [ofMatrix, ofVector] : {std::make_pair(first, second), {second, first}}) {
+      torch::manual_seed(1);
+      Tensor matrix = torch::randn({24, 40}).to(ofMatrix).set_requires_grad(true);
+      Tensor vector = torch::randn({7}).to(ofVector).set_requires_grad(true);
+      std::vector<torch::optim::OptimizerParamGroup> groups;
+      groups.emplace_back(std::vector<Tensor>{matrix}, std::make_unique<RuleOptions>(0.02));
+      auto ofAdamW = std::make_unique<RuleOptions>(RuleOptions(0.02).option("rule=adamw"));
+      groups.emplace_back(std::vector<Tensor>{vector}, std::move(ofAdamW));
+      Muon optimizer(groups, RuleOptions(0.02), bound ? RuleSpec().max_grad_norm(bound) : RuleSpec());
+      for (int step = 0; step < 3; ++step) {
+        Tensor before = matrix.detach().clone(), beside = vector.detach().clone();
+        matrix.mutable_grad() = torch::randn({24, 40}).to(ofMatrix);
+        vector.mutable_grad() = torch::randn({7}).to(ofVector);
+        productsAreWrong = step == 1;
+        optimizer.step();
+        productsAreWrong = false;
+        EXPECT_EQ(torch::equal(before.cpu(), matrix.cpu()), step == 1);
+        EXPECT_EQ(torch::equal(beside.cpu(), vector.cpu()), step == 1);
+      }
+    }
 }
 
 } // namespace

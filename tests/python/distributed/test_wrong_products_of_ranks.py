@@ -12,8 +12,9 @@ import torch
 import altgrad
 
 pytestmark = pytest.mark.skipif(os.environ.get("ALTGRAD_STANDS_FOR_CUDA") != "cpu", reason="the CPU raises an error")
-# (words, the shape of what AdamW updates, whether there is a scaler). Of three ranks the last one has no matrix; of (): nothing.
-WAYS = [({}, (5,), False), ({}, (), False), (dict(max_grad_norm=1.0), (5,), True),
+# (words, the shape of what AdamW updates, whether there is a scaler). Of three ranks the last one has no matrix, or
+# with () nothing at all.
+WAYS = [({}, (5,), False), ({}, (), False), ({}, (5,), True), (dict(max_grad_norm=1.0), (5,), True),
         (dict(reproducible=True, max_grad_norm=1.0), (5,), False)]
 
 

@@ -79,4 +79,5 @@ def late(stops):
     if len(early) < 2:
         return list(stops)
     kept = [stop for stop in stops if stop not in early]
-    return sorted([*kept, (early[-1][0], tuple([word for _, words in early for word in words]))])
+    merged = early[-1][0], tuple([word for _, words in early for word in words])
+    return sorted([*kept, merged], key=lambda stop: (stop[0], {kind for _, kind in stop[1]} == {MAX}))

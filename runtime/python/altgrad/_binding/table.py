@@ -5,7 +5,7 @@ import weakref
 from array import array
 from itertools import compress
 from math import prod
-from operator import attrgetter, is_
+from operator import attrgetter, is_, itemgetter
 
 import torch
 from torch.autograd.graph import increment_version
@@ -104,7 +104,7 @@ class TensorTable:
         self.words = self._workspace.every
         self._shares = Parts(self.plan, bundle, rows, self.words())
         self._stops = sorted([*[(phase, ()) for phase in self._shares.phases],
-                              *[(of.phase, of.words) for of in bundle.exchanges]])
+                              *[(of.phase, of.words) for of in bundle.exchanges]], key=itemgetter(0))
         self._make(words)
         self._buckets = Buckets([] if self._staged else rows, self._handle)
         self._take_part(bytes([1]) * len(rows))
