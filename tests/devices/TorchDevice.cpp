@@ -22,8 +22,6 @@
 #include <torch/library.h>
 
 #include <dlfcn.h>
-#include <atomic>
-#include <cmath>
 #include <deque>
 #include <set>
 
@@ -345,27 +343,8 @@ template <class Body> int computed(const Body &body) {
 
 #define SHIM(name, ...) extern "C" __attribute__((visibility("default"))) int aoti_torch_cuda_##name(__VA_ARGS__)
 
-// While it holds, each product has a NaN for its first element.
-std::atomic<bool> productsAreWrong = false;
+#include "Products.h"
 
-static void give(Handle out, const Tensor &product) {
-  if (productsAreWrong)
-    product.view(-1)[0] = NAN;
-  onHost(*out).copy_(product);
-}
-
-SHIM(mm_out, Handle out, Handle a, Handle b) {
-  return computed([&] { give(out, at::mm(onHost(*a), onHost(*b))); });
-}
-SHIM(bmm_out, Handle out, Handle a, Handle b) {
-  return computed([&] { give(out, at::bmm(onHost(*a), onHost(*b))); });
-}
-SHIM(addmm_out, Handle out, Handle c, Handle a, Handle b, double beta, double alpha) {
-  return computed([&] { give(out, at::addmm(onHost(*c), onHost(*a), onHost(*b), beta, alpha)); });
-}
-SHIM(baddbmm_out, Handle out, Handle c, Handle a, Handle b, double beta, double alpha) {
-  return computed([&] { give(out, at::baddbmm(onHost(*c), onHost(*a), onHost(*b), beta, alpha)); });
-}
 SHIM(add_Scalar, Handle self, double other, double alpha, Handle *sum) {
   return computed([&] { *sum = new Tensor(self->add(other, alpha)); });
 }

@@ -77,7 +77,7 @@ public:
     must(altgrad_set_threads(plan, 1));
     altgrad_tensor rows[3] = {};
     for (int i : {0, 1, 2})
-      rows[i] = {sizeof rows[i], int64_t(i ? codes : size), 0, 0, 0, i, i, -1, 0};
+      rows[i] = {sizeof rows[i], int64_t(i ? codes : size), 0, 0, 0, i, i, -1, 0, 0, 0};
     must(altgrad_bind_tensors(plan, rows, f.book ? 3 : 2, f.book ? 3 : 2));
     bind("x", floats.data());
     bind("a", nonFinite.data());

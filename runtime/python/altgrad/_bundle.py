@@ -204,7 +204,8 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     options += ["--others-multiply"] * (exchange and multiplied)
     options += ["--statistics"] * statistics
     alone = not (distributed.is_available() and distributed.is_initialized())
-    options += ["--own-products"] * (not on_host and core().altgrad_table_own_products(alone))
+    asks = not on_host and any([rule.multiplies() for rule in rules])
+    options += ["--own-products"] * (asks and core().altgrad_table_own_products(alone))
     return _compile(text, origin, options)
 
 

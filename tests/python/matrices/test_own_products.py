@@ -15,6 +15,8 @@ for folder in Path(__file__).parents[1], Path(__file__).parents[2] / "reference"
     sys.path.append(str(folder))
 import gemms  # noqa: E402
 import runner  # noqa: E402
+from altgrad import _bundle  # noqa: E402
+from altgrad._rule import find_rule  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("ALTGRAD_STANDS_FOR_CUDA") != "cpu", reason="only GPUs have these kernels")
 LR = 0.02
@@ -194,3 +196,12 @@ def test_nothing_is_measured_under_capture(tmp_path):
     cu("cuStreamDestroy", stream)
     cu("cuCtxPopCurrent", ctypes.pointer(context))
     assert counts == [(0, 0), (12 + 10, 24), (10, 0)]
+
+
+def test_only_programs_with_matrices_ask_for_them(cache):
+    """Others are found among the prebuilt ones."""
+    asked = []
+    cache.setattr("altgrad._bundle._compile", lambda text, origin, options: asked.append(options))
+    for name in ("adamw", "muon"):
+        _bundle.compile_sets([f"rule={name} param=f32"], [find_rule(name)], on_host=False)
+    assert ["--own-products" in options for options in asked] == [False, True]

@@ -16,7 +16,7 @@ from .._binding.offload import Twin
 from .._binding.shards import Part, Place, check_parts, check_units, is_cut_within_blocks, local_states, place_of, shape_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
-from .._binding.where import Where, in_turn
+from .._binding.where import Where, in_turn, is_host
 from .._core import beside, blocked_numel, check_fit, dtype_of
 from .._bundle import compile_sets
 from .._plan import Plan
@@ -69,7 +69,8 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
 
     `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params`
     every parameter but those whose id is in `left`, `known` finished rows by their place
-    that may be used again, `asked` what the step does beside the update for `ranks`. Raises TypeError, ValueError,
+    that may be used again, `asked` what the step does beside the update for `ranks`, `exchange` whether others take part
+    in it. Raises TypeError, ValueError,
     RuntimeError or altgrad.Error with nothing changed; only then are missing
     states made.
     """
@@ -83,7 +84,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
             row.counted = True
     devices = in_turn([row.param.device for row in rows])
     counted = sorted({row.counted for row in rows}, reverse=True)
-    asked["exchange"] |= is_common(asked) and len(devices) * len(counted) > 1
+    asked["exchange"] = _is_common(asked) and (asked["exchange"] or len(devices) * len(counted) > 1)
     parts = [_Part(device, here, rules, asked, of) for device in devices for of in counted
              if (here := [row for row in rows if row.param.device == device and row.counted == of])]
     if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
@@ -129,9 +130,15 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     return built
 
 
-def is_common(asked):
+def _is_common(asked):
     """Whether the step finds out something that all devices and ranks have to share."""
     return asked["clip"] not in (None, *OF_PARAMETERS) or isinstance(asked["scaler"], str) or asked["multiplied"]
+
+
+def multiplies(rules, params):
+    """Whether products of matrices are wrong without a word, as a GPU's are: the CPU's are looked at as they are made."""
+    return (any([rule.multiplies() for rule, _ in rules])
+            and not all([is_host(device) for device in {param.device for param in params}]))
 
 
 def _rows_of(optimizer, kinds, left, known, ranks):

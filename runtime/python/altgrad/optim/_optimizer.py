@@ -15,7 +15,7 @@ from .._binding.offload import Offload, check_offload
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
-from .._binding.where import is_host, number_of
+from .._binding.where import number_of
 from .._storage.blocks import check_words
 from .._storage.checkpoint import fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
@@ -27,7 +27,7 @@ from .._storage.rungs import check_params
 from .._storage.streams import check_streams
 from .._warn import warn
 from ._around import check_untraced, group_of_zero, tell_accelerate
-from ._build import build, is_common
+from ._build import build, multiplies
 from ._checks import check_entries, check_ranks, check_tuples
 from ._forks import remember
 from ._fallback import left_to_torch, warn_once
@@ -314,11 +314,8 @@ class Optimizer(RuleNames, Measured, Traced):
         self._together = ranks_of(self)
         together = theirs is not None or self._together
         check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
-        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, profile=profile_of(self.profile))
-        # Products of the CPU are looked at as they are made, and no other rank has to hear of them.
-        wanted["multiplied"] = (any([rule.multiplies() for rule, _ in kinds.rules])
-                                and not all([is_host(device) for device in {param.device for param in watched.params}]))
-        wanted["exchange"] = bool(is_common(wanted) and together)
+        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, profile=profile_of(self.profile),
+                      multiplied=multiplies(kinds.rules, watched.params), exchange=bool(together))
         built = build(self, watched, kinds.rules, ours, left, known, wanted, self._together)
         if built:
             self._rows = {row.place: row for row in built.rows}
