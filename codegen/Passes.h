@@ -3,6 +3,7 @@
 #define ALTGRAD_CODEGEN_PASSES_H
 
 #include "codegen/Target.h"
+#include "dialect/Dialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -5,6 +5,12 @@
 
 include "mlir/Pass/PassBase.td"
 
+// Makes code of several dialects; altgrad brings arith, math and vector.
+class Altgrad_CodePass<string argument, string operation = ""> : Pass<argument, operation> {
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::cf::ControlFlowDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::gpu::GPUDialect"];
+}
+
 def CutStagesPass : Pass<"altgrad-cut-stages", "::altgrad::StepOp"> {
   let summary = "say in which stages a sweep goes through a block";
   let description = [{
@@ -24,12 +30,11 @@ def CutStagesPass : Pass<"altgrad-cut-stages", "::altgrad::StepOp"> {
     emit %y : f32
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect"];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
                         "The processor or GPU whose stages are wanted">];
 }
 
-def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
+def QuickBodiesPass : Altgrad_CodePass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
   let summary = "give sweeps a body that divides and takes roots by products";
   let description = [{
     Within limits, products give the bits of `arith.divf` and `math.sqrt`; the guard of the
@@ -68,9 +73,6 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
     }
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
                         "Whose instructions may be used">];
 }
@@ -92,13 +94,12 @@ def FitResourcesPass : Pass<"altgrad-fit-resources", "::altgrad::StepOp"> {
 
     Run `altgrad-vectorize` and `altgrad-quick-bodies` first.
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect"];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"", "The GPU">,
                  Option<"shared", "shared", "int64_t", /*default=*/"0",
                         "Bytes of shared memory that a block has; 0: the target's">];
 }
 
-def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
+def LowerNumericsPass : Altgrad_CodePass<"altgrad-lower-numerics"> {
   let summary = "replace decode, encode and f64 functions by operations that a target has";
   let description = [{
     Conversions between formats become integer code that gives the same codes
@@ -116,27 +117,21 @@ def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
     %x = arith.bitcast %bits : i32 to f32
     ```
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
-                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"x86-64-v3\"",
                         "Whose instructions may be used">];
 }
 
-def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
+def LowerToHostPass : Altgrad_CodePass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a function for an x86-64 level";
   let description = [{
     A function works on the items [begin, end) of its phase (see bundle.h).
     Run `altgrad-plan-phases` and `altgrad-vectorize` first.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
-                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::LLVM::LLVMDialect"];
   let options = [Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",
                         "x86-64-v3 or x86-64-v4">];
 }
 
-def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
+def LowerToGPUPass : Altgrad_CodePass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a CUDA kernel";
   let description = [{
     A block of threads works on a chunk; where there are sums that must be kept apart, a warp
@@ -145,23 +140,18 @@ def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
     of a launch may go on with folds and scalars. Run `altgrad-plan-phases`,
     `altgrad-vectorize` and `altgrad-fit-resources` first.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
-                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
-                           "::mlir::gpu::GPUDialect"];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
                         "The GPU whose tuning is used">,
                  Option<"ownProducts", "own-products", "bool", /*default=*/"false",
                         "Also write kernels for symmetric products of 16-bit matrices">];
 }
 
-def ToLLVMPass : Pass<"altgrad-to-llvm"> {
+def ToLLVMPass : Altgrad_CodePass<"altgrad-to-llvm"> {
   let summary = "lower scf, arith, math and vector to llvm without a library call";
   let description = [{
     `math.sqrt` becomes LLVM's square root, which is an IEEE instruction on every target.
     MLIR's own path to NVVM would call libdevice.
   }];
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect"];
 }
 
 #endif // ALTGRAD_CODEGEN_PASSES_TD

@@ -11,33 +11,20 @@ using namespace mlir;
 
 void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, bool canonicalize,
                                   bool ownProducts) {
-  CutStagesPassOptions stages;
-  stages.target = target.name.str();
-  manager.nest<StepOp>().addPass(createCutStagesPass(stages));
-  VectorizePassOptions vectors;
-  vectors.width = target.vectorWidth;
-  manager.nest<StepOp>().addPass(createVectorizePass(vectors));
-  QuickBodiesPassOptions quick;
-  quick.target = target.name.str();
-  manager.nest<StepOp>().addPass(createQuickBodiesPass(quick));
+  std::string name = target.name.str();
+  OpPassManager &step = manager.nest<StepOp>();
+  step.addPass(createCutStagesPass({name}));
+  step.addPass(createVectorizePass({target.vectorWidth}));
+  step.addPass(createQuickBodiesPass({name}));
   // One function or kernel for each phase.
   if (target.isPtx()) {
-    FitResourcesPassOptions fit;
-    fit.target = target.name.str();
-    manager.nest<StepOp>().addPass(createFitResourcesPass(fit));
-    LowerToGPUPassOptions gpu;
-    gpu.target = target.name.str();
-    gpu.ownProducts = ownProducts;
-    manager.addPass(createLowerToGPUPass(gpu));
+    step.addPass(createFitResourcesPass({name}));
+    manager.addPass(createLowerToGPUPass({name, ownProducts}));
   } else {
-    LowerToHostPassOptions host;
-    host.level = target.name.str();
-    manager.addPass(createLowerToHostPass(host));
+    manager.addPass(createLowerToHostPass({name}));
   }
   // Formats and functions in the target's instructions.
-  LowerNumericsPassOptions numerics;
-  numerics.target = target.name.str();
-  manager.addPass(createLowerNumericsPass(numerics));
+  manager.addPass(createLowerNumericsPass({name}));
   if (canonicalize) {
     GreedyRewriteConfig config; // loops are structured yet: there are no blocks to merge
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);

@@ -4,38 +4,21 @@
 
 using namespace altgrad;
 
-static constexpr CpuTuning noCpu{},
-    avx512{/*bf16ByHalves=*/true, /*slowInARow=*/0, /*passElements=*/0,
-           /*sumRegisters=*/24, /*quickQuotients=*/true,
-           /*quickBooks=*/true, /*drawBytes=*/512 << 10},
-    avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
-         /*sumRegisters=*/10, /*quickQuotients=*/false,
-         /*quickBooks=*/false, /*drawBytes=*/512 << 10};
-static constexpr GpuTuning noGpu{},
-    anyGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
-           /*otherRegisters=*/8,     /*bytesAhead=*/128,
-           /*sharedBytes=*/24 << 10, /*staticSharedBytes=*/48 << 10,
-           /*blockSharedBytes=*/99 << 10, /*residentBlocks=*/4,
-           /*residentSmall=*/4},
-    largeGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
-             /*otherRegisters=*/8,     /*bytesAhead=*/128,
-             /*sharedBytes=*/36 << 10, /*staticSharedBytes=*/48 << 10,
-             /*blockSharedBytes=*/163 << 10, /*residentBlocks=*/4, // 227 KB on sm_90
-             /*residentSmall=*/4};
-static constexpr GpuTuning hopper = [] {
-  GpuTuning tuning = largeGpu;
-  tuning.roundsFetched = 2; // the best of 0, 1, 2 and 4 on an H100
-  return tuning;
-}();
+static constexpr CpuTuning
+    avx512{.slowInARow = 0, .passElements = 0, .sumRegisters = 24, .quickQuotients = true, .quickBooks = true},
+    avx2{.slowInARow = 2, .passElements = 512, .sumRegisters = 10, .quickQuotients = false, .quickBooks = false};
+// The best of 0, 1, 2 and 4 rounds on an H100, whose blocks may have 227 KB.
+static constexpr GpuTuning anyGpu{}, largeGpu{.sharedBytes = 36 << 10, .blockSharedBytes = 163 << 10},
+    hopper{.sharedBytes = 36 << 10, .blockSharedBytes = 163 << 10, .roundsFetched = 2};
 
 static constexpr Target targets[] = {
-    {"x86-64-v3", "x86-64-v3", "v3", "", false, false, 8, avx2, noGpu},
-    {"x86-64-v4", "x86-64-v4", "v4", "", false, false, 16, avx512, noGpu},
-    {"sm_80", "sm_80", "", "7.0", false, false, 2, noCpu, largeGpu},
-    {"sm_86", "sm_86", "", "7.1", false, false, 2, noCpu, anyGpu},
-    {"sm_89", "sm_89", "", "8.1", true, false, 2, noCpu, anyGpu},
-    {"sm_90", "sm_90", "", "7.8", true, true, 2, noCpu, hopper},
-    {"sm_90a", "sm_90a", "", "8.0", true, true, 2, noCpu, hopper},
+    {"x86-64-v3", "v3", "", false, false, 8, avx2, {}},
+    {"x86-64-v4", "v4", "", false, false, 16, avx512, {}},
+    {"sm_80", "", "7.0", false, false, 2, {}, largeGpu},
+    {"sm_86", "", "7.1", false, false, 2, {}, anyGpu},
+    {"sm_89", "", "8.1", true, false, 2, {}, anyGpu},
+    {"sm_90", "", "7.8", true, true, 2, {}, hopper},
+    {"sm_90a", "", "8.0", true, true, 2, {}, hopper},
 };
 
 // Of the 4.8 and 1.94 TB/s in NVIDIA's datasheets a copy reaches about nine tenths.

@@ -12,10 +12,8 @@ namespace altgrad {
 /// How far ahead a sweep prefetches is the runtime's choice, for the CPU it
 /// finds.
 struct CpuTuning {
-  // What widens 16 bits to 32 and narrows them crosses lanes of a vector and is
-  // slow: sweeps of bf16 alone take the halves of 32-bit words for vectors.
-  bool bf16ByHalves;
-  // In such a sweep: so many divisions and square roots in a row are more than
+  // What widens 16 bits to 32 and narrows them crosses lanes of a vector and is slow: sweeps of bf16 alone take the
+  // halves of 32-bit words for vectors. There so many divisions and square roots in a row are more than
   // the CPU looks ahead, and the last one waits for a second pass. 0: none are.
   unsigned slowInARow;
   // Elements of a pass, a power of two: what crosses to the second stays in L1.
@@ -29,7 +27,7 @@ struct CpuTuning {
   bool quickBooks;
   // Of a thread's stack, for the draws of a chunk: threads have 8 MB as a rule, and
   // 2 MB where OpenMP starts them.
-  int64_t drawBytes;
+  int64_t drawBytes = 512 << 10;
   // A sweep that only sums goes through a row of 256 elements at once where its body is
   // no longer: each vector has a copy of it. By tools/bench.py on Zen 4.
   size_t rowOperations = 32;
@@ -45,31 +43,27 @@ struct ProductTuning {
 
 struct GpuTuning {
   // Bytes of a thread's load or store: the longest there is.
-  unsigned accessBytes;
+  unsigned accessBytes = 16;
   // Registers for pointers, uniform numbers and codes that wait for others of
   // their access. Numbers beyond that wait in shared memory, or a kernel takes
   // more than 64.
-  unsigned uniformRegisters;
+  unsigned uniformRegisters = 24;
   // As many fewer where a thread needs others: to find several sums in shared
   // memory, or draws, or for accesses that end at different elements.
-  unsigned otherRegisters;
+  unsigned otherRegisters = 8;
   // Bytes of a thread's loads that come before the first of them is used, where a
   // warp does a chunk.
-  unsigned bytesAhead;
+  unsigned bytesAhead = 128;
   // Bytes of shared memory for a block: four are at home on a multiprocessor, of
   // 100 KB, or of 164 and more.
-  unsigned sharedBytes;
+  unsigned sharedBytes = 24 << 10;
   // Shared memory that a block may have: named in the kernel, and with what its launch
   // adds. CUDA C++ Programming Guide, technical specifications by compute capability.
-  unsigned staticSharedBytes;
-  unsigned blockSharedBytes;
+  unsigned staticSharedBytes = 48 << 10, blockSharedBytes = 99 << 10;
   // Blocks on a multiprocessor that ptxas must make room for: four leave 64
   // registers. One fewer where a sweep needs more. Without a number it aims at
-  // eight.
-  unsigned residentBlocks;
-  // The same for kernels with folds and scalars in them, whose loops ptxas
-  // unrolls until they have as many registers as they may.
-  unsigned residentSmall;
+  // eight, and unrolls the loops of folds and scalars until they have as many registers as they may.
+  unsigned residentBlocks = 4;
   // Of a square's tile, which takes 64 KB of shared memory.
   unsigned residentSquare = 3;
   // Registers that a sweep keeps throughout a chunk before it has one block fewer: for
@@ -94,8 +88,7 @@ struct GpuTuning {
 };
 
 struct Target {
-  llvm::StringLiteral name;   // as on the command line
-  llvm::StringLiteral chip;   // as LLVM knows it
+  llvm::StringLiteral name;   // as on the command line, and as LLVM knows the chip
   llvm::StringLiteral suffix; // of a host kernel's symbol; "" for PTX
   llvm::StringLiteral ptx;    // lowest PTX version of the chip; "" for a CPU
   bool convertsF8;            // packed f32 to e4m3 and e5m2 in hardware
@@ -104,7 +97,7 @@ struct Target {
   // GPU the operand of conversions to 8 bits, and few enough for 64 registers:
   // a power of two up to accessBytes / 4.
   unsigned vectorWidth;
-  CpuTuning cpu; // of PTX: unused
+  CpuTuning cpu; // of PTX: nothing
   GpuTuning gpu; // of a CPU: unused
 
   bool isPtx() const { return !ptx.empty(); }

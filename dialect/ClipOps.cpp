@@ -1,5 +1,5 @@
 // Text and verification of norms, clips and what they keep.
-#include "dialect/ClipOps.h"
+#include "dialect/Variance.h"
 
 #include "mlir/IR/Builders.h"
 

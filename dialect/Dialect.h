@@ -26,9 +26,7 @@ namespace altgrad {
 class YieldOp;
 class CommitOp;
 class EmitOp;
-} // namespace altgrad
 
-namespace altgrad {
 /// Memory that an operation of a phase touches.
 struct Place {
   mlir::Value memory;        ///< an argument of the step or a list in the workspace; null: a word
@@ -40,16 +38,13 @@ double bytesPerElement(llvm::ArrayRef<Place> places);
 mlir::Type likeShape(mlir::Type shape, mlir::Type element);
 /// The type of squares that have the format of a list; any other type as it is.
 mlir::Type squaresOf(mlir::Type type);
-} // namespace altgrad
-
-#include "dialect/PhaseWork.h.inc"
-
-namespace altgrad {
 /// Whether a reduction is of truth values.
 inline bool isOfFlags(Reduction kind) { return kind == Reduction::And || kind == Reduction::Count; }
 /// How what a sweep has reduced is combined: counts are added.
 inline Reduction foldedBy(Reduction kind) { return kind == Reduction::Count ? Reduction::Add : kind; }
 } // namespace altgrad
+
+#include "dialect/PhaseWork.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialect/Ops.h.inc"
@@ -117,9 +112,17 @@ constexpr size_t maxLists = 128;
 constexpr size_t maxReductions = 32;
 mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body);
 
+/// What is behind choices whose conditions are decided.
+mlir::Value chosen(mlir::Value value, const llvm::DenseMap<mlir::Value, bool> &decided);
+
 /// Whether `update` has the operands that `rule` wants under its options; emits
 /// an error if not.
 mlir::LogicalResult verifyUpdate(UpdateOp update, RuleOp rule);
+
+/// An attribute of an iteration, or of an operation beside it, by a word among a rule's options: "steps=8", "in=f32",
+/// "length=added", "equal=rows", "batches=none", "scale=match_rms", "decay=cautious", "coefficients=you", or
+/// "coefficients=3.4445/-4.775/2.0315", with "|" between rows. Null: it is none.
+std::optional<mlir::NamedAttribute> readIterationWord(mlir::MLIRContext *context, llvm::StringRef word);
 } // namespace altgrad
 
 #endif // ALTGRAD_DIALECT_DIALECT_H

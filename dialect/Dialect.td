@@ -23,6 +23,7 @@ def Altgrad_Dialect : Dialect {
     dialects `arith` and `math`, without fast-math flags. Only a written `math.fma` combines
     a product and a sum.
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
 }

@@ -7,48 +7,45 @@ include "dialect/Dialect.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 
+class Altgrad_Enum<string name, string summary, list<I32EnumCase> cases> : I32Enum<name, summary, cases> {
+  let cppNamespace = "::altgrad";
+}
+class Altgrad_BracedAttr<EnumInfo values, string name> : EnumAttr<Altgrad_Dialect, values, name> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 // Cases and order of altgrad::NanCode in runtime/include/altgrad/format.h.
-def Altgrad_Nan : I32Enum<"Nan", "which codes are not numbers", [
+def Altgrad_Nan : Altgrad_Enum<"Nan", "which codes are not numbers", [
     I32EnumCase<"None", 0, "none">,
     I32EnumCase<"AllOnes", 1, "all_ones">,
-    I32EnumCase<"Ieee", 2, "ieee">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Ieee", 2, "ieee">]>;
 
 // Cases and order of altgrad::Ties.
-def Altgrad_Tie : I32Enum<"Tie", "where a number half-way between two codes goes", [
+def Altgrad_Tie : Altgrad_Enum<"Tie", "where a number half-way between two codes goes", [
     I32EnumCase<"Even", 0, "even">,
     I32EnumCase<"Down", 1, "down">,
-    I32EnumCase<"Up", 2, "up">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Up", 2, "up">]>;
 
 // Cases and order of altgrad::Rounding in runtime/include/altgrad/format.h.
-def Altgrad_Rounding : I32Enum<"Round", "how a number between two codes is stored", [
+def Altgrad_Rounding : Altgrad_Enum<"Round", "how a number between two codes is stored", [
     I32EnumCase<"NearestEven", 0, "nearest_even">,
     I32EnumCase<"TowardZero", 1, "toward_zero">,
-    I32EnumCase<"Stochastic", 2, "stochastic">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Stochastic", 2, "stochastic">]>;
 
-def Altgrad_Overflow : I32Enum<"OverflowMode", "what a number beyond the format becomes", [
+def Altgrad_Overflow : Altgrad_Enum<"OverflowMode", "what a number beyond the format becomes", [
     I32EnumCase<"NonFinite", 0, "nonfinite">,
-    I32EnumCase<"Saturate", 1, "saturate">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Saturate", 1, "saturate">]>;
 
 // Scope of a scalar: it has one value, one for each parameter group, or one for each
 // tensor. Reductions may also be over units: equal runs of a tensor's elements, which are
 // the rows of its matrices unless the caller says otherwise; and over blocks. From the scope
 // with the fewest values to that with the most.
-def Altgrad_Scope : I32Enum<"Scope", "how many values a scalar has", [
+def Altgrad_Scope : Altgrad_Enum<"Scope", "how many values a scalar has", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Group", 1, "group">,
     I32EnumCase<"Tensor", 2, "tensor">,
     I32EnumCase<"Unit", 3, "unit">,
-    I32EnumCase<"Block", 4, "block">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Block", 4, "block">]>;
 def Altgrad_ScopeAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scope, "scope">;
 
 def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
@@ -102,46 +99,32 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
   }];
 }
 
-def Altgrad_Dimension : I32Enum<"Dimension", "which extent of a tensor", [
+def Altgrad_Dimension : Altgrad_Enum<"Dimension", "which extent of a tensor", [
     I32EnumCase<"Rows", 0, "rows">,
     I32EnumCase<"Columns", 1, "columns">,
-    I32EnumCase<"Batch", 2, "batch">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Batch", 2, "batch">]>;
 def Altgrad_DimensionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Dimension, "dimension">;
 
-def Altgrad_Reduction : I32Enum<"Reduction", "how elements are combined", [
+def Altgrad_Reduction : Altgrad_Enum<"Reduction", "how elements are combined", [
     I32EnumCase<"Add", 0, "add">,
     I32EnumCase<"SumSq", 1, "sumsq">,
     I32EnumCase<"Max", 2, "max">,
     I32EnumCase<"And", 3, "and">,
     I32EnumCase<"AbsMax", 4, "absmax">,
-    I32EnumCase<"Count", 5, "count">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Count", 5, "count">]>;
 def Altgrad_ReductionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Reduction, "reduction">;
 // Whose definition of a loss scaler: they differ in when a scale grows, and in whether it may overflow.
-def Altgrad_Scaler : I32Enum<"Scaler", "how a loss scale follows what was found", [
+def Altgrad_Scaler : Altgrad_Enum<"Scaler", "how a loss scale follows what was found", [
     I32EnumCase<"Torch", 0, "torch">,
-    I32EnumCase<"Boostr", 1, "boostr">]> {
-  let cppNamespace = "::altgrad";
-}
-def Altgrad_ScalerAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scaler, "scaler"> {
-  let assemblyFormat = "`<` $value `>`";
-}
-def Altgrad_NormKind : I32Enum<"NormKind", "what a norm is of: magnitudes, squares, the largest", [
+    I32EnumCase<"Boostr", 1, "boostr">]>;
+def Altgrad_ScalerAttr : Altgrad_BracedAttr<Altgrad_Scaler, "scaler">;
+def Altgrad_NormKind : Altgrad_Enum<"NormKind", "what a norm is of: magnitudes, squares, the largest", [
     I32EnumCase<"L1", 0, "l1">,
     I32EnumCase<"L2", 1, "l2">,
-    I32EnumCase<"LInf", 2, "linf">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"LInf", 2, "linf">]>;
 def Altgrad_NormKindAttr : EnumAttr<Altgrad_Dialect, Altgrad_NormKind, "norm_kind">;
-def Altgrad_RoundingAttr : EnumAttr<Altgrad_Dialect, Altgrad_Rounding, "rounding"> {
-  let assemblyFormat = "`<` $value `>`";
-}
-def Altgrad_OverflowAttr : EnumAttr<Altgrad_Dialect, Altgrad_Overflow, "overflow"> {
-  let assemblyFormat = "`<` $value `>`";
-}
+def Altgrad_RoundingAttr : Altgrad_BracedAttr<Altgrad_Rounding, "rounding">;
+def Altgrad_OverflowAttr : Altgrad_BracedAttr<Altgrad_Overflow, "overflow">;
 
 def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
   let mnemonic = "format";

@@ -1,7 +1,6 @@
 // Verification of matrices and their products.
-#include "dialect/MatrixOps.h"
-
 #include "dialect/Coefficients.h"
+#include "dialect/Variance.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -12,7 +11,8 @@ Type altgrad::squaresOf(Type type) {
   return type;
 }
 
-bool altgrad::isOperandFormat(FormatAttr format) {
+// Whether products may have operands of this format.
+static bool isOperandFormat(FormatAttr format) {
   return llvm::is_contained({"bf16", "f16", "f32"}, format.getKnownName());
 }
 
@@ -162,14 +162,3 @@ LogicalResult MultiplyOp::verify() {
     return emitOpError("overwrites what it multiplies");
   return success();
 }
-
-static SmallVector<Place> placesOf(ValueRange memory) {
-  return llvm::map_to_vector(memory, [](Value one) { return Place{one}; });
-}
-
-PhaseKind MultiplyOp::getPhaseKind() { return PhaseKind::Matrix; }
-std::optional<Domain> MultiplyOp::getItem() { return Domain::Rows; }
-SmallVector<Place> MultiplyOp::getReads() { return placesOf(getOperands().drop_back()); }
-SmallVector<Place> MultiplyOp::getWrites() { return placesOf(getInto()); }
-bool MultiplyOp::startsLaunch() { return true; }
-bool MultiplyOp::endsLaunch() { return true; }

@@ -9,22 +9,16 @@ include "dialect/SweepOps.td"
 // of elements and begin where elements are taken from one. Between them, matrices lie in
 // the workspace and a phase multiplies them.
 
-def Altgrad_Length : I32Enum<"Length", "what a matrix is divided by, of its norm and eps", [
+def Altgrad_Length : Altgrad_Enum<"Length", "what a matrix is divided by, of its norm and eps", [
     I32EnumCase<"Clamped", 0, "clamped">,
-    I32EnumCase<"Added", 1, "added">]> {
-  let cppNamespace = "::altgrad";
-}
-def Altgrad_LengthAttr : EnumAttr<Altgrad_Dialect, Altgrad_Length, "length"> {
-  let assemblyFormat = "`<` $value `>`";
-}
+    I32EnumCase<"Added", 1, "added">]>;
+def Altgrad_LengthAttr : Altgrad_BracedAttr<Altgrad_Length, "length">;
 
 // With n and m for the rows and columns of the shorter and the longer side.
-def Altgrad_ProductForm : I32Enum<"ProductForm", "which matrices are multiplied", [
+def Altgrad_ProductForm : Altgrad_Enum<"ProductForm", "which matrices are multiplied", [
     I32EnumCase<"Gram", 0, "gram">,      // n x m and its transpose
     I32EnumCase<"Square", 1, "square">,  // n x n and n x n
-    I32EnumCase<"Side", 2, "side">]> {   // n x n and n x m
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Side", 2, "side">]>; // n x n and n x m
 def Altgrad_ProductFormAttr : EnumAttr<Altgrad_Dialect, Altgrad_ProductForm, "product_form">;
 
 def Altgrad_SquaresType : TypeDef<Altgrad_Dialect, "Squares"> {
@@ -244,12 +238,10 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
 
 // One pass expands each into the arithmetic that its description gives.
 
-def Altgrad_ShapeScale : I32Enum<"ShapeScale", "how the step of a matrix depends on its shape", [
+def Altgrad_ShapeScale : Altgrad_Enum<"ShapeScale", "how the step of a matrix depends on its shape", [
     I32EnumCase<"Original", 0, "original">,
     I32EnumCase<"MatchRms", 1, "match_rms">,
-    I32EnumCase<"Unclamped", 2, "unclamped">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Unclamped", 2, "unclamped">]>;
 def Altgrad_ShapeScaleAttr : EnumAttr<Altgrad_Dialect, Altgrad_ShapeScale, "shape_scale">;
 
 def Altgrad_ScaleByShapeOp : Altgrad_Op<"scale_by_shape", [Pure]> {

@@ -46,6 +46,15 @@ std::optional<Reduction> TotalOp::getShare() {
   return exchanged ? std::optional(getReduction()) : std::nullopt;
 }
 
+//===-- Products ------------------------------------------------------------===//
+
+PhaseKind MultiplyOp::getPhaseKind() { return PhaseKind::Matrix; }
+std::optional<Domain> MultiplyOp::getItem() { return Domain::Rows; }
+SmallVector<Place> MultiplyOp::getReads() { return placesOf(getOperands().drop_back()); }
+SmallVector<Place> MultiplyOp::getWrites() { return placesOf(getInto()); }
+bool MultiplyOp::startsLaunch() { return true; }
+bool MultiplyOp::endsLaunch() { return true; }
+
 //===-- Sweeps --------------------------------------------------------------===//
 
 PhaseKind SweepOp::getPhaseKind() { return PhaseKind::Sweep; }

@@ -6,40 +6,32 @@
 include "dialect/Formats.td"
 include "mlir/IR/OpAsmInterface.td"
 
-def Altgrad_Domain : I32Enum<"Domain", "what one item of a phase is", [
+def Altgrad_Domain : Altgrad_Enum<"Domain", "what one item of a phase is", [
     I32EnumCase<"Chunks", 0, "chunks">,
     I32EnumCase<"Rows", 1, "rows">,
-    I32EnumCase<"Once", 2, "once">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Once", 2, "once">]>;
 def Altgrad_DomainAttr : EnumAttr<Altgrad_Dialect, Altgrad_Domain, "domain">;
 
-def Altgrad_Space : I32Enum<"Space", "where a word of the workspace lies", [
+def Altgrad_Space : Altgrad_Enum<"Space", "where a word of the workspace lies", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Row", 1, "row">,
     I32EnumCase<"Chunk", 2, "chunk">,
-    I32EnumCase<"Tensor", 3, "tensor">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Tensor", 3, "tensor">]>;
 def Altgrad_SpaceAttr : EnumAttr<Altgrad_Dialect, Altgrad_Space, "space">;
 
 // The words of a manifest.
-def Altgrad_PhaseKind : I32Enum<"PhaseKind", "what a phase is for", [
+def Altgrad_PhaseKind : Altgrad_Enum<"PhaseKind", "what a phase is for", [
     I32EnumCase<"Scalars", 0, "scalars">,
     I32EnumCase<"Total", 1, "total">,
     I32EnumCase<"Fold", 2, "fold">,
     I32EnumCase<"Sweep", 3, "sweep">,
-    I32EnumCase<"Matrix", 4, "matrix">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Matrix", 4, "matrix">]>;
 
 // Of a GPU; a processor has one thread for each item.
-def Altgrad_Workers : I32Enum<"Workers", "who does one item of a phase", [
+def Altgrad_Workers : Altgrad_Enum<"Workers", "who does one item of a phase", [
     I32EnumCase<"Thread", 0, "thread">,
     I32EnumCase<"Warp", 1, "warp">,
-    I32EnumCase<"Block", 2, "block">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"Block", 2, "block">]>;
 
 def Altgrad_PhaseWork : OpInterface<"PhaseWork"> {
   let cppNamespace = "::altgrad";

@@ -1,6 +1,6 @@
 // Text and verification of rules: which roles, which operations.
 #include "dialect/Arithmetic.h"
-#include "dialect/MatrixOps.h"
+#include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -138,20 +138,22 @@ DenseMap<Value, bool> RuleOp::decide(ArrayRef<StringRef> options) {
   return known;
 }
 
+Value altgrad::chosen(Value value, const DenseMap<Value, bool> &decided) {
+  while (auto select = value.getDefiningOp<arith::SelectOp>()) {
+    auto choice = decided.find(select.getCondition());
+    if (choice == decided.end())
+      break;
+    value = choice->second ? select.getTrueValue() : select.getFalseValue();
+  }
+  return value;
+}
+
 SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) {
   DenseMap<Value, bool> known = decide(options);
   SmallVector<BlockArgument> stored;
-  for (auto [state, value] : llvm::zip(getByRole("state"), getYield().getStates())) {
-    Value yielded = value;
-    while (auto select = yielded.getDefiningOp<arith::SelectOp>()) {
-      auto choice = known.find(select.getCondition());
-      if (choice == known.end())
-        break;
-      yielded = choice->second ? select.getTrueValue() : select.getFalseValue();
-    }
-    if (yielded != state)
+  for (auto [state, value] : llvm::zip(getByRole("state"), getYield().getStates()))
+    if (chosen(value, known) != state)
       stored.push_back(state);
-  }
   return stored;
 }
 
@@ -273,8 +275,8 @@ LogicalResult RuleOp::verifyRegions() {
     }
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
       return op.emitOpError() << reason;
-    bool element =
-        !isMatrixOp(&op) && llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
+    bool element = !isa<MatrixOp, GramOp, ProductOp, EitherOp>(op) &&
+                   llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
     if (std::string reason = whyNotElement(op); element && !reason.empty())
       return op.emitOpError() << reason;
   }

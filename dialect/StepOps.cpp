@@ -1,7 +1,5 @@
 // Text and verification of steps, but for their signature.
-#include "dialect/ClipOps.h"
 #include "dialect/Codecs.h"
-#include "dialect/MatrixOps.h"
 #include "dialect/RowSets.h"
 #include "dialect/Variance.h"
 

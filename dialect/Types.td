@@ -68,12 +68,10 @@ def Altgrad_RealsType : TypeDef<Altgrad_Dialect, "Reals">,
   }];
 }
 
-def Altgrad_Access : I32Enum<"Access", "whether a step reads or writes an argument", [
+def Altgrad_Access : Altgrad_Enum<"Access", "whether a step reads or writes an argument", [
     I32EnumCase<"In", 0, "in">,
     I32EnumCase<"Out", 1, "out">,
-    I32EnumCase<"InOut", 2, "inout">]> {
-  let cppNamespace = "::altgrad";
-}
+    I32EnumCase<"InOut", 2, "inout">]>;
 
 def Altgrad_ArgumentAttr : AttrDef<Altgrad_Dialect, "Argument"> {
   let mnemonic = "argument";

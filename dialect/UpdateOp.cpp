@@ -1,5 +1,5 @@
 // Types and verification of update: the seam between a step and a rule.
-#include "dialect/MatrixOps.h"
+#include "dialect/Dialect.h"
 
 #include "mlir/IR/Builders.h"
 

@@ -39,6 +39,9 @@ std::string whyNotReduced(ReduceOp reduce, const Variances &variances);
 /// Emits an error and fails if a step reduces what blocks share, stores what they do not
 /// share, or does either in a way that no target can cut.
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
+/// Why an operation of ClipOps.td or of MatrixOps.td may not stand where it does; empty if it may.
+std::string whyNotClip(mlir::Operation &op, const Variances &variances);
+std::string whyNotMatrix(mlir::Operation &op, const Variances &variances);
 
 } // namespace altgrad
 

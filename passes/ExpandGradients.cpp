@@ -1,4 +1,4 @@
-// unscale, norm, scale and what clips ==> reductions, and factors of lists; lerp ==> arithmetic.
+// unscale, norm, scale and what clips ==> reductions, and factors of lists; lerp, update_loss_scale ==> arithmetic.
 #include "dialect/CodeBuilder.h"
 #include "passes/Passes.h"
 
@@ -82,6 +82,30 @@ static void expand(CodeBuilder &b, LerpOp op) {
   op.replaceAllUsesWith(b.fma(step, b.subF(end, start), b.choose(near, start, end)));
 }
 
+// What a step leaves that has found something, and what another one does: the scale, its tracker, what is left of the
+// hysteresis. Products are of f64; where one is compared with a limit a NaN stays.
+static void expand(CodeBuilder &b, UpdateLossScaleOp op) {
+  bool isBoostr = op.getVariant() == Scaler::Boostr;
+  Value scale = op.getScale(), none = b.integer(b.getI64Type(), 0), one = b.integer(b.getI64Type(), 1);
+  auto times = [&](Value factor, arith::CmpFPredicate beyond, Value limit) -> Value {
+    Value wide = b.mulF(arith::ExtFOp::create(b, b.getF64Type(), scale), factor);
+    return arith::TruncFOp::create(b, b.getF32Type(), b.choose(b.compareF(beyond, wide, limit), limit, wide));
+  };
+  Value left = b.sub(op.getLeft(), one);
+  Value lower = times(op.getBackoff(), arith::CmpFPredicate::OLT, op.getLeast());
+  Value found[] = {b.choose(b.above(left, none), scale, lower), none, left};
+  Value counted = b.add(op.getTracker(), one);
+  Value full = isBoostr ? b.atLeast(counted, op.getInterval()) : b.equal(counted, op.getInterval());
+  Value higher = times(op.getGrowth(), arith::CmpFPredicate::OGT, op.getMost());
+  Value grown = isBoostr ? higher : b.choose(b.isFinite(higher), higher, scale);
+  Value clean[] = {b.choose(full, grown, scale), b.choose(full, none, counted),
+                   b.choose(full, op.getHysteresis(), op.getLeft())};
+  SmallVector<Value> results;
+  for (auto [bad, good] : llvm::zip(found, clean))
+    results.push_back(b.choose(op.getFound(), bad, good));
+  op.replaceAllUsesWith(results);
+}
+
 static void expand(CodeBuilder &b, ClipOp clip) {
   Value norm = normOf(b, NormKind::L2, clip.getValues(), Scope::Step);
   Value factor = coefficientOf(b, norm, clip.getMaxNorm(), std::nullopt);
@@ -97,8 +121,8 @@ struct ExpandGradients : altgrad::impl::ExpandGradientsPassBase<ExpandGradients>
   void runOnOperation() override {
     for (Operation &op : llvm::make_early_inc_range(getOperation().getBody().front())) {
       CodeBuilder b(op.getLoc(), &op);
-      llvm::TypeSwitch<Operation *>(&op).Case<UnscaleOp, ClipOp, CoefficientOp, NormOp, ScaleOp, LerpOp>(
-          [&](auto expanded) {
+      llvm::TypeSwitch<Operation *>(&op)
+          .Case<UnscaleOp, ClipOp, CoefficientOp, NormOp, ScaleOp, LerpOp, UpdateLossScaleOp>([&](auto expanded) {
             expand(b, expanded);
             op.erase();
           });

@@ -1,7 +1,6 @@
 // update ==> the body of its rule, with its options decided.
 #include "passes/Passes.h"
 
-#include "dialect/MatrixOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/RulePath.h"

@@ -26,17 +26,16 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
     %w1 = collect %z : f32 to !altgrad.reals
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect"];
   let options = [Option<"rulePath", "rule-path", "std::string", /*default=*/"\"\"",
                         "Folders of rules that are not stock, separated by colons">];
 }
 
 def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {
-  let summary = "replace unscale, norm, scale, clips and lerp by reductions, factors and arithmetic";
+  let summary = "replace unscale, norm, scale, clips, lerp and update_loss_scale by reductions, factors and arithmetic";
   let description = [{
-    These operations only change the pending factor of a list. So an element is multiplied
-    once, however many of them it goes through.
+    The first four only change the pending factor of a list. So an element is multiplied
+    once, however many of them it goes through. Of a loss scale both cases are computed; a `select` on `found`
+    chooses the results.
 
     ```mlir
     %c, %norm = clip_by_global_norm %g to %max_norm
@@ -52,16 +51,6 @@ def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> 
     %c = collect %x by %coef : f32 to !altgrad.reals
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect"];
-}
-
-def ExpandLossScalePass : Pass<"altgrad-expand-loss-scale", "::altgrad::StepOp"> {
-  let summary = "replace update_loss_scale by arithmetic on scalars";
-  let description = [{
-    Both cases are computed; a `select` on `found` chooses the results.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
 def ExpandMatricesPass : Pass<"altgrad-expand-matrices", "::altgrad::StepOp"> {
@@ -91,7 +80,6 @@ def ExpandMatricesPass : Pass<"altgrad-expand-matrices", "::altgrad::StepOp"> {
     %o = load %y : !altgrad.tensors<f32>
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
 def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
@@ -109,7 +97,6 @@ def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
     %x = decode %c format<bf16> : i16 to f32
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect"];
 }
 
 def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
@@ -142,7 +129,6 @@ def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
     commit
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect"];
 }
 
 def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
@@ -152,7 +138,6 @@ def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
     first. A stream that both load is then loaded once. The pair that shares the most
     bytes is merged first. A remark says the bytes per element before and after.
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect"];
 }
 
 def HoistUniformPass : Pass<"altgrad-hoist-uniform", "::altgrad::StepOp"> {
@@ -169,7 +154,6 @@ def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
     The second region of a sweep computes `width` neighbouring elements as
     vectors. The first region stays for the elements that do not fill a vector.
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::vector::VectorDialect"];
   let options = [Option<"width", "width", "int64_t", /*default=*/"4",
                         "Elements at once">];
 }
@@ -210,7 +194,6 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
     commit
     ```
   }];
-  let dependentDialects = ["::altgrad::AltgradDialect"];
   let options = [Option<"exchange", "exchange", "bool", /*default=*/"false",
                         "Sums over the step are a phase of their own">];
 }

@@ -9,12 +9,9 @@ using namespace mlir;
 
 void altgrad::buildSweepPipeline(OpPassManager &manager, const SweepPipelineOptions &options) {
   // Mathematics: every update is its rule's arithmetic on one element.
-  InlineRulesPassOptions inlining;
-  inlining.rulePath = options.rulePath;
-  manager.addPass(createInlineRulesPass(inlining));
+  manager.addPass(createInlineRulesPass({options.rulePath}));
   OpPassManager &step = manager.nest<StepOp>();
   step.addPass(createExpandGradientsPass());
-  step.addPass(createExpandLossScalePass());
   step.addPass(createExpandMatricesPass());
   step.addPass(createExpandFormatsPass());
   if (options.canonicalize)

@@ -82,9 +82,9 @@ def functions():
 
 def passes():
     """The passes in the order of the two files that define them."""
-    rows = []
+    rows, definition = [], r'def \w+ : (?:Altgrad_Code)?Pass<"([^"]+)".*?let summary = "([^"]+)"'
     for path in ("passes/Passes.td", "codegen/Passes.td"):
-        rows += re.findall(r'def \w+ : Pass<"([^"]+)".*?let summary = "([^"]+)"', (ROOT / path).read_text(), re.S)
+        rows += re.findall(definition, (ROOT / path).read_text(), re.S)
     return table(["pass", "what it does"], [[f"`--{flag}`", summary] for flag, summary in rows])
 
 

@@ -263,12 +263,12 @@ static bool isSlow(Operation *op) { return isa_and_present<arith::DivFOp, math::
 
 // The order of elements is free without a reduction: the low halves of words are one vector, the high halves another.
 // A value of 64 bits would not fit its place in the memory between two stages.
-static bool goesByWords(SweepOp sweep, const CpuTuning &tuning) {
+static bool goesByWords(SweepOp sweep, const Target &target) {
   auto isWide = [](Operation &op) {
     return llvm::any_of(op.getResultTypes(),
                         [&](Type type) { return type.getIntOrFloatBitWidth() > (isa<DrawOp>(op) ? 16 : 32); });
   };
-  return tuning.bf16ByHalves && isOfHalves(sweep) && sweep.getReduced().empty() && !sweep.getTiles() &&
+  return !target.isPtx() && isOfHalves(sweep) && sweep.getReduced().empty() && !sweep.getTiles() &&
          !sweep.goesOverTiles() && llvm::none_of(sweep.getBody().front(), isWide);
 }
 
@@ -310,20 +310,17 @@ struct CutStages : altgrad::impl::CutStagesPassBase<CutStages> {
   using CutStagesPassBase::CutStagesPassBase;
 
   void runOnOperation() override {
-    const Target *machine = findTarget(target, getOperation());
-    if (!machine)
-      return signalPassFailure();
-    for (auto phase : getOperation().getBody().getOps<PhaseOp>()) {
-      SweepOp sweep = phase.getSweep();
-      if (!sweep)
-        continue;
-      if (sweep.goesOverTiles())
+    auto cut = [](PhaseOp, SweepOp sweep, const Target &machine) {
+      if (sweep && sweep.goesOverTiles())
         cutTiles(sweep);
-      if (exchangesInBlocks(sweep))
-        append(sweep, stagesOfBlocks(sweep, *machine));
-      else if (goesByWords(sweep, machine->cpu))
-        append(sweep, stagesOfWords(sweep, machine->cpu.slowInARow));
-    }
+      if (sweep && exchangesInBlocks(sweep))
+        append(sweep, stagesOfBlocks(sweep, machine));
+      else if (sweep && goesByWords(sweep, machine))
+        append(sweep, stagesOfWords(sweep, machine.cpu.slowInARow));
+      return success();
+    };
+    if (failed(onPhases(getOperation(), target, cut)))
+      signalPassFailure();
   }
 };
 } // namespace

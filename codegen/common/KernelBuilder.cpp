@@ -46,13 +46,7 @@ static Attribute rolled(OpBuilder &builder) {
 
 SmallVector<Value> KernelBuilder::loopWith(Value from, Value to, Value by, ValueRange initial,
                                            function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
-  auto loop = scf::ForOp::create(builder, from, to, by, initial,
-                                 [&](OpBuilder &inner, Location, Value index, ValueRange carried) {
-                                   OpBuilder::InsertionGuard guard(builder);
-                                   builder.setInsertionPoint(inner.getInsertionBlock(), inner.getInsertionPoint());
-                                   SmallVector<Value> next = body(index, SmallVector<Value>(carried));
-                                   scf::YieldOp::create(builder, next);
-                                 });
+  scf::ForOp loop = altgrad::loopWith(builder, from, to, by, initial, body);
   if (keepsRolled)
     loop->setAttr("llvm.loop_annotation", rolled(builder));
   return SmallVector<Value>(loop.getResults());
@@ -75,13 +69,6 @@ void KernelBuilder::loopDown(Value from, Value to, Value by, function_ref<void(V
   body(index);
   Value next = builder.sub(index, by);
   scf::YieldOp::create(builder, next);
-}
-
-void KernelBuilder::when(Value condition, function_ref<void()> body) {
-  auto branch = scf::IfOp::create(builder, condition, /*withElse=*/false);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  body();
 }
 
 //===-- Rows and streams ----------------------------------------------------===//

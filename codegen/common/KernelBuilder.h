@@ -74,7 +74,7 @@ public:
   /// A loop that carries values; `body` gives their next ones.
   SmallVector<Value> loopWith(Value from, Value to, Value by, ValueRange initial,
                               function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body);
-  void when(Value condition, function_ref<void()> body);
+  void when(Value condition, function_ref<void()> body) { altgrad::when(builder, condition, body); }
 
   Row row(Value index);
   Value rowHeader(Row row, altgrad_row_word word);

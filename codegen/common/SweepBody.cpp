@@ -36,6 +36,14 @@ SmallVector<ReduceOp> altgrad::blockReductions(Region &body) {
 
 SmallVector<StageOp> altgrad::stagesOf(Region &body) { return llvm::to_vector(body.getOps<StageOp>()); }
 
+LogicalResult altgrad::onPhases(StepOp step, StringRef target,
+                                function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of) {
+  const Target *machine = findTarget(target, step);
+  return success(machine && llvm::all_of(step.getBody().getOps<PhaseOp>(), [&](PhaseOp phase) {
+                   return succeeded(of(phase, phase.getSweep(), *machine));
+                 }));
+}
+
 LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
   if (sweep.getWide().empty() || sweep.getWidth() != target.vectorWidth)
     return sweep.emitOpError() << "has a body for " << sweep.getWidth() << " elements, '" << target.name << "' wants "

@@ -78,7 +78,7 @@ void Compiler::quoteSets(llvm::SourceMgr &sources) {
 // Puts the step that is asked for behind what has been read, with the rules that it
 // applies. `text` becomes that of all but stock rules.
 LogicalResult Compiler::generate(std::string &text) {
-  context->loadDialect<AltgradDialect, arith::ArithDialect, math::MathDialect>();
+  context->loadDialect<AltgradDialect>();
   bool hasFile = bool(module);
   if (!hasFile)
     module = ModuleOp::create(UnknownLoc::get(context.get()));
@@ -191,9 +191,7 @@ LogicalResult Compiler::lowerToPhases() {
   pipeline.rulePath = request.rulePath;
   pipeline.canonicalize = request.canonicalize;
   buildSweepPipeline(manager, pipeline);
-  PlanPhasesPassOptions phases;
-  phases.exchange = request.exchange;
-  manager.nest<StepOp>().addPass(createPlanPhasesPass(phases));
+  manager.nest<StepOp>().addPass(createPlanPhasesPass({request.exchange}));
   if (failed(reports.watch(manager, "phases")))
     return failure();
   return manager.run(*module);

@@ -56,7 +56,7 @@ static FailureOr<std::string> generate(llvm::Module &module, llvm::TargetMachine
 }
 
 FailureOr<std::string> altgrad::emitHost(ModuleOp op, const Target &target, HostForm form) {
-  auto machine = makeMachine(target.chip);
+  auto machine = makeMachine(target.name);
   if (!machine) {
     op.emitError() << "this LLVM has no x86-64 back end";
     return failure();

@@ -12,7 +12,7 @@ namespace {
 // MLIR's serializer, stopped at the text.
 struct PtxSerializer : LLVM::ModuleToObject {
   PtxSerializer(Operation &kernels, const Target &target, StringRef features)
-      : ModuleToObject(kernels, "nvptx64-nvidia-cuda", target.chip, features, /*optLevel=*/2), target(target) {}
+      : ModuleToObject(kernels, "nvptx64-nvidia-cuda", target.name, features, /*optLevel=*/2), target(target) {}
 
   LogicalResult optimizeModule(llvm::Module &module, int) override {
     FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();

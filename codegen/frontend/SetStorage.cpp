@@ -2,7 +2,6 @@
 #include "codegen/frontend/SetStorage.h"
 
 #include "dialect/Codecs.h"
-#include "dialect/MatrixOps.h"
 #include "dialect/Nearest.h"
 #include "llvm/ADT/StringExtras.h"
 

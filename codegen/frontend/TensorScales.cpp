@@ -95,20 +95,8 @@ struct Alike {
   DenseMap<Value, Value> known;
 
   bool operator()(Value x, Value y);
-  Value chosen(Value value) const;
 };
 } // namespace
-
-// What is behind choices that options decide.
-Value Alike::chosen(Value value) const {
-  while (auto choice = value.getDefiningOp<arith::SelectOp>()) {
-    auto it = decided.find(choice.getCondition());
-    if (it == decided.end())
-      break;
-    value = it->second ? choice.getTrueValue() : choice.getFalseValue();
-  }
-  return value;
-}
 
 static StringRef nameOf(Value argument) {
   auto rule = cast<RuleOp>(argument.getParentBlock()->getParentOp());
@@ -118,7 +106,7 @@ static StringRef nameOf(Value argument) {
 bool Alike::operator()(Value x, Value y) {
   if (known.lookup(x) == y)
     return true;
-  x = chosen(x), y = chosen(y);
+  x = chosen(x, decided), y = chosen(y, decided);
   if (auto it = known.find(x); it != known.end())
     return it->second == y;
   Operation *one = x.getDefiningOp(), *other = y.getDefiningOp();

@@ -118,7 +118,7 @@ public:
       : phase(phase), target(target), tuning(target.gpu), account{Builder(phase.getContext()), tuning, limit} {}
 
   LogicalResult run() {
-    room.blocks = sharesWords(phase) ? tuning.residentSmall : tuning.residentBlocks;
+    room.blocks = tuning.residentBlocks;
     if (sharesWords(phase))
       account.take("words", wordCount * wordBytes);
     account.take("books", bookBytes(phase));
@@ -226,16 +226,15 @@ struct FitResources : altgrad::impl::FitResourcesPassBase<FitResources> {
   using FitResourcesPassBase::FitResourcesPassBase;
 
   void runOnOperation() override {
-    const Target *machine = findTarget(target, getOperation());
-    if (!machine)
-      return signalPassFailure();
-    for (auto phase : getOperation().getBody().getOps<PhaseOp>()) {
-      SweepOp sweep = phase.getSweep();
-      if (phase.getPhaseKind() != PhaseKind::Matrix &&
-          ((sweep && failed(checkSweep(sweep, *machine))) ||
-           failed(Fit(phase, *machine, shared ? int64_t(shared) : machine->gpu.staticSharedBytes).run())))
-        return signalPassFailure();
-    }
+    auto fit = [&](PhaseOp phase, SweepOp sweep, const Target &machine) -> LogicalResult {
+      if (phase.getPhaseKind() == PhaseKind::Matrix)
+        return success();
+      if (sweep && failed(checkSweep(sweep, machine)))
+        return failure();
+      return Fit(phase, machine, shared ? int64_t(shared) : machine.gpu.staticSharedBytes).run();
+    };
+    if (failed(onPhases(getOperation(), target, fit)))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -20,6 +20,30 @@ inline SmallVector<Value> branch(CodeBuilder &b, Value condition, TypeRange type
   return SmallVector<Value>(both.getResults());
 }
 
+inline Value branch(CodeBuilder &b, Value condition, Type type, function_ref<Value()> yes, function_ref<Value()> no) {
+  auto one = [](function_ref<Value()> of) { return [of] { return SmallVector<Value>{of()}; }; };
+  return branch(b, condition, TypeRange(type), one(yes), one(no))[0];
+}
+
+/// Done where a condition holds.
+inline void when(CodeBuilder &b, Value condition, function_ref<void()> body) {
+  auto branch = mlir::scf::IfOp::create(b, condition, /*withElse=*/false);
+  mlir::OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+/// A loop that carries values; `body` gives their next ones.
+inline mlir::scf::ForOp loopWith(CodeBuilder &b, Value from, Value to, Value by, ValueRange initial,
+                                 function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
+  return mlir::scf::ForOp::create(b, from, to, by, initial,
+                                  [&](mlir::OpBuilder &inner, Location, Value index, ValueRange carried) {
+                                    mlir::OpBuilder::InsertionGuard guard(b);
+                                    b.setInsertionPoint(inner.getInsertionBlock(), inner.getInsertionPoint());
+                                    mlir::scf::YieldOp::create(b, body(index, SmallVector<Value>(carried)));
+                                  });
+}
+
 /// An instruction of a target by LLVM's name.
 inline Value intrinsic(CodeBuilder &b, StringRef name, Type type, ValueRange operands) {
   return mlir::LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);

@@ -254,7 +254,7 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     const Target *machine = findTarget(target, getOperation());
     if (!machine)
       return signalPassFailure();
-    SmallVector<SweepOp> sweeps;
+    SmallVector<SweepOp> sweeps; // of the step, or of its phases
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
       if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() && !sweep.getTiles() && hasRoom(sweep, *machine))

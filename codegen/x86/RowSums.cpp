@@ -99,7 +99,7 @@ void HostLowering::add(SmallVector<Value> &sums, MutableArrayRef<Carried> carrie
 void HostLowering::rows(HostChunk &chunk, Value end) {
   Region &body = chunk.sweep.getWide().front();
   int64_t width = chunk.sweep.getWidth();
-  bool halves = target.cpu.bf16ByHalves && isOfHalves(chunk.sweep);
+  bool halves = isOfHalves(chunk.sweep);
   SmallVector<Carried> carried = carry(chunk);
   SmallVector<Value> initial;
   for (const Carried &one : carried) {

@@ -1,4 +1,4 @@
-// RUN: altgrad-opt %s --altgrad-expand-loss-scale | FileCheck %s
+// RUN: altgrad-opt %s --altgrad-expand-gradients | FileCheck %s
 
 // torch: grows when the tracker is equal to the interval, and not to an infinity.
 // CHECK-LABEL: @torch
