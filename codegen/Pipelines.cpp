@@ -1,7 +1,6 @@
 // From phases to the llvm dialect, for one target.
 #include "codegen/Passes.h"
 
-#include "dialect/Dialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"

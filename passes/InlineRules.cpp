@@ -2,7 +2,6 @@
 #include "passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/SymbolTable.h"
 #include "passes/RulePath.h"
 
 namespace altgrad {

@@ -1,7 +1,6 @@
 // A step in element form ==> one sweep per reduction, one per set of stores.
 #include "passes/Passes.h"
 
-#include "dialect/RowSets.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/MatrixPlaces.h"

@@ -1,7 +1,5 @@
 // The compiler, and mlir-opt for the altgrad dialect.
 #include "codegen/driver/Driver.h"
-#include "codegen/driver/Output.h"
-#include "codegen/driver/Register.h"
 #include "passes/PlainWords.h"
 #include "passes/ReadSpec.h"
 

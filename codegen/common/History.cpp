@@ -1,8 +1,6 @@
 // Percentiles of the last numbers of a history, and what joins it (bundle.h).
 #include "codegen/common/Scalars.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-
 using namespace mlir;
 using namespace altgrad;
 

@@ -2,7 +2,6 @@
 #include "codegen/common/PackedCodes.h"
 
 #include "codegen/common/SweepBody.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace altgrad;

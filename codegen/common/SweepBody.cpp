@@ -3,8 +3,6 @@
 
 #include "codegen/common/PackedCodes.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-
 using namespace mlir;
 using namespace altgrad;
 

@@ -2,13 +2,10 @@
 #include "codegen/driver/Compiler.h"
 
 #include "codegen/Passes.h"
-#include "codegen/driver/Register.h"
+#include "codegen/driver/Driver.h"
 #include "dialect/Nearest.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "passes/PlainWords.h"
 #include "passes/ReadSpec.h"
@@ -17,6 +14,37 @@
 
 using namespace mlir;
 using namespace altgrad;
+
+//===-- MLIR's own options ----------------------------------------------------===//
+
+bool altgrad::takePassOptions(int argc, char **argv) {
+  auto isOne = [](StringRef word) { return word.ltrim('-').starts_with("mlir-"); };
+  if (!llvm::any_of(llvm::ArrayRef(argv, argc).drop_front(), isOne))
+    return false;
+  registerPasses(); // the names that --mlir-print-ir-after= takes
+  registerPassManagerCLOptions();
+  registerDefaultTimingManagerCLOptions();
+  return true;
+}
+
+PassReports::PassReports(bool wanted) : wanted(wanted) {
+  if (!wanted)
+    return;
+  applyDefaultTimingManagerCLOptions(timing);
+  total = timing.getRootScope();
+}
+
+LogicalResult PassReports::watch(PassManager &manager, StringRef pipeline) {
+  if (!wanted)
+    return success();
+  if (failed(applyPassManagerCLOptions(manager)))
+    return failure();
+  nested = total.nest(pipeline);
+  manager.enableTiming(nested);
+  return success();
+}
+
+//===-- One compilation -----------------------------------------------------===//
 
 LogicalResult Compiler::fail(const Twine &words) {
   llvm::errs() << "altgrad-opt: error: " << words << "\n";

@@ -2,13 +2,12 @@
 #ifndef ALTGRAD_CODEGEN_COMPILER_H
 #define ALTGRAD_CODEGEN_COMPILER_H
 
-#include "codegen/driver/PassOptions.h"
 #include "codegen/emit/Code.h"
-#include "codegen/emit/Manifest.h"
 #include "codegen/frontend/Request.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
 #include "passes/analysis/Analyze.h"
-#include "llvm/ADT/StringMap.h"
 #include <map>
 
 namespace llvm {
@@ -33,6 +32,24 @@ struct CompileRequest {
   bool passOptions = false; // MLIR's own are on the command line
   bool exchange = false;    // step-wide sums may be combined with other devices'
   bool generates() const { return !step.sets.empty() || step.lossScaler; }
+};
+
+/// Registers --mlir-print-ir-after-all, --mlir-print-ir-before=<pass>, --mlir-timing and
+/// their like if the command line has such a word; whether it has.
+bool takePassOptions(int argc, char **argv);
+
+/// What these options ask for, of all pipelines of a compilation. The times are printed
+/// to stderr when it ends.
+class PassReports {
+public:
+  explicit PassReports(bool wanted);
+  /// Fails after a diagnostic, for options that contradict each other.
+  mlir::LogicalResult watch(mlir::PassManager &manager, llvm::StringRef pipeline);
+
+private:
+  bool wanted;
+  mlir::DefaultTimingManager timing;
+  mlir::TimingScope total, nested;
 };
 
 class Compiler {

@@ -1,9 +1,8 @@
 // The command line of altgrad-opt as a compiler.
-#include "codegen/driver/Driver.h"
+#include "codegen/driver/Options.h"
 
 #include "altgrad/bundle.h"
 #include "altgrad/format.h"
-#include "codegen/driver/Options.h"
 #include "dialect/Arithmetic.h"
 #include "dialect/Coefficients.h"
 #include "passes/RulePath.h"

@@ -1,8 +1,7 @@
 // Lists for --list-targets and --list-rules=verbose.
-#include "codegen/driver/Lists.h"
+#include "codegen/driver/Driver.h"
 
 #include "codegen/Target.h"
-#include "codegen/driver/Register.h"
 #include "codegen/frontend/Request.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/PlainWords.h"

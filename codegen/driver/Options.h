@@ -3,8 +3,7 @@
 #define ALTGRAD_CODEGEN_DRIVER_OPTIONS_H
 
 #include "codegen/driver/Compiler.h"
-#include "codegen/driver/Lists.h"
-#include "codegen/driver/Output.h"
+#include "codegen/driver/Driver.h"
 #include "dialect/Nearest.h"
 #include "llvm/Support/CommandLine.h"
 

@@ -1,5 +1,5 @@
 // What the program says: diagnostics, and a product in its file.
-#include "codegen/driver/Output.h"
+#include "codegen/driver/Driver.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"

@@ -1,9 +1,8 @@
 // The dialects altgrad reads and writes, how the last of them become LLVM IR,
 // and all passes by name.
-#include "codegen/driver/Register.h"
+#include "codegen/driver/Driver.h"
 
 #include "codegen/Passes.h"
-#include "dialect/Dialect.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"

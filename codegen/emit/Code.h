@@ -1,11 +1,12 @@
-// Machine code and PTX of a lowered module, and bundles of both.
+// Machine code and PTX of a lowered module, bundles of both, and what is said of them.
 #ifndef ALTGRAD_CODEGEN_EMIT_CODE_H
 #define ALTGRAD_CODEGEN_EMIT_CODE_H
 
 #include "codegen/Target.h"
-#include "codegen/emit/Resources.h"
+#include "dialect/Dialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/JSON.h"
 #include <string>
 
 namespace llvm {
@@ -16,6 +17,24 @@ namespace altgrad {
 
 /// Runs LLVM's passes that are worth their time for kernels.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+
+/// What a kernel takes of a multiprocessor, counted before the back end.
+struct Resources {
+  std::string kernel;
+  unsigned threads = 0;   // of a block
+  unsigned live = 0;      // numbers of 32 bits that a thread has at once, in the order of the code
+  unsigned registers = 0; // of a thread, estimated: ptxas orders the code anew where there are fewer
+  unsigned shared = 0;    // bytes of a block, with what a launch adds
+  unsigned stack = 0;     // bytes of a thread that the code asks for
+  unsigned blocks = 1;    // of a multiprocessor that ptxas makes room for, which divide its registers
+};
+
+/// Of each kernel of an optimized module, in the order of the text. A kernel that was to have room for fewer blocks
+/// than its numbers and shared memory leave is changed: it asks for as many as the target wants.
+std::vector<Resources> fitResources(llvm::Module &module, const GpuTuning &tuning);
+
+/// A line for each kernel.
+std::string writeResources(llvm::ArrayRef<Resources> all);
 
 struct Ptx {
   std::string text;
@@ -44,6 +63,12 @@ mlir::FailureOr<std::string> emitConstants(mlir::Location loc, llvm::StringRef m
 /// Links object files to a shared object, in process. A failure has no place in
 /// the spec: its words go to stderr.
 mlir::FailureOr<std::string> linkShared(llvm::ArrayRef<std::string> objects);
+
+/// The manifest of bundle.h, of a step in phases.
+llvm::json::Object writeManifest(StepOp step, llvm::ArrayRef<const Target *> targets);
+
+/// Sweeps, bytes per element, launches of a GPU, and the time that the bytes take.
+std::string writeReport(StepOp step);
 
 } // namespace altgrad
 

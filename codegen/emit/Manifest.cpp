@@ -1,5 +1,5 @@
 // The manifest of a bundle: what the runtime and people need to know of it.
-#include "codegen/emit/Manifest.h"
+#include "codegen/emit/Code.h"
 
 #include "altgrad/bundle.h"
 #include "codegen/common/KernelBuilder.h"

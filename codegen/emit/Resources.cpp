@@ -1,6 +1,6 @@
 // Registers are numbers that are live at once: how many, LLVM's optimized code shows. Which of them ptxas moves apart
 // or computes again, nobody says; tests/gpumodel/test_registers.py has the error of this count.
-#include "codegen/emit/Resources.h"
+#include "codegen/emit/Code.h"
 
 #include "altgrad/bundle.h"
 #include "llvm/ADT/BitVector.h"

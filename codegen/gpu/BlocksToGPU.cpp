@@ -7,8 +7,6 @@
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-
 using namespace mlir;
 using namespace altgrad;
 

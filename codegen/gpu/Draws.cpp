@@ -2,8 +2,6 @@
 // 32 bits each, once for them; where elements lie apart each has a call of its own.
 #include "codegen/gpu/GpuLowering.h"
 #include "codegen/numerics/Integers.h"
-#include "codegen/numerics/Philox.h"
-#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -4,7 +4,6 @@
 #include "codegen/common/Guard.h"
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
-#include "codegen/numerics/Philox.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -1,8 +1,6 @@
 // A step in sweeps ==> one CUDA kernel per phase.
 #include "codegen/Passes.h"
-#include "codegen/common/Launches.h"
 #include "codegen/gpu/GpuLowering.h"
-#include "codegen/gpu/Products.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOGPUPASS

@@ -1,6 +1,5 @@
 // Launches of one run that overlap: a kernel lets the next one begin, and that
 // waits until the kernel has ended before it touches anything but tables.
-#include "codegen/common/Launches.h"
 #include "codegen/gpu/GpuLowering.h"
 
 using namespace mlir;

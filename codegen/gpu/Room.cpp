@@ -2,7 +2,7 @@
 #include "codegen/gpu/Room.h"
 
 #include "codegen/common/Launches.h"
-#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -107,4 +107,32 @@ std::optional<Room> Room::of(PhaseOp phase) {
   if (!blocks || !shared)
     return std::nullopt;
   return Room{NamedAttrList(shared), unsigned(blocks.getInt()), all.contains("ahead")};
+}
+
+//===-- Variables, of a block and of its threads -------------------------------===//
+
+Value altgrad::sharedVariable(CodeBuilder &builder, LLVM::LLVMFuncOp kernel, StringRef name, unsigned bytes,
+                              unsigned alignment) {
+  auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
+  std::string symbol = (kernel.getSymName() + "_" + name).str();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(kernel);
+    LLVM::GlobalOp::create(builder, LLVM::LLVMArrayType::get(builder.getI8Type(), bytes),
+                           /*isConstant=*/false, bytes ? LLVM::Linkage::Internal : LLVM::Linkage::External, symbol,
+                           Attribute(), alignment, space);
+  }
+  return LLVM::AddressOfOp::create(builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
+}
+
+Value SharedMemory::allocate(StringRef name, unsigned alignment) {
+  return sharedVariable(kernel.builder, function, name, room.bytes(name), alignment);
+}
+
+Value SharedMemory::allocateAtLaunch(StringRef name, unsigned alignment) {
+  return sharedVariable(kernel.builder, function, name, /*bytes=*/0, alignment);
+}
+
+Value SharedMemory::ofThread(StringRef name, unsigned bytes) {
+  return room.bytes(name) ? kernel.offset(allocate(name, bytes), inBlock, bytes) : Value();
 }

@@ -2,8 +2,6 @@
 // a warp has no other work while it waits for memory.
 #include "codegen/gpu/GpuLowering.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-
 using namespace mlir;
 using namespace altgrad;
 

@@ -1,5 +1,4 @@
 // What lies between sweeps: folds and scalars. A grid does such a phase, or the last block of the launch before it.
-#include "codegen/common/Launches.h"
 #include "codegen/gpu/GpuLowering.h"
 
 using namespace mlir;

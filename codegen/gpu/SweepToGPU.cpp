@@ -4,10 +4,8 @@
 // A thread does as many neighbouring elements as fill 16 bytes of the narrowest stream, two at a time. A stream is
 // loaded where the codes of its last access run out and stored where 16 bytes are complete; in between, codes are
 // packed in words of 32 bits. So a kernel's registers hardly depend on the formats.
-#include "codegen/common/Launches.h"
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
-#include "codegen/numerics/Philox.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -1,10 +1,5 @@
 // Partial sums in registers and in shared memory.
-#include "codegen/gpu/ThreadSums.h"
-#include "codegen/common/Reductions.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "codegen/gpu/GpuLowering.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -2,9 +2,6 @@
 // as in other sweeps and leaves their numbers in shared memory; then each does half of a column.
 #include "codegen/gpu/GpuLowering.h"
 
-#include "codegen/numerics/Philox.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-
 using namespace mlir;
 using namespace altgrad;
 

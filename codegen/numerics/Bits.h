@@ -3,7 +3,6 @@
 #define ALTGRAD_CODEGEN_BITS_H
 
 #include "codegen/numerics/Integers.h"
-#include "dialect/Dialect.h"
 
 namespace altgrad {
 
@@ -45,6 +44,14 @@ struct Bits : Integers {
   Value number(uint32_t bits) const { return constant(__builtin_bit_cast(float, bits)); }
   Value cast(Value value, Type to) const { return b.cast(to, value); }
 };
+
+/// Numbers of a format that begins below f32's normal ones, as of one that
+/// begins with them; `shape` is then that one's.
+Value raise(const Bits &bits, Value magnitude, const Format &format, Shape &shape);
+/// The code of a magnitude rounded toward zero, or where there is a draw, `drawBits`
+/// of an i32, stochastically; beyond the largest one too, and one more where
+/// there is no zero.
+Value roundDirected(const Bits &bits, Value magnitude, Value draw, unsigned drawBits, const Format &format);
 
 } // namespace altgrad
 

@@ -4,15 +4,11 @@
 #include "codegen/numerics/BookTable.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/gpu/SharedMemory.h"
-#include "codegen/numerics/Instructions.h"
+#include "codegen/gpu/Room.h"
 #include "codegen/numerics/Integers.h"
 #include "dialect/Codecs.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -1,7 +1,6 @@
 // encode and decode of code books: look-ups in their tables.
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/BookTable.h"
-#include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
 #include "dialect/Codecs.h"
 

@@ -1,9 +1,7 @@
 // encode of every format as arithmetic.
-#include "codegen/numerics/Numerics.h"
-
+#include "codegen/numerics/Bits.h"
 #include "codegen/numerics/Instructions.h"
-#include "codegen/numerics/Rounding.h"
-
+#include "codegen/numerics/Numerics.h"
 
 using namespace mlir;
 using namespace altgrad;

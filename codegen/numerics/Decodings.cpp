@@ -1,6 +1,5 @@
 // decode of every format as arithmetic.
 #include "codegen/numerics/Bits.h"
-#include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
 
 using namespace mlir;

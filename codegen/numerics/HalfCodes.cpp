@@ -1,6 +1,6 @@
 // encode and decode of f16 and bf16 by conversions that a target has, and by the halves of words.
 #include "codegen/numerics/Bits.h"
-#include "codegen/numerics/Codec.h"
+#include "codegen/numerics/Numerics.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -2,7 +2,6 @@
 #include "codegen/numerics/Numerics.h"
 
 #include "codegen/numerics/Bits.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace altgrad;

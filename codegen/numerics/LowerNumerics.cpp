@@ -1,9 +1,7 @@
 // decode, encode, halves, fpowi, exp, log ==> integer code, instructions, polynomials.
 #include "codegen/Passes.h"
 #include "codegen/numerics/BookTable.h"
-#include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
-#include "dialect/Dialect.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {

@@ -1,5 +1,5 @@
 // encode and decode of FP8 by a GPU's own instructions: two numbers are one i16.
-#include "codegen/numerics/Codec.h"
+#include "codegen/numerics/Numerics.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 

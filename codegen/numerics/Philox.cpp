@@ -2,7 +2,6 @@
 #include "codegen/numerics/Philox.h"
 
 #include "codegen/numerics/Integers.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace altgrad;

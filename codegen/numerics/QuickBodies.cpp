@@ -1,10 +1,9 @@
 // Divisions and square roots of a wide body ==> products, in a quick body.
 #include "codegen/Passes.h"
 #include "codegen/common/SweepBody.h"
-#include "codegen/numerics/Magnitudes.h"
 #include "codegen/numerics/Quotients.h"
 #include "dialect/Codecs.h"
-#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_QUICKBODIESPASS
@@ -13,6 +12,98 @@ namespace altgrad {
 
 using namespace mlir;
 using namespace altgrad;
+
+//===-- Magnitudes ----------------------------------------------------------===//
+
+// How large and how small the numbers of a body may be where nothing is NaN: by roots, quotients by scalars, sums and
+// maxima; nothing else.
+namespace {
+// 0, or of a magnitude from 2^low to 2^high.
+struct Magnitude {
+  bool negative = true; // may be; -0 always may
+  int low = -149, high = 128;
+};
+
+class Magnitudes {
+public:
+  // Of an f32 vector of a sweep's wide body. What it presumes of scalars, that
+  // they are from 0 to 2^divisorLimit, is added to `scalars`.
+  Magnitude of(Value value, SetVector<Value> &scalars) const;
+
+  // It is tested: 0 or at least 2^leastTested.
+  void setTested(Value value) { tested.insert(value); }
+  // It is the quotient of `n` and a scalar from 2^-divisorLimit to
+  // 2^divisorLimit.
+  void setUniformQuotient(Value value, Value n) { numerators[value] = n; }
+
+private:
+  Magnitude compute(Value value, SetVector<Value> &scalars, unsigned depth) const;
+
+  DenseSet<Value> tested;
+  DenseMap<Value, Value> numerators;
+};
+} // namespace
+
+// A chain of sums that share operands would otherwise take exponential time.
+static constexpr unsigned farthest = 8;
+
+// The scalar from outside the body that all elements of a vector are, or null.
+static Value uniformOf(Value vector) {
+  auto broadcast = vector.getDefiningOp<vector::BroadcastOp>();
+  if (!broadcast || broadcast->getParentRegion() == broadcast.getSource().getParentRegion())
+    return {};
+  return broadcast.getSource();
+}
+
+static Magnitude magnitudeOf(const APFloat &value) {
+  Magnitude all;
+  all.negative = value.isNegative();
+  if (value.isFiniteNonZero()) {
+    all.low = ilogb(value);
+    all.high = all.low + 1;
+  }
+  return all;
+}
+
+Magnitude Magnitudes::compute(Value value, SetVector<Value> &scalars, unsigned depth) const {
+  auto ofOperand = [&](unsigned index) {
+    return compute(value.getDefiningOp()->getOperand(index), scalars, depth + 1);
+  };
+  Magnitude result;
+  Operation *op = value.getDefiningOp();
+  DenseFPElementsAttr constant;
+  if (!op || depth > farthest) {
+  } else if (matchPattern(value, m_Constant(&constant)) && constant.isSplat()) {
+    result = magnitudeOf(constant.getSplatValue<APFloat>());
+  } else if (Value scalar = uniformOf(value)) {
+    scalars.insert(scalar);
+    result.negative = false;
+    result.high = divisorLimit;
+  } else if (isa<math::SqrtOp>(op)) {
+    Magnitude x = ofOperand(0);
+    result = {false, (x.low - 1) / 2, (x.high + 1) / 2};
+  } else if (isa<math::AbsFOp>(op)) {
+    result = ofOperand(0);
+    result.negative = false;
+  } else if (auto n = numerators.find(value); n != numerators.end()) {
+    result = ofOperand(0);
+    result.low -= divisorLimit;
+    result.high += divisorLimit;
+  } else if (isa<arith::AddFOp, arith::MaximumFOp>(op)) {
+    Magnitude x = ofOperand(0), y = ofOperand(1);
+    if (!x.negative && !y.negative)
+      result = {false, std::min(x.low, y.low), std::max(x.high, y.high) + isa<arith::AddFOp>(op)};
+  }
+  result.low = std::max(result.low, -149);
+  result.high = std::min(result.high, 128);
+  if (tested.contains(value))
+    result.low = std::max(result.low, leastTested);
+  return result;
+}
+
+Magnitude Magnitudes::of(Value value, SetVector<Value> &scalars) const { return compute(value, scalars, 0); }
+
+//===-- The body ------------------------------------------------------------===//
 
 namespace {
 class QuickBody {

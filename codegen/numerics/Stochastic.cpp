@@ -1,6 +1,6 @@
 // The code of a magnitude by a direction: toward zero, or away from it where a
 // draw says so.
-#include "codegen/numerics/Rounding.h"
+#include "codegen/numerics/Bits.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -2,10 +2,6 @@
 // are computed before and asked for after wait in the caches, so none is computed twice.
 #include "codegen/x86/HostLowering.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-
 using namespace mlir;
 using namespace altgrad;
 

@@ -4,8 +4,6 @@
 #include "codegen/numerics/Philox.h"
 #include "codegen/x86/HostLowering.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-
 using namespace mlir;
 using namespace altgrad;
 

@@ -2,11 +2,9 @@
 #ifndef ALTGRAD_CODEGEN_HOSTLOWERING_H
 #define ALTGRAD_CODEGEN_HOSTLOWERING_H
 
-#include "codegen/Target.h"
 #include "codegen/common/Reductions.h"
 #include "codegen/common/Scalars.h"
 #include "codegen/common/TileSweep.h"
-#include "codegen/x86/WordSweep.h"
 
 namespace altgrad {
 
@@ -46,6 +44,34 @@ struct HostChunk {
   /// Its elements.
   Value count = {};
 };
+
+/// A sweep between bf16 streams alone, by the halves of words of 32 bits; where it has two stages, so many elements go
+/// through both in turn.
+class WordSweep {
+public:
+  /// At the kernel's entry: takes memory on the stack.
+  WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead);
+
+  /// The elements from 0 to `to`, a multiple of elementsAtOnce().
+  void lower(Value to, const HostChunk &chunk);
+  int64_t elementsAtOnce() const { return 2 * width; }
+
+private:
+  void lowerStage(unsigned number, Value from, Value to, const HostChunk &chunk);
+
+  KernelBuilder &kernel;
+  CodeBuilder &builder;
+  SweepOp sweep;
+  const CpuTuning &tuning;
+  Region &body;
+  SmallVector<StageOp> stages;
+  int64_t width;
+  Value ahead;
+  SmallVector<Value> stash; // memory of what the first stage keeps
+};
+
+/// Asks for the memory `ahead` bytes after `at`.
+void prefetchAhead(KernelBuilder &kernel, Value at, Value ahead);
 
 // What waits for the reductions over a tile, where its numbers lie, and where what
 // elements of a column share, in rows of a tile's length. Elements of a square share

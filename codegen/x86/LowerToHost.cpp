@@ -2,9 +2,6 @@
 #include "codegen/Passes.h"
 #include "codegen/x86/HostLowering.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/BuiltinOps.h"
-
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOHOSTPASS
 #include "codegen/Passes.h.inc"

@@ -2,8 +2,6 @@
 // of the sums in registers as there is room for.
 #include "codegen/x86/HostLowering.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-
 using namespace mlir;
 using namespace altgrad;
 

@@ -4,7 +4,6 @@
 #include "codegen/common/PackedCodes.h"
 #include "codegen/x86/HostLowering.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;

@@ -2,9 +2,6 @@
 // reduction over each column, or over the square. The numbers of a tile are in the caches.
 #include "codegen/x86/HostLowering.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-
 using namespace mlir;
 using namespace altgrad;
 

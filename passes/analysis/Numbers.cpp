@@ -1,5 +1,5 @@
 // One operation after the other, in numbers.
-#include "passes/analysis/Numbers.h"
+#include "passes/analysis/StoredUpdate.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
