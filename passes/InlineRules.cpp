@@ -13,10 +13,7 @@ using namespace mlir;
 using namespace altgrad;
 
 static SmallVector<StringRef> optionsOf(UpdateOp update) {
-  SmallVector<StringRef> options;
-  for (auto option : update.getOptions().getAsRange<StringAttr>())
-    options.push_back(option.getValue());
-  return options;
+  return llvm::to_vector(update.getOptions().getAsValueRange<StringAttr>());
 }
 
 static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMapping &map) {

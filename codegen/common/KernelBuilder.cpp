@@ -82,6 +82,14 @@ Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
   return loadTable(builder.getI64Type(), offset(row.pointer, i64(word), wordBytes));
 }
 
+std::pair<Row, Value> KernelBuilder::placeOf(Value chunk) {
+  Type i64 = builder.getI64Type();
+  Value entry = offset(member(Member::Chunks), chunk, sizeof(altgrad_chunk));
+  Value index = loadTable(i64, entry);
+  Value first = loadTable(i64, offset(entry, this->i64(1), wordBytes));
+  return {row(index), first};
+}
+
 Value KernelBuilder::beginsTensor(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
 
 Value KernelBuilder::chunksOf(Row row, FoldOp fold) {

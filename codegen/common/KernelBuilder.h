@@ -78,6 +78,8 @@ public:
 
   Row row(Value index);
   Value rowHeader(Row row, altgrad_row_word word);
+  /// The row of a chunk, and its first element there.
+  std::pair<Row, Value> placeOf(Value chunk);
   /// Whether a row is the first of its tensor.
   Value beginsTensor(Row row);
   /// How many chunks a fold of a row joins: 0 over a tensor that begins with

@@ -31,12 +31,7 @@ Value altgrad::unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
 
 Value altgrad::packCodes(CodeBuilder &builder, Value stream, Value codes) {
   int64_t count = cast<VectorType>(codes.getType()).getNumElements() / 2;
-  auto half = [&](bool high) -> Value {
-    SmallVector<int64_t> places;
-    for (int64_t i = 0; i < count; ++i)
-      places.push_back(2 * i + (high != evenIsHigh(stream)));
-    return vector::ShuffleOp::create(builder, codes, codes, places);
-  };
+  auto half = [&](bool high) { return pick(builder, codes, codes, high != evenIsHigh(stream), count, 2); };
   Value low = half(false), high = half(true);
   low = builder.both(low, bits(builder, codeMask, low));
   high = builder.left(high, bits(builder, codeBits, high));
@@ -112,11 +107,10 @@ void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code, Value a
   Value keeps = builder.differs(shift, bits(builder, placeOf(stream, 0), shift));
   if (keepsNext)
     keeps = builder.either(keeps, keepsNext);
-  auto both = [&]() -> SmallVector<Value> {
+  auto both = [&] {
     Value others = builder.exclusive(builder.left(mask, shift), bits(builder, -1, code));
-    return {builder.both(kernel.load(type, at, bytesOf(stream)), others)};
+    return builder.both(kernel.load(type, at, bytesOf(stream)), others);
   };
-  auto none = [&]() -> SmallVector<Value> { return {bits(builder, 0, code)}; };
-  Value kept = branch(builder, keeps, type, both, none)[0];
+  Value kept = branch(builder, keeps, type, both, [&] { return bits(builder, 0, code); });
   kernel.store(builder.either(kept, own), at, bytesOf(stream));
 }

@@ -96,19 +96,15 @@ void ScalarLowering::lower(PhaseOp phase) {
       lower(op);
 }
 
-void ScalarLowering::lowerInside(SweepOp sweep) {
+void ScalarLowering::lowerFor(SweepOp sweep, Value &count) {
+  CodeBuilder &builder = kernel.builder;
+  for (Operation &op : llvm::make_range(sweep->getBlock()->begin(), sweep->getIterator())) {
+    lower(op);
+    if (Value condition = sweep.getCondition(); condition && condition.getDefiningOp() == &op)
+      count = builder.choose(known.lookup(condition), count, builder.integer(count.getType(), 0));
+  }
   for (Region &body : sweep->getRegions())
     for (Operation &op : body.front())
       if (headerWordOf(op))
         lower(op);
-}
-
-void ScalarLowering::lowerBefore(SweepOp sweep, function_ref<void(Value)> conditional) {
-  for (Operation &op : *sweep->getBlock()) {
-    if (&op == sweep)
-      return;
-    lower(op);
-    if (Value condition = sweep.getCondition(); condition && condition.getDefiningOp() == &op)
-      conditional(known.lookup(condition));
-  }
 }

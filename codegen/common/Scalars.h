@@ -15,12 +15,8 @@ public:
   void lower(Operation &op);
   /// All of a phase but what is in `known` already.
   void lower(PhaseOp phase);
-  /// The scalars before a sweep. When its condition is known, `conditional` is
-  /// called with it.
-  void lowerBefore(SweepOp sweep, function_ref<void(Value)> conditional);
-
-  /// What the bodies of a sweep ask of the row.
-  void lowerInside(SweepOp sweep);
+  /// The scalars before a sweep, and what its bodies ask of the row. `count` becomes 0 where its condition is false.
+  void lowerFor(SweepOp sweep, Value &count);
 
   IRMapping known; // value of the phase ==> value of the kernel
 

@@ -46,10 +46,7 @@ LogicalResult PassReports::watch(PassManager &manager, StringRef pipeline) {
 
 //===-- One compilation -----------------------------------------------------===//
 
-LogicalResult Compiler::fail(const Twine &words) {
-  llvm::errs() << "altgrad-opt: error: " << words << "\n";
-  return failure();
-}
+LogicalResult Compiler::fail(const Twine &words) { return failure(complain(words)); }
 
 LogicalResult Compiler::findTargets() {
   SmallVector<StringRef> known;

@@ -6,6 +6,7 @@
 #include "dialect/Dialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include <string>
 
@@ -47,6 +48,23 @@ mlir::FailureOr<Ptx> emitPtx(mlir::Operation *gpuModule, const Target &target);
 enum class HostForm { LLVMIR, Assembly, Object };
 /// Code for a CPU of a module in the llvm dialect.
 mlir::FailureOr<std::string> emitHost(mlir::ModuleOp module, const Target &target, HostForm form);
+
+/// A folder of our own, gone at the end of the scope.
+class Scratch {
+public:
+  ~Scratch();
+  std::string file(llvm::StringRef name) const { return (folder + "/" + name).str(); }
+  void write(llvm::StringRef name, llvm::StringRef bytes);
+  /// Of a file that somebody has written there; "" without it.
+  std::string contentsOf(llvm::StringRef name) const;
+
+private:
+  llvm::SmallString<128> folder;
+
+public:
+  /// Of making the folder, or of a `write`.
+  std::error_code error = llvm::sys::fs::createUniqueDirectory("altgrad", folder);
+};
 
 /// A cubin of PTX text, made by the program `ptxas`; words about a failure go
 /// to stderr.

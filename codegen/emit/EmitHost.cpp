@@ -7,15 +7,10 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SHA256.h"
-#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include <sys/mman.h>
-#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
@@ -111,61 +106,21 @@ FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest, 
   return generate(module, *machine, llvm::CodeGenFileType::ObjectFile, loc);
 }
 
-namespace {
-// A file without a name on any disk.
-struct MemoryFile {
-  int descriptor;
-  MemoryFile() : descriptor(memfd_create("altgrad", MFD_CLOEXEC)) {}
-  ~MemoryFile() {
-    if (descriptor >= 0)
-      close(descriptor);
-  }
-  MemoryFile(const MemoryFile &) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor); }
-  bool write(StringRef bytes) const {
-    while (!bytes.empty()) {
-      ssize_t done = ::write(descriptor, bytes.data(), bytes.size());
-      if (done <= 0)
-        return false;
-      bytes = bytes.drop_front(done);
-    }
-    return true;
-  }
-};
-} // namespace
-
 FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
-  llvm::SmallString<128> folder;
-  if (std::error_code error = llvm::sys::fs::createUniqueDirectory("altgrad", folder)) {
-    llvm::errs() << "altgrad-opt: error: cannot link: " << error.message() << "\n";
-    return failure();
-  }
-  std::string output = (folder + "/bundle.so").str();
-  std::vector<std::unique_ptr<MemoryFile>> files;
+  Scratch scratch;
   std::vector<std::string> words{"ld.lld",      "-shared", "--strip-all", "--build-id=none",
                                  "--threads=1", "-z",      "noexecstack", "-soname=altgrad-bundle.so",
-                                 "-o",          output};
-  bool written = true;
-  for (const std::string &object : objects) {
-    files.push_back(std::make_unique<MemoryFile>());
-    written &= files.back()->write(object);
-    words.push_back(files.back()->path());
+                                 "-o",          scratch.file("bundle.so")};
+  for (auto [number, object] : llvm::enumerate(objects)) {
+    std::string name = std::to_string(number) + ".o";
+    scratch.write(name, object);
+    words.push_back(scratch.file(name));
   }
-  std::vector<const char *> arguments;
-  for (const std::string &word : words)
-    arguments.push_back(word.c_str());
-  std::string errors;
+  auto arguments = llvm::map_to_vector(words, [](const std::string &word) { return word.c_str(); });
+  std::string errors = scratch.error ? scratch.error.message() : "";
   llvm::raw_string_ostream stream(errors);
-  bool linked = written && lld::lldMain(arguments, llvm::nulls(), stream, {{lld::Gnu, &lld::elf::link}}).retCode == 0;
-  std::string bytes;
-  if (linked)
-    if (auto file = llvm::MemoryBuffer::getFile(output))
-      bytes = (*file)->getBuffer().str();
-  llvm::sys::fs::remove(output);
-  llvm::sys::fs::remove(folder);
-  if (bytes.empty()) {
-    llvm::errs() << "altgrad-opt: error: cannot link: " << errors << "\n";
-    return failure();
-  }
-  return bytes;
+  if (!scratch.error && lld::lldMain(arguments, llvm::nulls(), stream, {{lld::Gnu, &lld::elf::link}}).retCode == 0)
+    return scratch.contentsOf("bundle.so");
+  llvm::errs() << "altgrad-opt: error: cannot link: " << errors << "\n";
+  return failure();
 }

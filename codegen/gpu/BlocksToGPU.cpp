@@ -72,6 +72,12 @@ Value GpuLowering::fromFirst(Chunk &chunk, Value code, unsigned block) {
   return builder.narrow(type, word);
 }
 
+// What blocks share, where a condition holds, and 0 elsewhere.
+Value GpuLowering::codeIf(Value condition, Type type, Value tensors, function_ref<Value()> at) {
+  auto read = [&] { return kernel.load(type, at(), bytesOf(tensors)); };
+  return branch(builder, condition, type, read, [&] { return builder.splat({}, builder.getZeroAttr(type)); });
+}
+
 void GpuLowering::loadShared(Chunk &chunk, Value at, unsigned part) {
   int64_t first = part * warpThreads * chunk.width;
   for (auto [argument, tensors] : llvm::zip(chunk.sweep.getBody().getArguments(), chunk.sweep.getLoads())) {
@@ -80,11 +86,8 @@ void GpuLowering::loadShared(Chunk &chunk, Value at, unsigned part) {
     Type type = argument.getType();
     Value exists = builder.less(at, kernel.i32(-int32_t(first)));
     Value reads = builder.both(exists, leads(chunk, blockOf(tensors)));
-    auto read = [&, tensors = tensors]() -> SmallVector<Value> {
-      return {kernel.load(type, address(chunk, tensors, first), bytesOf(tensors))};
-    };
-    auto none = [&]() -> SmallVector<Value> { return {builder.splat({}, builder.getZeroAttr(type))}; };
-    chunk.shared.map(tensors, fromFirst(chunk, branch(builder, reads, type, read, none)[0], blockOf(tensors)));
+    Value code = codeIf(reads, type, tensors, [&, tensors = tensors] { return address(chunk, tensors, first); });
+    chunk.shared.map(tensors, fromFirst(chunk, code, blockOf(tensors)));
   }
 }
 

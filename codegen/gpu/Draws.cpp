@@ -6,8 +6,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr unsigned wordBytes = 4, fixedBytes = 8;
-
 static int64_t drawnBits(DrawOp draw) { return getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth(); }
 
 static int64_t drawsOfCall(DrawOp draw) { return 8 * bytesOfCall / drawnBits(draw); }

@@ -42,7 +42,7 @@ Value GpuLowering::elementsFrom(Chunk &chunk, Value at) {
 // Finds the tensors anew: kept from before the vectors, where they lie would be registers throughout them.
 void GpuLowering::reopen(Chunk &chunk, Value index, Value from) {
   Type i64 = builder.getI64Type();
-  auto [row, first] = placeOf(opaque(index));
+  auto [row, first] = kernel.placeOf(opaque(index));
   Value end = builder.least(kernel.rowHeader(row, ALTGRAD_ROW_NUMEL), builder.add(first, kernel.i64(ALTGRAD_CHUNK)));
   Value element = builder.add(end, builder.widenSigned(i64, from));
   for (auto &[tensors, pointer] : chunk.pointers)

@@ -135,8 +135,6 @@ public:
   }
 
 private:
-  static constexpr unsigned wordBytes = sizeof(float), fixedBytes = sizeof(int64_t);
-
   // A square's numbers are more than a kernel may name itself.
   void takeTile(SweepOp tiles) {
     TileSweep tile(tiles);

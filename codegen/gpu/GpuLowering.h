@@ -102,7 +102,6 @@ private:
   // SweepToGPU.cpp
   void lowerSweep(SweepOp sweep);
   void sweepChunk(SweepOp sweep, Value index);
-  std::pair<Row, Value> placeOf(Value index);
   Chunk openChunk(SweepOp sweep, Value index);
   Value walk(Chunk &chunk, Carried &sums, Value from, Value to, int32_t elements,
              function_ref<Carried(Value, Carried)> body);
@@ -112,7 +111,6 @@ private:
     return SweepOp(chunk.sweep).getNumResults() ? ALTGRAD_LANES / (chunk.threads * chunk.width) : 1;
   }
   Carried vectorsAt(Chunk &chunk, Value at, Carried carried, unsigned part);
-  Carried vectorsInside(Chunk &chunk, Value at, Carried carried, unsigned part);
   /// The global index of the element `further` after `at`, or null.
   Value indexOf(Chunk &chunk, Value at, int64_t further);
   Value address(Chunk &chunk, Value tensors, int64_t element);
@@ -183,6 +181,7 @@ private:
   Carried threadInBlock(Chunk &chunk, Value at, Carried carried, unsigned part);
   /// Whether the thread is the first of its block.
   Value leads(Chunk &chunk, unsigned block);
+  Value codeIf(Value condition, Type type, Value tensors, function_ref<Value()> at);
   void loadShared(Chunk &chunk, Value at, unsigned part);
   Value fromFirst(Chunk &chunk, Value code, unsigned block);
   void reduceBlocks(Chunk &chunk, Value at, unsigned part);
@@ -235,7 +234,6 @@ private:
     Value first, count; // chunks
   };
   using FoldWay = Value (GpuLowering::*)(const Fold &);
-  void allocateWords();
   Value sharedWord(Value index);
   void barrier();
   void lowerSmall(PhaseOp phase, const Crew &crew);

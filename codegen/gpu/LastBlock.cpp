@@ -4,8 +4,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-constexpr unsigned wordBytes = 4;
-
 // Whether this block is the last of its grid to come here. Then it sees what
 // all others have done. The count is 0 again.
 Value GpuLowering::comesLast() {

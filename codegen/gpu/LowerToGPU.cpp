@@ -63,7 +63,7 @@ void GpuLowering::lower(PhaseOp phase) {
   warp = builder.add(scaled(block, warpsPerBlock), builder.div(inBlock, kernel.i64(warpThreads)));
   warps = scaled(blocks, warpsPerBlock);
   if (sharesWords(phase))
-    allocateWords();
+    words = shared->allocate("words", 16);
   if (!followsLaunch(phase))
     letNextBegin(phase);
   else if (!phase.getSweep())
@@ -106,13 +106,12 @@ Value GpuLowering::joinThreads(Reduction kind, Value sum) {
 
 // The tree 128, 64 … 1.
 Value GpuLowering::totalOf(Chunk &chunk, const Carried &carried, unsigned result) {
-  auto ofElements = [&]() -> SmallVector<Value> { return {totalApart(chunk, carried, result)}; };
-  auto ofVectors = [&]() -> SmallVector<Value> { return {totalInRow(chunk, carried, result)}; };
+  auto ofElements = [&] { return totalApart(chunk, carried, result); };
+  auto ofVectors = [&] { return totalInRow(chunk, carried, result); };
   if (chunk.sums.vectors(result) == 1) // in any order
-    return ofElements()[0];
-  if (chunk.exchanges())
-    return ofVectors()[0];
-  return branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements)[0];
+    return ofElements();
+  return chunk.exchanges() ? ofVectors()
+                           : branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements);
 }
 
 // Of neighbours in a thread: parts, then threads, then vectors and their elements.
@@ -136,10 +135,41 @@ Value GpuLowering::totalApart(Chunk &chunk, const Carried &carried, unsigned res
   SmallVector<Value> elements;
   for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
     llvm::append_range(elements, elementsOf(chunk.sums.vector(carried, result, number)));
-  Value own = joinElements(kind, elements);
-  auto one = VectorType::get({1}, own.getType());
-  own = builder.vectorOf(one, own);
-  return elementsOf(joinThreads(kind, own))[0];
+  return joinLanes(kind, elements);
+}
+
+//===-- Launches that overlap -----------------------------------------------===//
+
+// A kernel lets the next one begin, and that waits until the kernel has ended before it touches anything but tables.
+// LLVM's intrinsics claim to touch no memory: loads would pass them.
+void GpuLowering::control(StringRef what, StringRef clobbers) {
+  assembly(builder, ("griddepcontrol." + what + ";").str(), clobbers, {}, {});
+}
+
+// What the runtime asks a loaded module for (bundle.h).
+void altgrad::markOverlap(gpu::GPUModuleOp kernels, const Target &target) {
+  if (!target.overlapsLaunches)
+    return;
+  auto builder = OpBuilder::atBlockEnd(kernels.getBody());
+  Type i32 = builder.getI32Type();
+  LLVM::GlobalOp::create(builder, kernels.getLoc(), i32, /*isConstant=*/false, LLVM::Linkage::External,
+                         ALTGRAD_KERNELS_WAIT, builder.getI32IntegerAttr(1), /*alignment=*/4,
+                         /*addrSpace=*/1);
+}
+
+void GpuLowering::letNextBegin(PhaseOp phase) {
+  if (target.overlapsLaunches && precedesLaunch(phase))
+    control("launch_dependents", "");
+}
+
+bool GpuLowering::waits(PhaseOp phase) { return target.overlapsLaunches && followsLaunch(phase); }
+
+// The next launch begins no earlier: all launches before this one have ended then.
+void GpuLowering::waitForLaunches(PhaseOp phase) {
+  if (!waits(phase))
+    return;
+  control("wait", "~{memory}");
+  letNextBegin(phase);
 }
 
 namespace {

@@ -43,8 +43,6 @@ private:
   Value matrixOf(Parameter which, Parameter distance);
   template <typename Op> Value special() { return Op::create(b, b.getI32Type()); }
   void barrier() { NVVM::Barrier0Op::create(b); }
-  void when(Value condition, function_ref<void()> body);
-  void loop(Value from, Value to, int64_t by, function_ref<void(Value)> body);
 
   void setUp();
   void computeTile();
@@ -76,20 +74,6 @@ private:
 };
 
 } // namespace
-
-void ProductKernel::when(Value condition, function_ref<void()> body) {
-  auto branch = scf::IfOp::create(b, condition, /*withElse=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  body();
-}
-
-void ProductKernel::loop(Value from, Value to, int64_t by, function_ref<void(Value)> body) {
-  auto all = scf::ForOp::create(b, from, to, i32(by));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(all.getBody());
-  body(all.getInductionVar());
-}
 
 Value ProductKernel::matrixOf(Parameter which, Parameter distance) {
   Value first = b.mul(wide(special<NVVM::BlockIdZOp>()), parameter(distance));
@@ -196,10 +180,8 @@ ProductKernel::Values ProductKernel::sums() {
   Values carried(count, b.f32(0));
   llvm::append_range(carried, fragments(i32(0), 0));
   Value stages = b.div(b.add(depth, i32(tile.depth - 1)), i32(tile.depth));
-  auto all = scf::ForOp::create(b, i32(0), stages, i32(1), carried);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(all.getBody());
-  scf::YieldOp::create(b, step(all.getInductionVar(), Values(all.getRegionIterArgs())));
+  scf::ForOp all = loopWith(b, i32(0), stages, i32(1), carried,
+                            [&](Value number, Values before) { return step(number, std::move(before)); });
   return Values(all.getResults().take_front(count));
 }
 
@@ -210,12 +192,12 @@ Value ProductKernel::added(Value row, Value column) {
   auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
   return branch(
       b, b.both(b.less(row, extent), b.less(column, extent)), Type(pair),
-      [&]() -> Values {
+      [&]() -> Value {
         Value at = b.add(b.mul(wide(row), parameter(CRow)), wide(column));
         Value found = LLVM::LoadOp::create(b, codes, bytesBehind(b, addend, b.mul(at, i64(2))), /*alignment=*/4);
-        return {arith::ExtFOp::create(b, pair, found)};
+        return arith::ExtFOp::create(b, pair, found);
       },
-      [&]() -> Values { return {b.f32(0, pair)}; })[0];
+      [&] { return b.f32(0, pair); });
 }
 
 // Pairs of neighbours, rounded once.
@@ -277,10 +259,11 @@ void ProductKernel::storePiece(Value line, Value first, Value from, Value to, Va
   Value piece = LLVM::LoadOp::create(b, four, held, pieceBytes);
   LLVM::StoreOp::create(b, piece, target, pieceBytes);
   b.setInsertionPointToStart(&both.getElseRegion().front());
-  loop(from, to, 1, [&](Value element) {
+  loopWith(b, from, to, i32(1), {}, [&](Value element, Values none) {
     Value behind = b.mul(b.sub(element, first), i32(2));
     Value code = LLVM::LoadOp::create(b, b.getI16Type(), bytesBehind(b, held, behind), 2);
     LLVM::StoreOp::create(b, code, bytesBehind(b, target, behind), 2);
+    return none;
   });
 }
 
@@ -288,7 +271,7 @@ void ProductKernel::storePiece(Value line, Value first, Value from, Value to, Va
 void ProductKernel::storeTile(bool transposed) {
   int64_t lines = transposed ? tile.columns : tile.rows, length = transposed ? tile.rows : tile.columns;
   int64_t pieces = length / pieceElements;
-  loop(thread, i32(lines * pieces), threads, [&](Value which) {
+  loopWith(b, thread, i32(lines * pieces), i32(threads), {}, [&](Value which, Values none) {
     Value number = b.div(which, i32(pieces));
     Value piece = b.mul(b.sub(which, b.mul(number, i32(pieces))), i32(pieceElements));
     Value line = b.add(transposed ? firstColumn : firstRow, number);
@@ -298,6 +281,7 @@ void ProductKernel::storeTile(bool transposed) {
     Value to = transposed ? extent : b.choose(b.less(line, extent), next, i32(0));
     Value held = b.mul(b.add(b.mul(number, i32(length + padding)), piece), i32(2));
     storePiece(line, first, from, to, bytesBehind(b, shared, held));
+    return none;
   });
 }
 
@@ -326,7 +310,7 @@ void ProductKernel::write(StringRef name) {
   shared = sharedVariable(b, function, "stages", /*bytes=*/0, pieceBytes);
   firstRow = b.mul(special<NVVM::BlockIdYOp>(), i32(tile.rows));
   firstColumn = b.mul(special<NVVM::BlockIdXOp>(), i32(tile.columns));
-  when(b.less(firstColumn, b.add(firstRow, i32(tile.rows))), [&] { computeTile(); });
+  when(b, b.less(firstColumn, b.add(firstRow, i32(tile.rows))), [&] { computeTile(); });
   LLVM::ReturnOp::create(b, ValueRange{});
 }
 

@@ -26,6 +26,7 @@ SmallVector<Value> numbersOf(SweepOp sweep);
 /// Whether the kernel of a phase needs words of shared memory.
 bool sharesWords(PhaseOp phase);
 
+constexpr unsigned wordBytes = sizeof(float), fixedBytes = sizeof(int64_t);
 /// The entries of a thread lie beside those of its neighbours: there is no barrier, and no bank conflict.
 constexpr unsigned strideOf(unsigned bytes) { return ALTGRAD_BLOCK_THREADS * bytes; }
 

@@ -4,10 +4,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-constexpr unsigned wordBytes = 4;
-
-void GpuLowering::allocateWords() { words = shared->allocate("words", 16); }
-
 Value GpuLowering::sharedWord(Value index) { return kernel.offset(words, index, wordBytes); }
 
 void GpuLowering::barrier() { NVVM::Barrier0Op::create(builder); }
@@ -47,7 +43,7 @@ Value GpuLowering::orNeutral(const Fold &fold, Value inside, Value partial) {
 Value GpuLowering::foldFew(const Fold &fold) {
   Value some = builder.above(fold.count, kernel.i64(0));
   Value none = neutral(builder, fold.kind, fold.type);
-  auto sum = [&]() -> SmallVector<Value> {
+  auto sum = [&] {
     SmallVector<Value> lanes, inside;
     for (int64_t i = 0; i < target.gpu.fewChunks; ++i) {
       inside.push_back(builder.above(fold.count, kernel.i64(i)));
@@ -55,9 +51,9 @@ Value GpuLowering::foldFew(const Fold &fold) {
     }
     for (auto [lane, exists] : llvm::zip(lanes, inside))
       lane = join(builder, fold.kind, none, orNeutral(fold, exists, lane));
-    return {joinElements(fold.kind, lanes)};
+    return joinElements(fold.kind, lanes);
   };
-  return branch(builder, some, fold.type, sum, [&]() -> SmallVector<Value> { return {none}; })[0];
+  return branch(builder, some, fold.type, sum, [&] { return none; });
 }
 
 // The lanes `lane`, lane + 256 / perThread … of a tensor's partial sums: whole rounds of 256 first, then one that lacks

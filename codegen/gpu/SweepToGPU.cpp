@@ -71,21 +71,12 @@ void GpuLowering::lowerSweep(SweepOp sweep) {
   waitForLaunches(phase); // who had no chunk
 }
 
-// The row of a chunk, and its first element there.
-std::pair<Row, Value> GpuLowering::placeOf(Value index) {
-  Type i64 = builder.getI64Type();
-  Value entry = kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
-  Value row = kernel.loadTable(i64, entry);
-  Value first = kernel.loadTable(i64, kernel.offset(entry, kernel.i64(1), 8));
-  return {kernel.row(row), first};
-}
-
 GpuLowering::Chunk GpuLowering::openChunk(SweepOp sweep, Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
   Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), threadsOf(sweep), widthOf(sweep, target.gpu)};
   auto phase = sweep->getParentOfType<PhaseOp>();
   kernel.readsTablesEarly = waits(phase);
-  auto [row, first] = placeOf(index);
+  auto [row, first] = kernel.placeOf(index);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
   Value count = builder.narrow(i32, builder.least(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK)));
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
@@ -96,8 +87,7 @@ GpuLowering::Chunk GpuLowering::openChunk(SweepOp sweep, Value index) {
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;
   ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep, [&](Value condition) { count = builder.choose(condition, count, kernel.i32(0)); });
-  scalars.lowerInside(sweep);
+  scalars.lowerFor(sweep, count);
   chunk.known = scalars.known;
   if (usesDraws(sweep))
     chunk.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
@@ -221,8 +211,10 @@ void GpuLowering::sweepAlone(Chunk &chunk, Value index, Carried &sums) {
               [&](Value at, Carried carried) { return rowsAt(chunk, at, carried, rows); });
   at = walk(chunk, sums, at, kernel.i32(1 - int32_t(chunk.width)), covered * parts, [&](Value at, Carried carried) {
     carried = vectorsAt(chunk, at, carried, 0);
-    for (unsigned part = 1; part < parts; ++part)
-      carried = vectorsInside(chunk, at, carried, part);
+    for (unsigned part = 1; part < parts; ++part) { // if all of its elements exist
+      Value inside = builder.atMost(at, kernel.i32(-int32_t((part * warpThreads + 1) * chunk.width)));
+      carried = either(inside, carried, [&](Carried carried) { return vectorsAt(chunk, at, carried, part); });
+    }
     return carried;
   });
   Value any = builder.differs(builder.both(at, leftOver(chunk)), kernel.i32(0));
@@ -234,13 +226,6 @@ void GpuLowering::sweepAlone(Chunk &chunk, Value index, Carried &sums) {
          [&](Value at, Carried carried) { return groupAt(chunk, at, carried); });
     return sums;
   });
-}
-
-// What a thread does of a part if all of its elements exist.
-GpuLowering::Carried GpuLowering::vectorsInside(Chunk &chunk, Value at, Carried carried, unsigned part) {
-  int32_t before = part * warpThreads * chunk.width;
-  Value inside = builder.atMost(at, kernel.i32(-before - int32_t(chunk.width)));
-  return either(inside, carried, [&](Carried carried) { return vectorsAt(chunk, at, carried, part); });
 }
 
 Value GpuLowering::address(Chunk &chunk, Value tensors, int64_t element) {
@@ -299,5 +284,49 @@ GpuLowering::Carried GpuLowering::vectorsAt(Chunk &chunk, Value at, Carried carr
     }
   }
   chunk.ahead.clear();
+  return carried;
+}
+
+//===-- Rows ahead ------------------------------------------------------------===//
+
+// All loads of a chunk's rows come before the first of their elements is used: a warp has no other work while it waits
+// for memory.
+// Whether a body needs its registers for itself: it divides, or decodes bytes.
+static bool isLong(SweepOp sweep) {
+  auto isByte = [](Value tensors) { return bytesOf(tensors) == 1; };
+  return llvm::any_of(sweep.getLoads(), isByte) ||
+         llvm::any_of(sweep.getBody().front(), [](Operation &op) { return isa<arith::DivFOp, math::SqrtOp>(op); });
+}
+
+// A row is 256 elements, eight of every thread.
+int64_t GpuLowering::rowsAhead(const Chunk &chunk) {
+  constexpr int64_t perThread = ALTGRAD_LANES / warpThreads;
+  SweepOp sweep = chunk.sweep;
+  if (!sweep.getNumResults() || chunk.exchanges() || !sweep.getStores().empty() || sweep.getLoads().empty() ||
+      isLong(sweep))
+    return 1;
+  int64_t bytes = 0;
+  for (Value tensors : sweep.getLoads())
+    bytes += perThread * bytesOf(tensors);
+  int64_t rows = std::min<int64_t>(target.gpu.bytesAhead / bytes, target.gpu.rowsAhead);
+  return rows > 1 ? int64_t(llvm::bit_floor(uint64_t(rows))) : 1;
+}
+
+// The elements of the rows in whole groups of `rows`, from the chunk's begin on:
+// i32, none where a stream is not aligned.
+Value GpuLowering::elementsInGroups(Chunk &chunk, int64_t rows) {
+  Value whole = builder.both(chunk.count, kernel.i32(-int32_t(rows * ALTGRAD_LANES)));
+  return builder.choose(chunk.aligned, whole, kernel.i32(0));
+}
+
+GpuLowering::Carried GpuLowering::rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows) {
+  llvm::BitVector every(chunk.sweep.getLoads().size(), true);
+  SmallVector<SmallVector<SmallVector<Value>>> ahead; // of each part of each row
+  for (int64_t part = 0; part < rows * partsOf(chunk); ++part)
+    ahead.push_back(accessesFrom(chunk, part * warpThreads * chunk.width, every));
+  for (auto [part, words] : llvm::enumerate(ahead)) {
+    chunk.ahead = words;
+    carried = vectorsAt(chunk, at, carried, part);
+  }
   return carried;
 }

@@ -4,8 +4,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-constexpr unsigned wordBytes = sizeof(float);
-
 ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, SharedMemory &memory)
     : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()), vectorBytes(width * wordBytes) {
   unsigned registers = 0, entries = 0, room = memory.entries("sums", vectorBytes);

@@ -71,9 +71,7 @@ GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory
 // What a sweep asks of a tile's row; a step that was called off has no columns.
 IRMapping GpuLowering::scalarsOf(SweepOp sweep, Row row, Tile &tile) {
   ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep,
-                      [&](Value condition) { tile.columns = builder.choose(condition, tile.columns, kernel.i64(0)); });
-  scalars.lowerInside(sweep);
+  scalars.lowerFor(sweep, tile.columns);
   return scalars.known;
 }
 
@@ -82,7 +80,7 @@ void GpuLowering::sweepTile(SweepOp sweep, const TileMemory &shared, Value index
   const TileSweep &tiles = shared.sweep;
   bool square = tiles.isSquare();
   kernel.readsTablesEarly = waits(phase);
-  auto [row, first] = placeOf(index);
+  auto [row, first] = kernel.placeOf(index);
   Tile tile = tileAt(kernel, row, first, tiles.rows());
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;
@@ -98,7 +96,7 @@ void GpuLowering::sweepTile(SweepOp sweep, const TileMemory &shared, Value index
     return;
   barrier();
   if (square) {
-    std::tie(row, first) = placeOf(opaque(index));
+    std::tie(row, first) = kernel.placeOf(opaque(index));
     tile = tileAt(kernel, row, first, tiles.rows());
     known = scalarsOf(sweep, row, tile);
   }
@@ -109,7 +107,7 @@ void GpuLowering::sweepTile(SweepOp sweep, const TileMemory &shared, Value index
 // Rows of a square from `r` on. What is of its row is found again each time, or
 // pointers to all streams and uniform numbers would be registers till the end.
 void GpuLowering::somePart(SweepOp sweep, const TileMemory &shared, Tile tile, Value index, Value r) {
-  auto [row, first] = placeOf(opaque(index));
+  auto [row, first] = kernel.placeOf(opaque(index));
   tile.rows = builder.sub(tile.rows, r);
   tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
   IRMapping known = scalarsOf(sweep, row, tile);
@@ -165,14 +163,8 @@ void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const I
     return cut.isSquare() ? at : kernel.offset(at, column, bytesOf(stream));
   };
   SmallVector<Value> lists; // before one of the threads overwrites them
-  for (auto [code, stream] : llvm::zip(cut.narrow().getArguments().drop_front(), cut.lists())) {
-    Type type = code.getType();
-    auto read = [&, stream = stream]() -> SmallVector<Value> {
-      return {kernel.load(type, blockAt(stream), bytesOf(stream))};
-    };
-    auto none = [&]() -> SmallVector<Value> { return {builder.splat({}, builder.getZeroAttr(type))}; };
-    lists.push_back(branch(builder, exists, type, read, none)[0]);
-  }
+  for (auto [code, stream] : llvm::zip(cut.narrow().getArguments().drop_front(), cut.lists()))
+    lists.push_back(codeIf(exists, code.getType(), stream, [&, stream = stream] { return blockAt(stream); }));
   Value reduced = reduceHalves(shared, own);
   Value at = builder.add(first, column);
   Value leads = builder.both(exists, builder.equal(cut.isSquare() ? inBlock : half, kernel.i64(0)));

@@ -28,16 +28,14 @@ void altgrad::makeValuesKernel(gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps)
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   Value thread = builder.widen(i64, NVVM::ThreadIdXOp::create(builder, builder.getI32Type()));
-  Value all = arith::ConstantIntOp::create(builder, i64, ALTGRAD_BLOCK_THREADS);
-  scf::ForOp::create(builder, thread, entry->getArgument(1), all, ValueRange(),
-                     [&](OpBuilder &inner, Location place, Value index, ValueRange) {
-                       auto at = [&](Value base) {
-                         return LLVM::GEPOp::create(inner, place, base.getType(), i64, base,
-                                                    ArrayRef<LLVM::GEPArg>{index});
-                       };
-                       Value word = LLVM::LoadOp::create(inner, place, i64, at(entry->getArgument(2)));
-                       LLVM::StoreOp::create(inner, place, word, at(entry->getArgument(0)));
-                       scf::YieldOp::create(inner, place);
-                     });
+  Value all = builder.integer(i64, ALTGRAD_BLOCK_THREADS);
+  loopWith(builder, thread, entry->getArgument(1), all, {}, [&](Value index, SmallVector<Value> none) {
+    auto at = [&](Value base) {
+      return LLVM::GEPOp::create(builder, base.getType(), i64, base, ArrayRef<LLVM::GEPArg>{index});
+    };
+    Value word = LLVM::LoadOp::create(builder, i64, at(entry->getArgument(2)));
+    LLVM::StoreOp::create(builder, word, at(entry->getArgument(0)));
+    return none;
+  });
   LLVM::ReturnOp::create(builder, ValueRange{});
 }

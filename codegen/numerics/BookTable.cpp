@@ -118,16 +118,16 @@ static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
     return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), own, ArrayRef<LLVM::GEPArg>{int32_t(part.first())});
   };
   for (BookPart part : parts) {
-    OpBuilder::InsertionGuard guard(b);
-    if (part.size() < ALTGRAD_BLOCK_THREADS) {
-      Value inside = b.belowUnsigned(thread, b.integer(b.getI32Type(), part.size()));
-      auto branch = scf::IfOp::create(b, inside, /*withElse=*/false);
-      b.setInsertionPointToStart(branch.thenBlock());
-    }
-    Value entry = LLVM::LoadOp::create(b, b.getF32Type(), at(constant, part), 4,
-                                       /*isVolatile=*/false, /*isNonTemporal=*/false,
-                                       /*isInvariant=*/true);
-    LLVM::StoreOp::create(b, entry, at(copy, part), 4);
+    auto copyEntry = [&] {
+      Value entry = LLVM::LoadOp::create(b, b.getF32Type(), at(constant, part), 4,
+                                         /*isVolatile=*/false, /*isNonTemporal=*/false,
+                                         /*isInvariant=*/true);
+      LLVM::StoreOp::create(b, entry, at(copy, part), 4);
+    };
+    if (part.size() < ALTGRAD_BLOCK_THREADS)
+      when(b, b.belowUnsigned(thread, b.integer(b.getI32Type(), part.size())), copyEntry);
+    else
+      copyEntry();
   }
   NVVM::Barrier0Op::create(b);
 }

@@ -1,10 +1,9 @@
 // encode and decode of code books: look-ups in their tables.
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/BookTable.h"
+#include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Numerics.h"
 #include "dialect/Codecs.h"
-
-#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -60,9 +59,8 @@ static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   if (hasQuickWay(*book, op.getNumber().getType(), 32, target))
     return decodeQuickly(b, *book, op.getCode());
   if (hasQuickWay(*book, op.getNumber().getType(), 16, target)) {
-    auto twice = llvm::to_vector(llvm::seq<int64_t>(0, 32));
-    Value all = decodeQuickly(b, *book, vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
-    return vector::ShuffleOp::create(b, all, all, ArrayRef(twice).take_front(16));
+    Value all = decodeQuickly(b, *book, pick(b, op.getCode(), op.getCode(), 0, 32));
+    return pick(b, all, all, 0, 16);
   }
   Integers words{b, likeShape(op.getCode().getType(), b.getI32Type())};
   Value place = b.widen(words.type, op.getCode());

@@ -44,6 +44,14 @@ inline mlir::scf::ForOp loopWith(CodeBuilder &b, Value from, Value to, Value by,
                                   });
 }
 
+/// The elements `from`, from + step … of two vectors that lie one behind the other.
+inline Value pick(CodeBuilder &b, Value first, Value second, int64_t from, int64_t count, int64_t step = 1) {
+  SmallVector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i)
+    places.push_back(from + i * step);
+  return mlir::vector::ShuffleOp::create(b, first, second, places);
+}
+
 /// An instruction of a target by LLVM's name.
 inline Value intrinsic(CodeBuilder &b, StringRef name, Type type, ValueRange operands) {
   return mlir::LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);

@@ -86,8 +86,7 @@ Value altgrad::encodeQuickly(CodeBuilder &b, const Book &book, Value number, llv
   Bits bits{b, number.getType()};
   QuickSearch search(bits, book, productFor(b, number));
   Value code = search.code();
-  auto quickly = [&]() -> SmallVector<Value> { return {code}; };
-  return branch(b, search.isSure(), code.getType(), quickly, [&]() -> SmallVector<Value> { return {exactly()}; })[0];
+  return branch(b, search.isSure(), code.getType(), [&] { return code; }, exactly);
 }
 
 // Halves of numbers at 32 places, by 64 of them at a time.

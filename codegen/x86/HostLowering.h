@@ -9,6 +9,8 @@
 namespace altgrad {
 
 constexpr unsigned laneBytes = 4;
+/// A variable of the bundle, which the runtime sets for the CPU it finds.
+constexpr llvm::StringLiteral prefetchVariable = "altgrad_prefetch";
 
 // The partial sums of one reduction, in memory: lane = element mod 256, or mod
 // fewer where order is free, as it is where ones and zeros are counted.
@@ -201,7 +203,6 @@ private:
   Value totalOfNeighbours(const Lanes &lanes);
   Value joinLanes(Reduction kind, Value vector);
   Value lane(const Lanes &lanes, Value index);
-  Value prefetchDistance();
 
   StepOp step;
   const Target &target;
@@ -211,6 +212,8 @@ private:
   Value ahead;              // bytes, i64: how far ahead a sweep asks for memory
 };
 
+/// The codes of 16 bits of the even and of the odd elements from a place on.
+std::pair<Value, Value> loadHalves(KernelBuilder &kernel, Type codes, Value at);
 /// Conjunctions of vectors, -1 for true.
 Value both(CodeBuilder &builder, Value before, Value value);
 

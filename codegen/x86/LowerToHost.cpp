@@ -10,14 +10,6 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr llvm::StringLiteral prefetchVariable = "altgrad_prefetch";
-
-// A variable of the bundle, which the runtime sets for the CPU it finds.
-Value HostLowering::prefetchDistance() {
-  Value variable = LLVM::AddressOfOp::create(builder, kernel.pointerType(), prefetchVariable);
-  return kernel.load(builder.getI64Type(), variable, 8);
-}
-
 // void symbol(const altgrad_args *, int64_t begin, int64_t end)
 void HostLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
@@ -91,13 +83,8 @@ Value HostLowering::totalOfNeighbours(const Lanes &lanes) {
   for (int64_t i = 0; i < lanes.count; i += width)
     sums.push_back(kernel.load(neutralVector(lanes).getType(), lane(lanes, kernel.i64(i)), width * laneBytes));
   auto joinPairs = [&](Value a, Value b, int64_t pairs) {
-    SmallVector<int64_t> even, odd;
-    for (int64_t i = 0; i < pairs; ++i) {
-      even.push_back(2 * i);
-      odd.push_back(2 * i + 1);
-    }
-    return join(builder, lanes.kind, vector::ShuffleOp::create(builder, a, b, even),
-                vector::ShuffleOp::create(builder, a, b, odd));
+    Value even = pick(builder, a, b, 0, pairs, 2), odd = pick(builder, a, b, 1, pairs, 2);
+    return join(builder, lanes.kind, even, odd);
   };
   for (; sums.size() > 1; sums.truncate(sums.size() / 2))
     for (size_t i = 0; i < sums.size() / 2; ++i)
@@ -111,13 +98,8 @@ Value HostLowering::totalOfNeighbours(const Lanes &lanes) {
 Value HostLowering::joinLanes(Reduction kind, Value sum) {
   int64_t width = cast<VectorType>(sum.getType()).getNumElements();
   for (int64_t half = width / 2; half; half /= 2) {
-    SmallVector<int64_t> low, high;
-    for (int64_t i = 0; i < half; ++i) {
-      low.push_back(i);
-      high.push_back(i + half);
-    }
-    sum = join(builder, kind, vector::ShuffleOp::create(builder, sum, sum, low),
-               vector::ShuffleOp::create(builder, sum, sum, high));
+    Value low = pick(builder, sum, sum, 0, half), high = pick(builder, sum, sum, half, half);
+    sum = join(builder, kind, low, high);
   }
   return builder.element(sum, 0);
 }

@@ -29,21 +29,11 @@ SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
   return carried;
 }
 
-// The codes of the even and of the odd elements from `index` on.
-static std::array<SmallVector<Value>, 2> loadHalves(KernelBuilder &kernel, HostChunk &chunk, Value index) {
+std::pair<Value, Value> altgrad::loadHalves(KernelBuilder &kernel, Type codes, Value at) {
   CodeBuilder &builder = kernel.builder;
-  auto words = VectorType::get({int64_t(chunk.sweep.getWidth())}, builder.getI32Type());
-  Value sixteen = builder.integer(words, 16);
-  std::array<SmallVector<Value>, 2> loaded;
-  for (auto [argument, pointer] : llvm::zip(chunk.sweep.getWide().front().getArguments(), chunk.loads)) {
-    Value at = kernel.offset(pointer, index, 2);
-    Value word = kernel.load(words, at, 2);
-    Type codes = argument.getType();
-    loaded[0].push_back(builder.narrow(codes, word));
-    word = builder.right(word, sixteen);
-    loaded[1].push_back(builder.narrow(codes, word));
-  }
-  return loaded;
+  Value word = kernel.load(likeShape(codes, builder.getI32Type()), at, 2);
+  Value even = builder.narrow(codes, word);
+  return {even, builder.narrow(codes, builder.right(word, builder.integer(word.getType(), 16)))};
 }
 
 // Once for each line of the row.
@@ -113,7 +103,11 @@ void HostLowering::rows(HostChunk &chunk, Value end) {
     for (int64_t at = 0; at < ALTGRAD_LANES; at += elements) {
       Value index = builder.add(row, kernel.i64(at));
       if (halves) {
-        auto [even, odd] = loadHalves(kernel, chunk, index);
+        SmallVector<Value> even, odd;
+        for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loads)) {
+          auto [one, other] = loadHalves(kernel, argument.getType(), kernel.offset(pointer, index, 2));
+          even.push_back(one), odd.push_back(other);
+        }
         addVector(at, even, indexOf(chunk, index));
         Value next = builder.add(index, kernel.i64(1));
         addVector(at + width, odd, indexOf(chunk, next));

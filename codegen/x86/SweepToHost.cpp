@@ -15,7 +15,8 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     lanes.push_back(makeLanes(sweep.getReduction(i), sweep.getChunkWord(i),
                               isOrdered(sumsByRows(sweep) ? foldedBy(sweep.getReduction(i)) : sweep.getReduction(i))));
-  ahead = prefetchDistance();
+  ahead = kernel.load(builder.getI64Type(),
+                      LLVM::AddressOfOp::create(builder, kernel.pointerType(), prefetchVariable), 8);
   allocateDraws(sweep);
   std::optional<WordSweep> words;
   if (!exchangesInBlocks(sweep) && !stagesOf(sweep.getBody()).empty())
@@ -46,8 +47,7 @@ void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes,
   Value count = builder.least(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK));
   HostChunk work{sweep, lanes};
   ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep, [&](Value condition) { count = builder.choose(condition, count, kernel.i64(0)); });
-  scalars.lowerInside(sweep);
+  scalars.lowerFor(sweep, count);
   work.known = scalars.known;
   work.count = count;
 

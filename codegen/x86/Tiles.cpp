@@ -23,9 +23,7 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile *work, Value index, ArrayRe
   Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
   Tile tile = tileAt(kernel, row, first, work ? work->sweep.rows() : sweep.getTileRows());
   ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep,
-                      [&](Value condition) { tile.columns = builder.choose(condition, tile.columns, kernel.i64(0)); });
-  scalars.lowerInside(sweep);
+  scalars.lowerFor(sweep, tile.columns);
   auto isWaiting = [&](Value tensors) { return work && tensors == work->sweep.tile(); };
   DenseMap<Value, Value> bases;
   IRMapping squares;

@@ -43,10 +43,8 @@ void WordSweep::lowerStage(unsigned number, Value from, Value to, const HostChun
     auto loadBoth = [&](Value value, Value pointer) {
       Value at = kernel.offset(pointer, index, 2);
       prefetchAhead(kernel, at, ahead);
-      Value word = kernel.load(words, at, 2);
-      low.map(value, builder.narrow(value.getType(), word));
-      word = builder.right(word, sixteen);
-      high.map(value, builder.narrow(value.getType(), word));
+      auto [even, odd] = loadHalves(kernel, value.getType(), at);
+      low.map(value, even), high.map(value, odd);
     };
     for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loads))
       if (read[argument.getArgNumber()])

@@ -19,6 +19,14 @@ std::string altgrad::digits(double number) {
   return text;
 }
 
+double altgrad::halve(double low, double high, int times, function_ref<bool(double)> isLow) {
+  while (times-- > 0) {
+    double middle = (low + high) / 2;
+    (isLow(middle) ? low : high) = middle;
+  }
+  return high;
+}
+
 // Whether a number of steps that stands still at `step` makes a difference.
 static bool matters(const StoredUpdate &update, int64_t step) {
   Point now = update.steady(1), later = now;

@@ -12,12 +12,7 @@ using namespace altgrad;
 
 // The least that a weight of 1 must fall to be stored as another number.
 static double leastMove(const StoredUpdate &update) {
-  double low = 0, high = 1;
-  for (int i = 0; i < 60; ++i) {
-    double middle = (low + high) / 2;
-    (update.stays(0, 1, 1 - middle) ? low : high) = middle;
-  }
-  return high;
+  return halve(0, 1, 60, [&](double middle) { return update.stays(0, 1, 1 - middle); });
 }
 
 static double moved(const StoredUpdate &update, double grad) {
@@ -145,13 +140,9 @@ static void findGuards(Value value, const Variances &variances, llvm::SetVector<
 static double leastOf(const StoredUpdate &update, Value value, Point &point) {
   point = update.steady(0);
   for (unsigned state = 0; state < update.stateCount(); ++state) {
-    double low = -160, high = 0;
     if (update.blockOf(state + 1) > 1)
       return 0; // whatever its scale makes of it
-    for (int i = 0; i < 24; ++i) {
-      double middle = (low + high) / 2;
-      (update.stays(state + 1, 0, std::exp2(middle)) ? low : high) = middle;
-    }
+    double high = halve(-160, 0, 24, [&](double power) { return update.stays(state + 1, 0, std::exp2(power)); });
     point.states[state] = update.kept(state + 1, std::exp2(high), 0, 0xffff);
   }
   return update.valueAt(value, point, /*exact=*/false).value_or(0);

@@ -115,25 +115,14 @@ SmallVector<double> StateCheck::numbers() const {
 
 // The least that is stored as more than `number`.
 double StateCheck::beyond(double number) const {
-  double low = number, high = number * 2;
-  for (int i = 0; i < 60; ++i) {
-    double middle = (low + high) / 2;
-    (kept(middle, /*draw=*/0) > number ? high : low) = middle;
-  }
-  return high;
+  return halve(number, number * 2, 60, [&](double middle) { return !(kept(middle, /*draw=*/0) > number); });
 }
 
 // The share from which on no number falls, if it is the value of a hyper-parameter.
 bool StateCheck::limited(double share, ArrayRef<double> held) {
   double bound = 0;
-  for (double number : {held.front(), held.back()}) {
-    double low = 0, high = 1;
-    for (int i = 0; i < 40; ++i) {
-      double middle = (low + high) / 2;
-      (stays(number, middle * number) ? high : low) = middle;
-    }
-    bound = std::max(bound, high);
-  }
+  for (double number : {held.front(), held.back()})
+    bound = std::max(bound, halve(0, 1, 40, [&](double part) { return !stays(number, part * number); }));
   for (BlockArgument hyper : update.hyperArguments()) {
     std::string key = update.keyOf(hyper);
     if (key.empty() || std::fabs(update.hyper(hyper) - share) > 1e-12)
@@ -207,14 +196,10 @@ double StateCheck::vanishesBelow() const {
     double grown = next(0, std::exp2(power), /*exact=*/true);
     return grown == 0 || std::isnan(grown) || stays(0, grown);
   };
-  double low = -149, high = 40;
-  if (vanishes(high) || !vanishes(low))
-    return 0;
-  for (int i = 0; i < 24; ++i) {
-    double middle = (low + high) / 2;
-    (vanishes(middle) ? low : high) = middle;
-  }
-  return std::exp2(low);
+  // The greatest power that vanishes is the least that does not of the negated ones.
+  return vanishes(40) || !vanishes(-149)
+             ? 0
+             : std::exp2(-halve(-40, 149, 24, [&](double power) { return !vanishes(-power); }));
 }
 
 // How far a parameter moves by what a steady gradient has left behind, when it is
@@ -270,11 +255,7 @@ void StateCheck::unscaled() {
   while (!differs(power))
     if ((power -= 4) < -80 || wanted <= usual / 1000)
       return;
-  double low = power, high = power + 4;
-  for (int i = 0; i < 10; ++i) {
-    double middle = (low + high) / 2;
-    (differs(middle) ? low : high) = middle;
-  }
+  double low = -halve(-power - 4, -power, 10, [&](double other) { return !differs(-other); });
   differs(low);
   std::string what = place() + " is lost in a block whose gradients are all below " + digits(std::exp2(low)) +
                      ", for which the least scale in " + update.scaleFormatOf(index) +

@@ -13,9 +13,7 @@ static const double nothing = std::nan("");
 
 StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm::StringMap<double> &hypers)
     : step(step), update(update), rule(rule), given(hypers) {
-  SmallVector<StringRef> options;
-  for (auto option : update.getOptions().getAsRange<StringAttr>())
-    options.push_back(option.getValue());
+  auto options = llvm::to_vector(update.getOptions().getAsValueRange<StringAttr>());
   states = rule.getStoredStates(options);
   this->hypers = rule.getByRole("hyper");
   decided = rule.decide(options);
@@ -83,8 +81,7 @@ size_t StoredUpdate::cost() const {
   return rule.getBody().front().getOperations().size() * std::max<size_t>(1, states.size() * states.size());
 }
 
-static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states, const llvm::DenseMap<Value, double> &hypers,
-                       const llvm::DenseMap<Value, bool> &decided, const Point &point, bool exact) {
+Numbers StoredUpdate::at(const Point &point, bool exact) const {
   Numbers numbers(exact);
   for (StringRef role : {"param", "value"})
     for (BlockArgument argument : rule.getByRole(role))
@@ -94,7 +91,7 @@ static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states, const llvm::
     numbers.set(state, 0); // one that is not stored is not read
   for (auto [state, value] : llvm::zip(states, point.states))
     numbers.set(state, value);
-  for (auto [argument, value] : hypers)
+  for (auto [argument, value] : values)
     numbers.set(argument, value);
   for (BlockArgument argument : rule.getByRole("step"))
     numbers.setInteger(argument, point.step);
@@ -105,17 +102,13 @@ static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states, const llvm::
 }
 
 SmallVector<double> StoredUpdate::apply(const Point &point, bool exact) const {
-  Numbers numbers = atPoint(rule, states, values, decided, point, exact);
+  Numbers numbers = at(point, exact);
   YieldOp yield = rule.getYield();
   SmallVector<double> results{numbers.of(yield.getParam()).value_or(nothing)};
   for (auto [state, value] : llvm::zip(rule.getByRole("state"), yield.getStates()))
     if (llvm::is_contained(states, state))
       results.push_back(numbers.of(value).value_or(nothing));
   return results;
-}
-
-std::optional<double> StoredUpdate::valueAt(Value value, const Point &point, bool exact) const {
-  return atPoint(rule, states, values, decided, point, exact).of(value);
 }
 
 double StoredUpdate::kept(unsigned index, double number, double largest, uint32_t draw) const {

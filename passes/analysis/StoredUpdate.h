@@ -64,7 +64,9 @@ public:
   /// The new parameter, then the new states; NaN where nothing is known.
   llvm::SmallVector<double> apply(const Point &point, bool exact) const;
   /// The value of an operation of the rule there.
-  std::optional<double> valueAt(mlir::Value value, const Point &point, bool exact) const;
+  std::optional<double> valueAt(mlir::Value value, const Point &point, bool exact) const {
+    return at(point, exact).of(value);
+  }
   /// What is read of stream `index` after `number` was stored: 0 is the
   /// parameter, from 1 on states. NaN where that is not known.
   double kept(unsigned index, double number, double largest = 0, uint32_t draw = 0) const;
@@ -110,6 +112,7 @@ private:
     llvm::SmallVector<std::pair<mlir::Value, mlir::BlockArgument>> written;
   };
   Path pathOf(mlir::Value operand, mlir::Value result);
+  Numbers at(const Point &point, bool exact) const;
   mlir::BlockArgument streamOf(unsigned index) const;
 
   // Handles: asking them changes nothing.
