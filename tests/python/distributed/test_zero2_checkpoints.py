@@ -54,6 +54,8 @@ def train(model, optimizer, first):
         optimizer.zero_grad()
         weighed(model, grads).backward()
         optimizer.step()
+        for group in optimizer.param_groups:  # as a scheduler does after each step
+            group["lr"] *= 0.75
 
 
 def weighed(model, grads):

@@ -216,8 +216,7 @@ class Sharded(torch.optim.Optimizer):
         for param, part in self._parts.items():
             if not used[self._order[param]]:
                 part.grad = None
-        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
-            theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
+        self._tell_groups()
         step_part(self._inner, self._ranks, grad_scaler)
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):  # steps count in tensors that all groups share
             mine.update({key: theirs[key] for key in (COUNT, HISTORY) if key in theirs})
@@ -228,6 +227,10 @@ class Sharded(torch.optim.Optimizer):
         self._clear()
         self._show_states()
         return loss
+
+    def _tell_groups(self):
+        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
+            theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
 
     def _check_memory(self):
         for param, (bucket, place) in self._at.items():
@@ -265,6 +268,7 @@ class Sharded(torch.optim.Optimizer):
         Returns:
             A dict as torch has it, with `ranks`: (this rank, number of ranks).
         """
+        self._tell_groups()  # a scheduler may have changed them since the last step
         return {**filed(self._inner, self._inner.state_dict()), "ranks": self._place()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
