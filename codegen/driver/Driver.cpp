@@ -115,8 +115,8 @@ static int readSets(const Options &options, StepRequest &step) {
            &options.scaler, &options.statistics, &options.quantize, &options.scales, &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() && !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
-  for (const cl::opt<std::string> *option : {&options.quantize, &options.scales})
-    if (option->getNumOccurrences() && option->empty())
+  for (const auto *option : {&options.quantize, &options.scales})
+    if (option->getNumOccurrences() && option->getValue().empty())
       return complain("--" + option->ArgStr + " has no value");
   return 0;
 }
@@ -217,9 +217,9 @@ static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
 int altgrad::emitProduct(int argc, char **argv) {
   if (refuseWords(argc, argv))
     return 1;
-  Options options;
-  forgetForeignOptions(options.category);
   CompileRequest request;
+  Options options(request);
+  forgetForeignOptions(options.category);
   request.passOptions = takePassOptions(argc, argv);
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &out) { out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
@@ -227,28 +227,13 @@ int altgrad::emitProduct(int argc, char **argv) {
     return 1;
   // Copied: LLD forgets all options of the process when it links.
   const std::string output = options.output;
-  request.product = options.emit;
-  request.input = options.input;
   request.targets.assign(options.targets.begin(), options.targets.end());
-  request.printStep = options.printStep;
-  request.canonicalize = options.canonicalize;
-  request.ownProducts = options.ownProducts;
-  request.rulePath = options.rulePath;
-  request.ptxas = options.ptxas;
+  request.step.exchange = request.exchange;
+  request.step.asTorch = options.profile == "torch";
   if (options.clip.getNumOccurrences())
     request.step.clip = options.clip;
-  request.step.asTorch = options.profile == "torch";
-  request.step.clipValue = options.clipValue;
-  request.step.quantize = options.quantize;
-  request.step.scales = options.scales;
   if (options.norm.getNumOccurrences())
     request.step.norm = options.norm;
-  request.step.perTensor = options.perTensor;
-  request.step.unscale = options.unscale;
-  request.step.scaler = options.scaler;
-  request.step.statistics = options.statistics;
-  request.exchange = request.step.exchange = options.exchange;
-  request.step.othersMultiply = options.othersMultiply;
   if (options.listTargets || options.listFormats || options.listOps || options.listCoefficients ||
       options.listRules.getNumOccurrences())
     return list(options);

@@ -45,14 +45,18 @@ struct Flag : cl::parser<bool> {
   }
 };
 
-// The options, alive while a product is made; mlir-opt's own never meet them.
+// The options, alive while a product is made; mlir-opt's own never meet them. Most say a part of the request.
 struct Options {
+  explicit Options(CompileRequest &request) : request(request), step(request.step) {}
+  CompileRequest &request;
+  StepRequest &step;
   cl::OptionCategory category{"altgrad-opt options"};
-  cl::opt<std::string> input{cl::Positional, cl::desc("<spec.mlir, - for stdin>"), cl::cat(category)};
+  cl::opt<std::string, true> input{cl::Positional, cl::location(request.input),
+                                    cl::desc("<spec.mlir, - for stdin>"), cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("The file to write; - writes to stdout"), cl::value_desc("file"),
                               cl::init("-"), cl::cat(category)};
-  cl::opt<Product, false, Choice<Product>> emit{
-      "emit", cl::desc("What to print or write"), cl::init(Product::MLIR),
+  cl::opt<Product, true, Choice<Product>> emit{
+      "emit", cl::location(request.product), cl::desc("What to print or write"), cl::init(Product::MLIR),
       cl::values(clEnumValN(Product::MLIR, "mlir", "the step after the passes, as MLIR"),
                  clEnumValN(Product::LLVM, "llvm", "LLVM IR for one processor"),
                  clEnumValN(Product::Assembly, "asm", "assembly for one processor"),
@@ -87,15 +91,15 @@ struct Options {
                                       "rule= the step changes gradients alone, in place (\"grad=bf16\") "
                                       "or into a copy (\"grad=bf16 copy=f32\")"),
                              cl::cat(category)};
-  cl::opt<bool, false, Flag> exchange{"exchange",
+  cl::opt<bool, true, Flag> exchange{"exchange", cl::location(request.exchange),
                                       cl::desc("Lets a caller combine sums over all tensors with those of other "
                                                "devices, between two phases"),
                                       cl::cat(category)};
-  cl::opt<bool, false, Flag> othersMultiply{"others-multiply",
-                                            cl::desc("With --exchange, for GPUs: a step without matrices also has an "
-                                                     "exchange at which other devices say whether their products are "
-                                                     "finite; if not, it is skipped"),
-                                            cl::cat(category)};
+  cl::opt<bool, true, Flag> othersMultiply{"others-multiply", cl::location(step.othersMultiply),
+                                           cl::desc("With --exchange, for GPUs: a step without matrices also has an "
+                                                    "exchange at which other devices say whether their products are "
+                                                    "finite; if not, it is skipped"),
+                                           cl::cat(category)};
   cl::opt<Clip, false, Choice<Clip>> clip{
       "clip",
       cl::desc("Clips gradients by their norm. max_norm is given when the "
@@ -113,7 +117,7 @@ struct Options {
                                         "after the clip, the norm, and the clip's coefficient. "
                                         "'default' multiplies each gradient once, in f32"),
                                cl::init("default"), cl::cat(category)};
-  cl::opt<bool, false, Flag> clipValue{"clip-value",
+  cl::opt<bool, true, Flag> clipValue{"clip-value", cl::location(step.clipValue),
                                        cl::desc("Limits each element of a gradient to +-clip_value, which is "
                                                 "given when the step runs"),
                                        cl::cat(category)};
@@ -125,25 +129,25 @@ struct Options {
                  clEnumValN(NormKind::L2, "l2", "the Euclidean norm"),
                  clEnumValN(NormKind::LInf, "linf", "the largest magnitude")),
       cl::init(NormKind::L2), cl::cat(category)};
-  cl::opt<bool, false, Flag> perTensor{"per-tensor",
+  cl::opt<bool, true, Flag> perTensor{"per-tensor", cl::location(step.perTensor),
                                        cl::desc("With --clip or --norm: computes a norm for each tensor, not "
                                                 "one for all"),
                                        cl::cat(category)};
-  cl::opt<bool, false, Flag> unscale{"unscale",
+  cl::opt<bool, true, Flag> unscale{"unscale", cl::location(step.unscale),
                                      cl::desc("Multiplies gradients by inv_scale. If a gradient is not finite, "
                                               "the step is skipped and found_inf is set to 1"),
                                      cl::cat(category)};
-  cl::opt<std::string> quantize{"quantize",
+  cl::opt<std::string, true> quantize{"quantize", cl::location(step.quantize),
                                 cl::desc("For a set without a rule: divides by grad_scale and rounds to "
                                          "this format. A copy in this format gets the codes; any other copy "
                                          "gets the rounded numbers times grad_scale"),
                                 cl::value_desc("format"), cl::cat(category)};
-  cl::opt<std::string> scales{"scales",
+  cl::opt<std::string, true> scales{"scales", cl::location(step.scales),
                               cl::desc("With --quantize: how many elements share a grad_scale: 'tensor', "
                                        "'element', or a number of elements. Without it there is one for "
                                        "the step"),
                               cl::value_desc("extent"), cl::cat(category)};
-  cl::opt<bool, false, Flag> scaler{"scaler",
+  cl::opt<bool, true, Flag> scaler{"scaler", cl::location(step.scaler),
                                     cl::desc("Takes grad_scale and found_inf of torch.amp.GradScaler as "
                                              "arguments of the step"),
                                     cl::cat(category)};
@@ -159,13 +163,13 @@ struct Options {
                             "as boostr: the scale grows after at least "
                             "growth_interval steps")),
       cl::cat(category)};
-  cl::opt<bool, false, Flag> statistics{"statistics",
+  cl::opt<bool, true, Flag> statistics{"statistics", cl::location(step.statistics),
                                         cl::desc("Also computes norms and counts of each tensor, in the same "
                                                  "passes over memory"),
                                         cl::cat(category)};
-  cl::opt<std::string> rulePath{"rule-path", cl::desc("Further folders of rules, separated by colons"),
-                                cl::cat(category)};
-  cl::opt<std::string> ptxas{"ptxas",
+  cl::opt<std::string, true> rulePath{"rule-path", cl::location(request.rulePath),
+                                       cl::desc("Further folders of rules, separated by colons"), cl::cat(category)};
+  cl::opt<std::string, true> ptxas{"ptxas", cl::location(request.ptxas),
                              cl::desc("With --emit=bundle: the ptxas program that assembles PTX, so "
                                       "that the bundle also has machine code for each GPU"),
                              cl::value_desc("path"), cl::cat(category)};
@@ -178,14 +182,15 @@ struct Options {
                                 cl::CommaSeparated,
                                 cl::ValueOptional,
                                 cl::cat(category)};
-  cl::opt<bool, false, Flag> printStep{
-      "print-step", cl::desc("With --rule or --set: prints the generated step and stops"), cl::cat(category)};
-  cl::opt<bool, false, Flag> ownProducts{"own-products",
+  cl::opt<bool, true, Flag> printStep{
+      "print-step", cl::location(request.printStep),
+      cl::desc("With --rule or --set: prints the generated step and stops"), cl::cat(category)};
+  cl::opt<bool, true, Flag> ownProducts{"own-products", cl::location(request.ownProducts),
                                          cl::desc("For GPUs: also writes kernels for symmetric products of bf16 and f16 "
                                                   "matrices, on tensor cores. A step calls them where "
                                                   "they are faster than what multiplies otherwise"),
                                          cl::cat(category)};
-  cl::opt<bool, false, Flag> canonicalize{"canonicalize", cl::init(true),
+  cl::opt<bool, true, Flag> canonicalize{"canonicalize", cl::location(request.canonicalize), cl::init(true),
                                           cl::desc("Simplifies the IR between passes; --canonicalize=false does not"),
                                           cl::cat(category)};
   cl::opt<bool, false, Flag> listCoefficients{"list-coefficients",
