@@ -14,19 +14,13 @@ using namespace altgrad;
 
 CommitOp StepOp::getCommit() { return cast<CommitOp>(getBody().front().getTerminator()); }
 
-static std::optional<Scope> reducedOver(Operation &op) {
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getScope();
-  if (auto norm = dyn_cast<NormOp>(op))
-    return norm.getScope();
-  return std::nullopt;
-}
-
 static bool reducesOver(Operation *op, Scope scope) {
   if (auto sweep = dyn_cast<SweepOp>(op))
     return llvm::any_of(llvm::seq(sweep.getNumResults()),
                         [&](unsigned index) { return sweep.getScope(index) == scope; });
-  return reducedOver(*op) == scope;
+  auto reduce = dyn_cast<ReduceOp>(op);
+  auto norm = dyn_cast<NormOp>(op);
+  return (reduce && reduce.getScope() == scope) || (norm && norm.getScope() == scope);
 }
 
 bool StepOp::hasUnits(std::optional<unsigned> set) {

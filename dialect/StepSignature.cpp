@@ -90,12 +90,8 @@ void altgrad::printSignature(OpAsmPrinter &printer, StepOp step, ArrayAttr, Regi
         if (step.getKey(argument) != step.getName(argument))
           printer << " as " << step.getKey(argument);
         printer << ": " << argument.getType();
-        if (step.getScope(argument) == Scope::Group)
-          printer << " per_group";
-        if (step.getScope(argument) == Scope::Tensor)
-          printer << " per_tensor";
-        if (step.getScope(argument) == Scope::Unit)
-          printer << " per_unit";
+        if (step.getScope(argument) != Scope::Step)
+          printer << " per_" << stringifyScope(step.getScope(argument));
         if (std::optional<unsigned> set = step.getSet(argument); set && (*set || !list))
           printer << " set " << *set;
         if (FloatAttr value = step.getDefault(argument)) {

@@ -245,9 +245,12 @@ static std::string noNumber(const Mistake &mistake) {
   return "a number is expected here, as in %c = constant 1.0e-3 : f64" + hint;
 }
 
+static std::optional<std::string> orNothing(const std::string &words) {
+  return words.empty() ? std::nullopt : std::optional(words);
+}
+
 // Sentences about one operation of a rule: its operands, its types, its name.
 static std::optional<std::string> ofOperation(const Mistake &mistake) {
-  auto orNothing = [](std::string words) { return words.empty() ? std::optional<std::string>() : words; };
   if (mistake.words == "expected ','" && mistake.before.contains("math.fpowi") && mistake.before.contains(":"))
     return "math.fpowi has two types: write : f64, i64";
   if (mistake.words == "expected ':'" && (mistake.next().starts_with(",") || mistake.next().starts_with("%")))
@@ -282,7 +285,6 @@ static std::optional<std::string> ofOperation(const Mistake &mistake) {
 
 // The sentence to say instead; nothing to keep MLIR's, "" to say nothing at all.
 static std::optional<std::string> plainly(const Mistake &mistake) {
-  auto orNothing = [](std::string words) { return words.empty() ? std::optional<std::string>() : words; };
   if (mistake.says("failed to parse Altgrad_") || mistake.says("failed to parse Altgrad"))
     return "";
   if (mistake.says("invalid attribute name") && mistake.after.starts_with("#"))
@@ -340,7 +342,12 @@ static std::pair<StringRef, StringRef> around(StringRef text, FileLineColLoc loc
   return {text.take_front(column), text.drop_front(column)};
 }
 
-static LogicalResult rewordBy(Diagnostic &diagnostic, StringRef text, FileLineColLoc loc) {
+// `textOf`: that of a file.
+static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(StringRef)> textOf) {
+  auto loc = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+  if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
+    return failure();
+  std::string text = textOf(loc.getFilename());
   auto [before, after] = around(text, loc);
   std::string words = diagnostic.str();
   std::optional<std::string> plain = plainly({words, before, after, diagnostic.getLocation().getContext()});
@@ -358,27 +365,18 @@ static LogicalResult rewordBy(Diagnostic &diagnostic, StringRef text, FileLineCo
 }
 
 PlainWords::PlainWords(MLIRContext *context) : ScopedDiagnosticHandler(context) {
-  setHandler([this](Diagnostic &diagnostic) { return reword(diagnostic); });
-}
-
-LogicalResult PlainWords::reword(Diagnostic &diagnostic) {
-  auto loc = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
-  if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
-    return failure();
-  auto [it, isNew] = texts.try_emplace(loc.getFilename());
-  if (isNew)
-    it->second = readSpec(loc.getFilename()).text;
-  return rewordBy(diagnostic, it->second, loc);
+  setHandler([this](Diagnostic &diagnostic) {
+    return reword(diagnostic, [this](StringRef name) {
+      auto [it, isNew] = texts.try_emplace(name);
+      return isNew ? it->second = readSpec(name).text : it->second;
+    });
+  });
 }
 
 void altgrad::registerPlainWords(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AltgradDialect *) {
     context->getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
-      auto loc = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
-      if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
-        return failure();
-      StringRef name = loc.getFilename();
-      return rewordBy(diagnostic, name == "<stdin>" ? "" : readSpec(name).text, loc);
+      return reword(diagnostic, [](StringRef name) { return name == "<stdin>" ? "" : readSpec(name).text; });
     });
   });
 }

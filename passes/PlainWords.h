@@ -20,7 +20,6 @@ public:
   void quote(llvm::StringRef name, llvm::StringRef text) { texts[name] = text.str(); }
 
 private:
-  mlir::LogicalResult reword(mlir::Diagnostic &diagnostic);
   llvm::StringMap<std::string> texts;
 };
 

@@ -206,24 +206,12 @@ void SweepPlanner::delayReductions() {
 void SweepPlanner::findSinks() {
   plan.sinks.clear(), plan.stages = 0;
   CommitOp commit = step.getCommit();
-  for (auto reduce : step.getBody().getOps<ReduceOp>()) {
-    if (reduce.isOverBlock())
-      continue;
-    Sink sink;
-    sink.value = reduce.getValue();
-    sink.reduce = reduce;
-    sink.stage = performed.lookup(reduce);
-    plan.sinks.push_back(sink);
-  }
-  for (auto collect : step.getBody().getOps<CollectOp>()) {
-    if (!isGathered(collect))
-      continue;
-    Sink sink;
-    sink.value = collect.getElement();
-    sink.stream = collect.getList();
-    sink.stage = performed.lookup(collect);
-    plan.sinks.push_back(sink);
-  }
+  for (auto reduce : step.getBody().getOps<ReduceOp>())
+    if (!reduce.isOverBlock())
+      plan.sinks.push_back({reduce.getValue(), reduce, {}, {}, performed.lookup(reduce)});
+  for (auto collect : step.getBody().getOps<CollectOp>())
+    if (isGathered(collect))
+      plan.sinks.push_back({collect.getElement(), {}, collect.getList(), {}, performed.lookup(collect)});
   // Who multiplies may fail: until then nothing is written.
   plan.products = 0;
   for (Operation &op : step.getBody().front())
@@ -233,12 +221,8 @@ void SweepPlanner::findSinks() {
     auto collect = list.getDefiningOp<CollectOp>();
     if (!collect)
       continue;
-    Sink sink;
-    sink.value = collect.getElement();
-    sink.stream = stream;
-    sink.condition = condition;
-    sink.stage = std::max({stageOf(sink.value), condition ? stageOf(condition) : 0, plan.products});
-    plan.sinks.push_back(sink);
+    int stage = std::max({stageOf(collect.getElement()), condition ? stageOf(condition) : 0, plan.products});
+    plan.sinks.push_back({collect.getElement(), {}, stream, condition, stage});
   }
   for (const Sink &sink : plan.sinks)
     plan.stages = std::max(plan.stages, sink.stage + 1);

@@ -218,11 +218,8 @@ void SweepWriter::writeStage(int stage, unsigned set) {
   }
   for (auto [value, computed] : plan.spilled)
     if (computed == stage && sets.of(value) == set) {
-      Sink sink;
-      sink.value = value;
-      sink.stream = spillOf(value);
-      sink.condition = plan.crossing.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
-      (sink.condition ? conditional : always).push_back(sink);
+      Value condition = plan.crossing.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
+      (condition ? conditional : always).push_back({value, {}, spillOf(value), condition, stage});
     }
   writeStores(stage, "update" + suffix, always, conditional);
 }

@@ -20,9 +20,9 @@ SweepPlanner::SweepPlanner(StepOp step, Planning how) : step(step), how(how), va
     findSinks();
   } while (separateTiles());
   keepCrossing();
-  if (how.spill)
-    decideReloads();
-  else
+  for (int k = 1; how.spill && k < plan.stages; ++k)
+    decideStage(k);
+  if (!how.spill)
     delayStores();
   plan.possible &= suitsTiles();
   countBytes();
@@ -179,11 +179,6 @@ void SweepPlanner::decideStage(int k) {
     if (!copy)
       plan.spilled.insert({value, stageOf(value)});
   }
-}
-
-void SweepPlanner::decideReloads() {
-  for (int k = 1; k < plan.stages; ++k)
-    decideStage(k);
 }
 
 void SweepPlanner::countBytes() {

@@ -44,7 +44,6 @@ private:
   // SweepPlan.cpp
   void keepCrossing();
   void delayStores();
-  void decideReloads();
   void decideStage(int k);
   void countBytes();
   int stageOf(mlir::Value value) { return stages.lookup(value); }

@@ -52,16 +52,11 @@ static void initializeNvptx() {
 
 FailureOr<Ptx> altgrad::emitPtx(Operation *gpuModule, const Target &target) {
   initializeNvptx();
-  std::string features = "+ptx";
-  for (char c : target.ptx)
-    if (c != '.')
-      features += c;
-  PtxSerializer serializer(*gpuModule, target, features);
+  auto [major, minor] = target.ptx.split('.');
+  PtxSerializer serializer(*gpuModule, target, ("+ptx" + major + minor).str());
   std::optional<SmallVector<char, 0>> text = serializer.run();
   if (!text)
     return failure();
   // LLVM ends the text with the NUL that the driver's loader wants.
-  while (!text->empty() && text->back() == '\0')
-    text->pop_back();
-  return Ptx{std::string(text->begin(), text->end()), std::move(serializer.resources)};
+  return Ptx{StringRef(text->data(), text->size()).rtrim('\0').str(), std::move(serializer.resources)};
 }

@@ -201,9 +201,7 @@ SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part,
         builder, builder.getI32VectorAttr(llvm::to_vector(llvm::seq<int32_t>(0, chunk.width))));
     sums = kernel.loopWith(from, to, kernel.i32(1), sums, [&](Value index, SmallVector<Value> before) {
       Value offset = builder.sub(index, from);
-      SmallVector<Value> loaded;
-      for (auto [argument, tensors] : llvm::zip(narrow.getArguments(), sweep.getLoads()))
-        loaded.push_back(loadElement(chunk, tensors, first, offset, argument.getType()));
+      SmallVector<Value> loaded = loadElement(chunk, first, offset);
       Value global = indexOf(chunk, index, 0);
       SmallVector<Value> draws = drawApart(chunk, narrow, global, 1);
       SmallVector<Value> values = cloneValues(builder, narrow, wanted, {loaded, chunk.known, global, 1, draws});

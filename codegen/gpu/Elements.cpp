@@ -145,10 +145,16 @@ Value GpuLowering::behind(Chunk &chunk, Value tensors, int64_t first, Value offs
   return kernel.offset32(from, offset, bytesOf(tensors));
 }
 
-Value GpuLowering::loadElement(Chunk &chunk, Value tensors, int64_t first, Value offset, Type type) {
-  if (Value one = chunk.shared.lookupOrNull(tensors))
-    return one;
-  return loadCode(kernel, tensors, type, behind(chunk, tensors, first, offset), offset, readOnly(tensors));
+// What the body takes of all streams.
+SmallVector<Value> GpuLowering::loadElement(Chunk &chunk, int64_t first, Value offset) {
+  SmallVector<Value> loaded;
+  for (auto [argument, tensors] : llvm::zip(chunk.sweep.getBody().getArguments(), chunk.sweep.getLoads())) {
+    Value one = chunk.shared.lookupOrNull(tensors);
+    loaded.push_back(one ? one
+                         : loadCode(kernel, tensors, argument.getType(), behind(chunk, tensors, first, offset), offset,
+                                    readOnly(tensors)));
+  }
+  return loaded;
 }
 
 // Each goes to its own lane of the partial sums, from that of vector `lane` on;
@@ -161,9 +167,7 @@ GpuLowering::Carried GpuLowering::oneByOne(Chunk &chunk, Value from, Value to, i
   unsigned lanes = apart == 1 ? chunk.vectors() : ALTGRAD_LANES / chunk.threads / sweep.getWidth();
   return kernel.loopWith(from, to, kernel.i32(apart), carried, [&](Value index, Carried next) {
     Value offset = builder.sub(index, from);
-    SmallVector<Value> loaded;
-    for (auto [argument, tensors] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
-      loaded.push_back(loadElement(chunk, tensors, first, offset, argument.getType()));
+    SmallVector<Value> loaded = loadElement(chunk, first, offset);
     Value global = indexOf(chunk, index, 0);
     SmallVector<Value> draws = drawApart(chunk, sweep.getBody(), global, apart);
     SmallVector<Value> emitted = cloneSweepBody(builder, sweep.getBody(), {loaded, chunk.known, global, 1, draws});

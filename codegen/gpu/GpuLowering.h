@@ -125,7 +125,7 @@ private:
   int64_t elementsOfGroup(const Chunk &chunk);
   Carried groupAt(Chunk &chunk, Value at, Carried carried);
   Value behind(Chunk &chunk, Value tensors, int64_t first, Value offset);
-  Value loadElement(Chunk &chunk, Value tensors, int64_t first, Value offset, Type type);
+  SmallVector<Value> loadElement(Chunk &chunk, int64_t first, Value offset);
   Carried oneByOne(Chunk &chunk, Value from, Value to, int64_t apart, int64_t first, Carried carried, unsigned lane);
 
   // Accesses.cpp
