@@ -43,16 +43,14 @@ void RowSets::visitSweep(SweepOp sweep) {
       members[result] = *set;
 }
 
-void RowSets::visitCommit(CommitOp commit) {
-  for (auto [value, target, condition] : commit.writes())
-    meet({value, target, condition}, *commit);
-}
-
 void RowSets::visit(Operation &op) {
   if (auto sweep = dyn_cast<SweepOp>(op))
     return visitSweep(sweep);
-  if (auto commit = dyn_cast<CommitOp>(op))
-    return visitCommit(commit);
+  auto commit = dyn_cast<CommitOp>(op);
+  for (auto [value, target, condition] : commit ? commit.writes() : SmallVector<CommitOp::Write>())
+    meet({value, target, condition}, op);
+  if (commit)
+    return;
   if (auto clip = dyn_cast<ClipOp>(op)) { // the lists meet in the norm alone
     for (auto [value, clipped] : llvm::zip(clip.getValues(), clip.getClipped()))
       if (std::optional<unsigned> set = of(value))

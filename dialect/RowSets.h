@@ -27,7 +27,6 @@ private:
   std::optional<unsigned> meet(llvm::ArrayRef<mlir::Value> values, mlir::Operation &op);
   void visit(mlir::Operation &op);
   void visitSweep(SweepOp sweep);
-  void visitCommit(CommitOp commit);
 
   llvm::DenseMap<mlir::Value, unsigned> members;
   mlir::Operation *conflicting = nullptr;

@@ -17,8 +17,8 @@ bool altgrad::isPacked(Value stream) { return typeOf(stream).getPacked(); }
 // A number of the type of `like`.
 static Value bits(CodeBuilder &builder, int64_t number, Value like) { return builder.integer(like.getType(), number); }
 
-// What a code has above itself does not matter: neither half is masked.
-Value altgrad::unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
+// The codes in some bytes. What a code has above itself does not matter: neither half is masked.
+static Value unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
   int64_t count = cast<VectorType>(bytes.getType()).getNumElements();
   Value low = bytes, high = builder.right(bytes, bits(builder, codeBits, bytes));
   if (evenIsHigh(stream))
@@ -29,7 +29,7 @@ Value altgrad::unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
   return vector::ShuffleOp::create(builder, low, high, places);
 }
 
-Value altgrad::packCodes(CodeBuilder &builder, Value stream, Value codes) {
+static Value packCodes(CodeBuilder &builder, Value stream, Value codes) {
   int64_t count = cast<VectorType>(codes.getType()).getNumElements() / 2;
   auto half = [&](bool high) { return pick(builder, codes, codes, high != evenIsHigh(stream), count, 2); };
   Value low = half(false), high = half(true);

@@ -8,11 +8,7 @@ namespace altgrad {
 
 bool isPacked(Value stream);
 
-/// The codes in some bytes of a packed stream, and back.
-Value unpackCodes(CodeBuilder &builder, Value stream, Value bytes);
-Value packCodes(CodeBuilder &builder, Value stream, Value codes);
-
-/// The same in words of 32 bits, one code after the other: what LLVM makes of few
+/// The codes of a packed stream in words of 32 bits, one code after the other, and back: what LLVM makes of few
 /// bytes in vectors a GPU would have to take apart. `first`: of eight in a word.
 Value unpackWord(CodeBuilder &builder, Value stream, Value word, VectorType codes, unsigned first);
 Value packWord(CodeBuilder &builder, Value stream, ArrayRef<Value> codes);

@@ -26,8 +26,7 @@ SmallVector<StageOp> stagesOf(Region &body);
 constexpr int64_t codesAtOnce = 32;
 
 /// Calls `of` for each phase of a step and its sweep, or null; fails after an error, as of an unknown target.
-LogicalResult onPhases(StepOp step, StringRef target,
-                       function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of);
+LogicalResult onPhases(StepOp step, StringRef target, function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of);
 /// Emits an error and fails if a target cannot lower a sweep: passes before have not run.
 LogicalResult checkSweep(SweepOp sweep, const Target &target);
 

@@ -6,7 +6,6 @@
 #include "dialect/Nearest.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include "passes/Passes.h"
 #include "passes/PlainWords.h"
 #include "passes/ReadSpec.h"
 #include "passes/RulePath.h"

@@ -69,10 +69,10 @@ static bool refuseWords(int argc, char **argv) {
 }
 
 // LLVM registers hundreds of options; some of them write files.
-static void forgetForeignOptions(const cl::OptionCategory &own) {
+static void forgetForeignOptions() {
   SmallVector<cl::Option *> foreign;
   for (auto &[name, option] : cl::getRegisteredOptions())
-    if (!llvm::is_contained(option->Categories, &own) && option->Categories[0]->getName() != "Generic Options")
+    if (option->Categories[0]->getName() != "Generic Options")
       foreign.push_back(option);
   for (cl::Option *option : foreign)
     option->removeArgument();
@@ -217,9 +217,9 @@ static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
 int altgrad::emitProduct(int argc, char **argv) {
   if (refuseWords(argc, argv))
     return 1;
+  forgetForeignOptions();
   CompileRequest request;
   Options options(request);
-  forgetForeignOptions(options.category);
   request.passOptions = takePassOptions(argc, argv);
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &out) { out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });

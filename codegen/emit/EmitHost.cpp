@@ -108,8 +108,10 @@ FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest, 
 
 FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
   Scratch scratch;
-  std::vector<std::string> words{"ld.lld",      "-shared", "--strip-all", "--build-id=none",
-                                 "--threads=1", "-z",      "noexecstack", "-soname=altgrad-bundle.so",
+  std::vector<std::string> words{"ld.lld",      "-shared",
+                                 "--strip-all", "--build-id=none",
+                                 "--threads=1", "-z",
+                                 "noexecstack", "-soname=altgrad-bundle.so",
                                  "-o",          scratch.file("bundle.so")};
   for (auto [number, object] : llvm::enumerate(objects)) {
     std::string name = std::to_string(number) + ".o";

@@ -159,25 +159,21 @@ void StoredList::finish(Value scaled) {
   set.store(target, ops.collect("list", scaled), stream, OverflowMode::Saturate);
 }
 
-// DeepSeek's recipe, and TransformerEngine's Float8BlockScaling for weights: codes are of what is multiplied by the
-// format's largest number over the square's, or by the power of two at or below that, and the inverse is stored.
-// Squares of zeros, and with what is not finite, have a scale of 1.
-Value StoredList::factorOfSquare(Value largest) {
-  Value factor = factorOf(largest, top);
-  scaleCode = ops.collect("units", ops.div("unit", one, factor));
-  return factor;
-}
-
+// Squares are DeepSeek's recipe, and TransformerEngine's Float8BlockScaling for weights: codes are of what is
+// multiplied by the format's largest number over the square's, or by the power of two at or below that, and the inverse
+// is stored. Squares of zeros, and with what is not finite, have a scale of 1.
 void StoredList::storeBlocks(Value value) {
   bool powers = word.scale == "ocp.e8m0", root = word.companding == Companding::Sqrt;
   Value number = ops.element(root ? "square" : "next", value), scale, factor;
   if (root)
     number = ops.sqrt("next", number);
   Value largest = largestOf(number, /*finite=*/!word.squares() && (!powers || stream != "copy"));
-  if (word.squares() && !powers)
-    factor = factorOfSquare(largest);
-  else
+  if (word.squares() && !powers) {
+    factor = factorOf(largest, top);
+    scaleCode = ops.collect("units", ops.div("unit", one, factor));
+  } else {
     scale = powers ? powerOfTwo(largest) : anyScale(largest);
+  }
   number = keptPositive(number, scale);
   if (!factor && !word.companding)
     factor = ops.div("inverse", ops.f32("one", 1), scale);

@@ -127,7 +127,6 @@ private:
   Value expand(Value number, Value unit);
   Value compress(Value number, Value scale);
   Value factorOf(Value largest, float top);
-  Value factorOfSquare(Value largest);
   Value largestOfHistory(Value newest);
   Value boundOfLargest(Value newest);
   void finish(Value scaled);

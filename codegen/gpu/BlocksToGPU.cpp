@@ -51,7 +51,10 @@ void GpuLowering::reduceBlocks(Chunk &chunk, Value at, unsigned part) {
     for (unsigned first = 0; first < all; first += count) {
       SmallVector<Value> own = reduceOwn(chunk, at, part, {unsigned(number), first, count});
       for (unsigned i = first; i < first + count; ++i) {
-        Value one = joinBlock(chunk, stage.getReduceOps()[i], own[i - first]);
+        ReduceOp reduce = stage.getReduceOps()[i];
+        Value one = own[i - first]; // the threads of a block are neighbours, a power of two of them
+        for (int32_t distance = 1; distance < reduce.getRun() / chunk.width; distance *= 2)
+          one = join(builder, joinedBy(reduce), one, exchanged(one, distance));
         for (Region &body : chunk.sweep->getRegions())
           chunk.known.map(stagesOf(body)[number].getReductions()[i], one);
       }
@@ -89,14 +92,6 @@ void GpuLowering::loadShared(Chunk &chunk, Value at, unsigned part) {
     Value code = codeIf(reads, type, tensors, [&, tensors = tensors] { return address(chunk, tensors, first); });
     chunk.shared.map(tensors, fromFirst(chunk, code, blockOf(tensors)));
   }
-}
-
-// The threads of a block are neighbours, a power of two of them.
-Value GpuLowering::joinBlock(Chunk &chunk, ReduceOp reduce, Value own) {
-  int32_t threads = reduce.getRun() / chunk.width;
-  for (int32_t distance = 1; distance < threads; distance *= 2)
-    own = join(builder, joinedBy(reduce), own, exchanged(own, distance));
-  return own;
 }
 
 // The number of the thread whose place in the warp differs in that bit.

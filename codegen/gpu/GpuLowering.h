@@ -2,10 +2,10 @@
 #ifndef ALTGRAD_CODEGEN_GPULOWERING_H
 #define ALTGRAD_CODEGEN_GPULOWERING_H
 
-#include "codegen/common/Scalars.h"
-#include "codegen/common/TileSweep.h"
 #include "codegen/common/Launches.h"
 #include "codegen/common/Reductions.h"
+#include "codegen/common/Scalars.h"
+#include "codegen/common/TileSweep.h"
 #include "codegen/gpu/Room.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -14,8 +14,9 @@ namespace altgrad {
 
 constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpThreads;
 
-/// The partial sums that a thread of a GPU keeps through a chunk, as vectors of a sweep's wide body. Each of the 32 threads of a warp has eight of the 256 lanes of a sum. One sum has
-/// them in registers, several have them in shared memory as far as there is room.
+/// The partial sums that a thread of a GPU keeps through a chunk, as vectors of a sweep's wide body. Each of the 32
+/// threads of a warp has eight of the 256 lanes of a sum. One sum has them in registers, several have them in shared
+/// memory as far as there is room.
 class ThreadSums {
 public:
   ThreadSums(KernelBuilder &kernel, SweepOp sweep, SharedMemory &memory);
@@ -170,7 +171,6 @@ private:
 
   // RowsAhead.cpp
   int64_t rowsAhead(const Chunk &chunk);
-  Value elementsInGroups(Chunk &chunk, int64_t rows);
   Carried rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows);
 
   // Packing.cpp
@@ -191,7 +191,6 @@ private:
     unsigned stage, begin, count;
   };
   SmallVector<Value> reduceOwn(Chunk &chunk, Value at, unsigned part, Reduced some);
-  Value joinBlock(Chunk &chunk, ReduceOp reduce, Value own);
 
   Value exchanged(Value own, int32_t distance);
   /// What another thread of the warp has in place of `own`.
@@ -299,9 +298,6 @@ mlir::LLVM::LLVMFuncOp makeKernel(CodeBuilder &builder, StringRef name, ArrayRef
 
 /// The kernel that brings numbers to the device (bundle.h), where the steps read any.
 void makeValuesKernel(mlir::gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps);
-
-/// Says in a module of kernels that they wait for other launches.
-void markOverlap(mlir::gpu::GPUModuleOp kernels, const Target &target);
 
 /// Kernels for the symmetric products of steps in formats of 16 bits: C = alpha A Bᵀ + beta D, where A Bᵀ and D are
 /// symmetric, as products.h has them for the runtime. Of each result, blocks compute the tiles with numbers on or below

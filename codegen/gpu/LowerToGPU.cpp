@@ -110,8 +110,7 @@ Value GpuLowering::totalOf(Chunk &chunk, const Carried &carried, unsigned result
   auto ofVectors = [&] { return totalInRow(chunk, carried, result); };
   if (chunk.sums.vectors(result) == 1) // in any order
     return ofElements();
-  return chunk.exchanges() ? ofVectors()
-                           : branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements);
+  return chunk.exchanges() ? ofVectors() : branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements);
 }
 
 // Of neighbours in a thread: parts, then threads, then vectors and their elements.
@@ -147,7 +146,7 @@ void GpuLowering::control(StringRef what, StringRef clobbers) {
 }
 
 // What the runtime asks a loaded module for (bundle.h).
-void altgrad::markOverlap(gpu::GPUModuleOp kernels, const Target &target) {
+static void markOverlap(gpu::GPUModuleOp kernels, const Target &target) {
   if (!target.overlapsLaunches)
     return;
   auto builder = OpBuilder::atBlockEnd(kernels.getBody());

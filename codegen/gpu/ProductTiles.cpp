@@ -40,7 +40,7 @@ void OperandTile::aim(Value thread, Value matrix, Value lineBytes, Value first, 
 void OperandTile::copy(Value stage, Value from, Value terms) {
   Value left = b.most(b.sub(terms, from), i32(0));
   Value advance = b.widen(b.getI64Type(), from);
-  advance = along ? b.mul(advance, countLike(b, advance, 2)) : b.mul(advance, stride);
+  advance = along ? b.mul(advance, b.integer(advance.getType(), 2)) : b.mul(advance, stride);
   for (const Copy &copy : copies) {
     Value bytes = along ? clamped(b.sub(b.mul(left, i32(2)), copy.bound))
                         : b.choose(b.less(copy.line, left), copy.bytes, i32(0));

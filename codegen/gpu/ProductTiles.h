@@ -10,8 +10,6 @@ namespace altgrad {
 /// What a copy brings at once, and a row of one of ldmatrix's matrices has.
 constexpr int64_t pieceBytes = 16, pieceElements = 8;
 
-/// An i32 or i64 like `like`.
-inline Value countLike(CodeBuilder &b, Value like, int64_t count) { return b.integer(like.getType(), count); }
 /// A pointer so many bytes further; `bytes` is an i32 or i64.
 inline Value bytesBehind(CodeBuilder &b, Value pointer, Value bytes) {
   return mlir::LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer,

@@ -206,9 +206,12 @@ void GpuLowering::sweepAlone(Chunk &chunk, Value index, Carried &sums) {
   int64_t rows = rowsAhead(chunk), covered = chunk.threads * chunk.width;
   unsigned parts = partsOf(chunk);
   Value at = vectorsFrom(chunk);
-  if (rows > 1)
-    at = walk(chunk, sums, at, builder.add(at, elementsInGroups(chunk, rows)), rows * ALTGRAD_LANES,
+  if (rows > 1) { // whole groups of them, none where a stream is not aligned
+    Value whole = builder.both(chunk.count, kernel.i32(-int32_t(rows * ALTGRAD_LANES)));
+    whole = builder.choose(chunk.aligned, whole, kernel.i32(0));
+    at = walk(chunk, sums, at, builder.add(at, whole), rows * ALTGRAD_LANES,
               [&](Value at, Carried carried) { return rowsAt(chunk, at, carried, rows); });
+  }
   at = walk(chunk, sums, at, kernel.i32(1 - int32_t(chunk.width)), covered * parts, [&](Value at, Carried carried) {
     carried = vectorsAt(chunk, at, carried, 0);
     for (unsigned part = 1; part < parts; ++part) { // if all of its elements exist
@@ -310,13 +313,6 @@ int64_t GpuLowering::rowsAhead(const Chunk &chunk) {
     bytes += perThread * bytesOf(tensors);
   int64_t rows = std::min<int64_t>(target.gpu.bytesAhead / bytes, target.gpu.rowsAhead);
   return rows > 1 ? int64_t(llvm::bit_floor(uint64_t(rows))) : 1;
-}
-
-// The elements of the rows in whole groups of `rows`, from the chunk's begin on:
-// i32, none where a stream is not aligned.
-Value GpuLowering::elementsInGroups(Chunk &chunk, int64_t rows) {
-  Value whole = builder.both(chunk.count, kernel.i32(-int32_t(rows * ALTGRAD_LANES)));
-  return builder.choose(chunk.aligned, whole, kernel.i32(0));
 }
 
 GpuLowering::Carried GpuLowering::rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows) {

@@ -109,10 +109,10 @@ static Value roundSteps(const Bits &bits, Value magnitude, Value draw, unsigned 
   return addDraw(bits, within, unit, draw, drawBits);
 }
 
-// The code of a magnitude rounded toward zero, or where there is a draw, `drawBits` of an i32, stochastically; beyond the
-// largest one too, and one more where there is no zero. In the normal range the draw is added to the first bits that
-// the format drops, below it to those of the fraction as a number of steps, which a product gives exactly. Toward zero
-// is a draw of 0.
+// The code of a magnitude rounded toward zero, or where there is a draw, `drawBits` of an i32, stochastically; beyond
+// the largest one too, and one more where there is no zero. In the normal range the draw is added to the first bits
+// that the format drops, below it to those of the fraction as a number of steps, which a product gives exactly. Toward
+// zero is a draw of 0.
 static Value roundDirected(const Bits &bits, Value magnitude, Value draw, unsigned drawBits, const Format &format) {
   Shape shape(format);
   // An i32 holds so many steps, with 16 bits of a draw below.

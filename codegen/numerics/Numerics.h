@@ -57,8 +57,8 @@ struct Codec {
   Value (*decode)(CodeBuilder &b, DecodeOp op, const Target &target);
 };
 
-/// Code books, by tables; eight bits by a GPU's instructions for pairs; f16 and bf16, by conversions or by the halves of
-/// words; and integer arithmetic.
+/// Code books, by tables; eight bits by a GPU's instructions for pairs; f16 and bf16, by conversions or by the halves
+/// of words; and integer arithmetic.
 extern const Codec bookCodec, pairCodec, halfCodec, bitCodec;
 inline constexpr const Codec *codecs[] = {&bookCodec, &pairCodec, &halfCodec, &bitCodec};
 

@@ -8,7 +8,7 @@
 namespace altgrad {
 
 /// A call's bits, in words of 32; it serves as many elements as have room.
-constexpr int64_t wordsOfCall = 4, bytesOfCall = 16;
+constexpr int64_t bytesOfCall = 16;
 /// The draws of so many elements are whole calls, of 16 bits or 32.
 constexpr int64_t drawnTogether = 8;
 

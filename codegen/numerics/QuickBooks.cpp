@@ -86,7 +86,8 @@ Value altgrad::encodeQuickly(CodeBuilder &b, const Book &book, Value number, llv
   Bits bits{b, number.getType()};
   QuickSearch search(bits, book, productFor(b, number));
   Value code = search.code();
-  return branch(b, search.isSure(), code.getType(), [&] { return code; }, exactly);
+  return branch(
+      b, search.isSure(), code.getType(), [&] { return code; }, exactly);
 }
 
 // Halves of numbers at 32 places, by 64 of them at a time.

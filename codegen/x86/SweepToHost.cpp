@@ -15,8 +15,8 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     lanes.push_back(makeLanes(sweep.getReduction(i), sweep.getChunkWord(i),
                               isOrdered(sumsByRows(sweep) ? foldedBy(sweep.getReduction(i)) : sweep.getReduction(i))));
-  ahead = kernel.load(builder.getI64Type(),
-                      LLVM::AddressOfOp::create(builder, kernel.pointerType(), prefetchVariable), 8);
+  ahead =
+      kernel.load(builder.getI64Type(), LLVM::AddressOfOp::create(builder, kernel.pointerType(), prefetchVariable), 8);
   allocateDraws(sweep);
   std::optional<WordSweep> words;
   if (!exchangesInBlocks(sweep) && !stagesOf(sweep.getBody()).empty())

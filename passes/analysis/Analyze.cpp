@@ -90,12 +90,6 @@ static void checkSigns(StepOp step, Findings &findings) {
   }
 }
 
-void altgrad::checkScalars(StepOp step, ArrayRef<StoredUpdate> updates, double lossScale, Findings &findings) {
-  checkCount(step, updates, findings);
-  checkSigns(step, findings);
-  checkLossScale(step, lossScale, findings);
-}
-
 std::string altgrad::readValues(ArrayRef<std::string> words, llvm::StringMap<double> &values) {
   for (StringRef word : words) {
     auto [key, number] = word.split('=');
@@ -164,9 +158,11 @@ FailureOr<Findings> altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(Upda
     checkStates(updates.back(), findings);
     checkDivisions(updates.back(), findings);
   }
+  checkCount(step, updates, findings);
+  checkSigns(step, findings);
   // The scale that torch's GradScaler begins with.
   auto scale = hypers.find("loss_scale");
-  checkScalars(step, updates, scale == hypers.end() ? 65536 : scale->second, findings);
+  checkLossScale(step, scale == hypers.end() ? 65536 : scale->second, findings);
   return findings;
 }
 

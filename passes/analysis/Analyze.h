@@ -31,8 +31,6 @@ struct Findings {
 void checkParameter(const StoredUpdate &update, Findings &findings);
 void checkStates(const StoredUpdate &update, Findings &findings);
 void checkDivisions(const StoredUpdate &update, Findings &findings);
-/// Of the step as a whole: its count, and gradients under a loss scale.
-void checkScalars(StepOp step, llvm::ArrayRef<StoredUpdate> updates, double lossScale, Findings &findings);
 
 /// Where `isLow` turns false between two numbers, after so many halvings: the least that is not low.
 double halve(double low, double high, int times, llvm::function_ref<bool(double)> isLow);
