@@ -128,11 +128,9 @@ void SweepOp::print(OpAsmPrinter &printer) {
     printer << std::get<0>(pair) << " from " << std::get<1>(pair) << " : " << std::get<1>(pair).getType();
   });
   printer << ") reduce(";
-  unsigned index = 0;
-  llvm::interleaveComma(getReduced(), printer, [&](Value) {
+  llvm::interleaveComma(llvm::seq(getNumResults()), printer, [&](unsigned index) {
     printer << stringifyReduction(getReduction(index)) << " over ";
     printOver(printer, *this, getOver(index));
-    ++index;
   });
   printer << ") store(";
   llvm::interleaveComma(getStores(), printer, [&](Value stream) { printer << stream << " : " << stream.getType(); });

@@ -168,27 +168,21 @@ static bool readAtMost(int descriptor, size_t most, std::string &text) {
 Spec altgrad::readSpec(llvm::StringRef path) {
   Spec spec;
   std::string name = path.str();
+  auto refuse = [&](const std::string &why) { return spec.why = why, spec; };
   bool standard = path == "-";
   // A pipe without a writer must not be waited for.
   Descriptor file{standard ? 0 : open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   struct stat info;
-  if (file.number < 0 || fstat(file.number, &info) != 0) {
-    spec.why = "cannot open input file '" + name + "': " + strerror(errno);
-    return spec;
-  }
-  if (!standard && !S_ISREG(info.st_mode)) {
-    spec.why = "cannot open input file '" + name +
-               "': " + (S_ISDIR(info.st_mode) ? strerror(EISDIR) : "not a regular file; - reads stdin");
-    return spec;
-  }
-  if (!readAtMost(file.number, maxBytes + 1, spec.text)) {
-    spec.why = "cannot read '" + name + "': " + strerror(errno);
-    return spec;
-  }
+  if (file.number < 0 || fstat(file.number, &info) != 0)
+    return refuse("cannot open input file '" + name + "': " + strerror(errno));
+  if (!standard && !S_ISREG(info.st_mode))
+    return refuse("cannot open input file '" + name +
+                  "': " + (S_ISDIR(info.st_mode) ? strerror(EISDIR) : "not a regular file; - reads stdin"));
+  if (!readAtMost(file.number, maxBytes + 1, spec.text))
+    return refuse("cannot read '" + name + "': " + strerror(errno));
   if (spec.text.size() > maxBytes) {
     spec.line = spec.column = 1;
-    spec.why = "spec has more than " + std::to_string(maxBytes) + " bytes";
-    return spec;
+    return refuse("spec has more than " + std::to_string(maxBytes) + " bytes");
   }
   Limits limits(spec.text);
   spec.why = limits.check();

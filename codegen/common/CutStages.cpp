@@ -1,6 +1,6 @@
 // Sweeps ==> stages: what is computed before and behind a reduction over a block, and what waits for it.
 #include "codegen/Passes.h"
-#include "codegen/common/TileSweep.h"
+#include "codegen/common/SweepBody.h"
 #include "dialect/Codecs.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 

@@ -11,13 +11,11 @@ KernelBuilder::KernelBuilder(CodeBuilder &builder, StepOp step, unsigned address
       pointer(LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)), rowWords(workspaceOf(step).rowWords) {}
 
 Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
-  Value distance = builder.mul(index, i64(bytes));
-  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base, ArrayRef<LLVM::GEPArg>{distance});
+  return bytesBehind(builder, base, builder.mul(index, i64(bytes)));
 }
 
 Value KernelBuilder::offset32(Value base, Value index, unsigned bytes) {
-  Value distance = builder.widen(builder.getI64Type(), builder.mul(index, i32(bytes)));
-  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base, ArrayRef<LLVM::GEPArg>{distance});
+  return bytesBehind(builder, base, builder.widen(builder.getI64Type(), builder.mul(index, i32(bytes))));
 }
 
 Value KernelBuilder::load(Type type, Value from, unsigned alignment, bool invariant) {

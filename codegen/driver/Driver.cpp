@@ -46,9 +46,9 @@ static int list(const Options &options) {
   if (options.listOps)
     text += listOperations();
   bool verbose = options.listRules == RuleList::Verbose;
-  int bad = verbose && failed(describeRules(options.rulePath, text));
+  int bad = verbose && failed(describeRules(options.request.rulePath, text));
   if (options.listRules.getNumOccurrences() && !verbose)
-    for (const std::string &name : listRules(options.rulePath))
+    for (const std::string &name : listRules(options.request.rulePath))
       text += name + "\n";
   return writeProduct(text, options.output) || bad;
 }

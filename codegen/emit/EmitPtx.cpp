@@ -14,19 +14,14 @@ struct PtxSerializer : LLVM::ModuleToObject {
   PtxSerializer(Operation &kernels, const Target &target, StringRef features)
       : ModuleToObject(kernels, "nvptx64-nvidia-cuda", target.name, features, /*optLevel=*/2), target(target) {}
 
-  LogicalResult optimizeModule(llvm::Module &module, int) override {
-    FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
-    if (failed(machine))
-      return failure();
-    optimize(module, **machine);
-    resources = fitResources(module, target.gpu);
-    return success();
-  }
+  LogicalResult optimizeModule(llvm::Module &, int) override { return success(); }
 
   FailureOr<SmallVector<char, 0>> moduleToObject(llvm::Module &module) override {
     FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
     if (failed(machine))
       return failure();
+    optimize(module, **machine);
+    resources = fitResources(module, target.gpu);
     FailureOr<SmallString<0>> text =
         translateModuleToISA(module, **machine, [&] { return getOperation().emitError(); });
     if (failed(text))

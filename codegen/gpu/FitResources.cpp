@@ -3,7 +3,6 @@
 #include "codegen/Passes.h"
 #include "codegen/common/Launches.h"
 #include "codegen/common/Reductions.h"
-#include "codegen/common/TileSweep.h"
 #include "codegen/gpu/Room.h"
 #include "codegen/numerics/BookTable.h"
 #include "dialect/Codecs.h"
@@ -50,13 +49,6 @@ struct Account {
 
 //===-- Registers -----------------------------------------------------------===//
 
-static llvm::SetVector<Value> streamsOf(SweepOp sweep) {
-  llvm::SetVector<Value> streams;
-  streams.insert_range(sweep.getLoads());
-  streams.insert_range(sweep.getStores());
-  return streams;
-}
-
 static unsigned countDraws(SweepOp sweep) { return llvm::range_size(sweep.getBody().getOps<DrawOp>()); }
 
 // Codes of accesses that hold more elements than a guard's: they were loaded
@@ -75,7 +67,7 @@ static unsigned waitingWords(SweepOp sweep, const GpuTuning &tuning) {
 
 // The registers of pointers, uniform numbers and waiting codes that are more than a thread has for them.
 static unsigned numbersBeyond(SweepOp sweep, unsigned numbers, const GpuTuning &tuning) {
-  llvm::SetVector<Value> streams = streamsOf(sweep);
+  SetVector<Value> streams(llvm::from_range, streamsOf(sweep));
   unsigned registers = numbers + 2 * streams.size() + waitingWords(sweep, tuning);
   unsigned limit = tuning.uniformRegisters;
   llvm::SmallDenseSet<unsigned> widths;
@@ -93,8 +85,9 @@ static unsigned blocksBeside(SweepOp sweep, const GpuTuning &tuning) {
   Region &body = sweep.getBody();
   unsigned draws = countDraws(sweep), sums = sweep.getNumResults();
   bool parts = !body.getOps<JoinCodesOp>().empty();
+  SetVector<Value> streams(llvm::from_range, streamsOf(sweep));
   unsigned kept =
-      2 * streamsOf(sweep).size() + waitingWords(sweep, tuning) + draws + tuning.ofBlock * blockReductions(body).size();
+      2 * streams.size() + waitingWords(sweep, tuning) + draws + tuning.ofBlock * blockReductions(body).size();
   if ((draws && sums > 1) || (parts && sums > 2))
     kept += sums * (sweep.getQuick() ? tuning.ofGuardedSum : tuning.ofSum);
   return tuning.residentBlocks - (kept > tuning.keptRegisters);

@@ -5,7 +5,6 @@
 #include "codegen/common/Launches.h"
 #include "codegen/common/Reductions.h"
 #include "codegen/common/Scalars.h"
-#include "codegen/common/TileSweep.h"
 #include "codegen/gpu/Room.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -115,6 +114,8 @@ private:
   /// The global index of the element `further` after `at`, or null.
   Value indexOf(Chunk &chunk, Value at, int64_t further);
   Value address(Chunk &chunk, Value tensors, int64_t element);
+  int64_t rowsAhead(const Chunk &chunk);
+  Carried rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows);
 
   // Elements.cpp
   Value vectorsFrom(Chunk &chunk);
@@ -138,6 +139,8 @@ private:
   SmallVector<SmallVector<Value>> accessesFrom(Chunk &chunk, int64_t first, const llvm::BitVector &read);
   /// Asks for what the block loads first, from the row's element `first` up to its last.
   void fetchAhead(Chunk &chunk, Value first, Value last);
+  Value slice(Value tensors, Value words, VectorType codes, unsigned number);
+  SmallVector<Value> pack(Value tensors, ArrayRef<Value> vectors);
 
   // KeptValues.cpp
   void allocateKept(Chunk &chunk);
@@ -168,14 +171,6 @@ private:
   SmallVector<SmallVector<Value>> vectorsUnderGuard(Chunk &chunk, Value at, int64_t first, unsigned number,
                                                     SmallVector<Value> &words);
   SmallVector<Value> loadVector(Chunk &chunk, SmallVector<Value> &words, int64_t first, unsigned number, bool again);
-
-  // RowsAhead.cpp
-  int64_t rowsAhead(const Chunk &chunk);
-  Carried rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows);
-
-  // Packing.cpp
-  Value slice(Value tensors, Value words, VectorType codes, unsigned number);
-  SmallVector<Value> pack(Value tensors, ArrayRef<Value> vectors);
 
   // BlocksToGPU.cpp
   Carried threadInBlock(Chunk &chunk, Value at, Carried carried, unsigned part);
@@ -250,18 +245,11 @@ private:
   void lowerOnce(PhaseOp phase);
   Value total(TotalOp op);
 
-  // LastBlock.cpp
   Value comesLast();
   Value again(StringRef name);
   /// 64 bits, whose origin LLVM does not know.
   Value opaque(Value value);
   void finish(ArrayRef<PhaseOp> phases);
-
-  // Overlap.cpp
-  void letNextBegin(PhaseOp phase);
-  bool waits(PhaseOp phase);
-  void waitForLaunches(PhaseOp phase);
-  void control(StringRef what, StringRef clobbers);
 
   // LowerToGPU.cpp
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
@@ -281,6 +269,10 @@ private:
     return builder.widen(builder.getI64Type(), Register::create(builder, builder.getI32Type()));
   }
   void onFirstThread(function_ref<void()> body);
+  void letNextBegin(PhaseOp phase);
+  bool waits(PhaseOp phase);
+  void waitForLaunches(PhaseOp phase);
+  void control(StringRef what, StringRef clobbers);
 
   StepOp step;
   const Target &target;
@@ -295,9 +287,6 @@ private:
 
 /// A kernel without a body.
 mlir::LLVM::LLVMFuncOp makeKernel(CodeBuilder &builder, StringRef name, ArrayRef<Type> parameters);
-
-/// The kernel that brings numbers to the device (bundle.h), where the steps read any.
-void makeValuesKernel(mlir::gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps);
 
 /// Kernels for the symmetric products of steps in formats of 16 bits: C = alpha A Bᵀ + beta D, where A Bᵀ and D are
 /// symmetric, as products.h has them for the runtime. Of each result, blocks compute the tiles with numbers on or below

@@ -1,4 +1,5 @@
 // A step in sweeps ==> one CUDA kernel per phase.
+#include "altgrad/values.h"
 #include "codegen/Passes.h"
 #include "codegen/gpu/GpuLowering.h"
 
@@ -169,6 +170,44 @@ void GpuLowering::waitForLaunches(PhaseOp phase) {
     return;
   control("wait", "~{memory}");
   letNextBegin(phase);
+}
+
+//===-- Numbers that the host brings to the device ----------------------------===//
+
+// Whether there are numbers that the host may have.
+static bool readsNumbers(StepOp step) {
+  return llvm::any_of(step.getBody().getArguments(), [&](BlockArgument argument) {
+    return !isa<TensorsType>(argument.getType()) && step.getAccess(argument) == Access::In;
+  });
+}
+
+// They come as the launch's parameters (bundle.h).
+static void makeValuesKernel(gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps) {
+  if (llvm::none_of(steps, readsNumbers))
+    return;
+  CodeBuilder builder(kernels.getLoc(), kernels.getContext());
+  builder.setInsertionPointToEnd(kernels.getBody());
+  MLIRContext *context = builder.getContext();
+  Type i64 = builder.getI64Type();
+  auto memory = LLVM::LLVMPointerType::get(context, /*addressSpace=*/1);
+  auto parameter = LLVM::LLVMPointerType::get(context);
+  auto words = LLVM::LLVMArrayType::get(i64, ALTGRAD_VALUES);
+  LLVM::LLVMFuncOp function = makeKernel(builder, ALTGRAD_VALUES_KERNEL, {memory, i64, parameter});
+  function.setArgAttr(2, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(words));
+  function.setArgAttr(2, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(sizeof(int64_t)));
+  Block *entry = function.addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  Value thread = builder.widen(i64, NVVM::ThreadIdXOp::create(builder, builder.getI32Type()));
+  Value all = builder.integer(i64, ALTGRAD_BLOCK_THREADS);
+  loopWith(builder, thread, entry->getArgument(1), all, {}, [&](Value index, SmallVector<Value> none) {
+    auto at = [&](Value base) {
+      return LLVM::GEPOp::create(builder, base.getType(), i64, base, ArrayRef<LLVM::GEPArg>{index});
+    };
+    Value word = LLVM::LoadOp::create(builder, i64, at(entry->getArgument(2)));
+    LLVM::StoreOp::create(builder, word, at(entry->getArgument(0)));
+    return none;
+  });
+  LLVM::ReturnOp::create(builder, ValueRange{});
 }
 
 namespace {

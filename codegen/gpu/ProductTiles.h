@@ -10,12 +10,6 @@ namespace altgrad {
 /// What a copy brings at once, and a row of one of ldmatrix's matrices has.
 constexpr int64_t pieceBytes = 16, pieceElements = 8;
 
-/// A pointer so many bytes further; `bytes` is an i32 or i64.
-inline Value bytesBehind(CodeBuilder &b, Value pointer, Value bytes) {
-  return mlir::LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer,
-                                   ArrayRef<mlir::LLVM::GEPArg>{bytes});
-}
-
 /// One operand's tile of 16-bit numbers: `extent` rows of the left operand, or columns of the right one, and `depth`
 /// terms of sums. It has lines as the matrix has them in memory: along sums, a line for each row or column, or across
 /// them, a line for each term.

@@ -13,10 +13,9 @@ int64_t altgrad::widthOf(SweepOp sweep, const GpuTuning &tuning) {
   if (sweep.getTiles() || sweep.goesOverTiles())
     return tileColumns / threadsOfRow;
   int64_t bytes = 4;
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value tensors : streams)
-      if (blockOf(tensors) == 1)
-        bytes = std::min<int64_t>(bytes, bytesOf(tensors));
+  for (Value tensors : streamsOf(sweep))
+    if (blockOf(tensors) == 1)
+      bytes = std::min<int64_t>(bytes, bytesOf(tensors));
   int64_t width = tuning.accessBytes / bytes;
   if (usesDraws(sweep))
     width = std::max<int64_t>(width, drawnTogether);

@@ -79,10 +79,9 @@ GpuLowering::Chunk GpuLowering::openChunk(SweepOp sweep, Value index) {
   auto [row, first] = kernel.placeOf(index);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
   Value count = builder.narrow(i32, builder.least(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK)));
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value tensors : streams)
-      if (!chunk.pointers.contains(tensors))
-        chunk.pointers[tensors] = kernel.stream(tensors, row);
+  for (Value tensors : streamsOf(sweep))
+    if (!chunk.pointers.contains(tensors))
+      chunk.pointers[tensors] = kernel.stream(tensors, row);
   fetchAhead(chunk, first, builder.sub(numel, kernel.i64(1)));
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;

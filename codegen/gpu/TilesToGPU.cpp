@@ -46,23 +46,22 @@ GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory
       chunk.aligned = builder.equal(offset, kernel.i64(0));
     }
   }
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value tensors : streams) {
-      Value &pointer = chunk.pointers[tensors];
-      if (pointer)
-        continue;
-      if (memory.holds(tensors)) {
-        pointer = kernel.offset(part.memory, builder.mul(inBlock, kernel.i64(chunk.width)), sizeof(float));
-        continue;
-      }
-      if (isOfTileBlock(tensors))
-        pointer = kernel.offset(listAt(kernel, tensors, row, tile), blockOf(tensors) > 1 ? kernel.i64(0) : column,
-                                bytesOf(tensors));
-      else
-        pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
-      if (blockOf(tensors) == 1)
-        chunk.aligned = builder.both(chunk.aligned, isAligned(chunk, tensors, pointer));
+  for (Value tensors : streamsOf(sweep)) {
+    Value &pointer = chunk.pointers[tensors];
+    if (pointer)
+      continue;
+    if (memory.holds(tensors)) {
+      pointer = kernel.offset(part.memory, builder.mul(inBlock, kernel.i64(chunk.width)), sizeof(float));
+      continue;
     }
+    if (isOfTileBlock(tensors))
+      pointer = kernel.offset(listAt(kernel, tensors, row, tile), blockOf(tensors) > 1 ? kernel.i64(0) : column,
+                              bytesOf(tensors));
+    else
+      pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
+    if (blockOf(tensors) == 1)
+      chunk.aligned = builder.both(chunk.aligned, isAligned(chunk, tensors, pointer));
+  }
   allocateDraws(chunk);
   storeScalars(chunk);
   return chunk;

@@ -44,6 +44,11 @@ inline mlir::scf::ForOp loopWith(CodeBuilder &b, Value from, Value to, Value by,
                                   });
 }
 
+/// A pointer so many bytes further; `bytes` is an i32 or i64.
+inline Value bytesBehind(CodeBuilder &b, Value pointer, Value bytes) {
+  return mlir::LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer, ArrayRef<mlir::LLVM::GEPArg>{bytes});
+}
+
 /// The elements `from`, from + step … of two vectors that lie one behind the other.
 inline Value pick(CodeBuilder &b, Value first, Value second, int64_t from, int64_t count, int64_t step = 1) {
   SmallVector<int64_t> places;

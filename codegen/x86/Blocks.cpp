@@ -25,9 +25,8 @@ BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
     : body(body), stages(stagesOf(body)), first(&body != &sweep.getBody() && stages[0].onlyKeeps()), kernel(kernel),
       sweep(sweep) {
   llvm::SetVector<unsigned> found;
-  for (ValueRange streams : {ValueRange(sweep.getLoads()), ValueRange(sweep.getStores())})
-    for (Value stream : streams)
-      found.insert(isOfTileBlock(stream) ? 1 : blockOf(stream));
+  for (Value stream : streamsOf(sweep))
+    found.insert(isOfTileBlock(stream) ? 1 : blockOf(stream));
   for (ReduceOp reduce : blockReductions(body))
     found.insert(reduce.getRun());
   found.insert(sweep.getBlock()); // of packed codes without scales

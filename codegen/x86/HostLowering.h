@@ -4,7 +4,7 @@
 
 #include "codegen/common/Reductions.h"
 #include "codegen/common/Scalars.h"
-#include "codegen/common/TileSweep.h"
+#include "codegen/common/SweepBody.h"
 
 namespace altgrad {
 

@@ -27,15 +27,14 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile *work, Value index, ArrayRe
   auto isWaiting = [&](Value tensors) { return work && tensors == work->sweep.tile(); };
   DenseMap<Value, Value> bases;
   IRMapping squares;
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value tensors : streams) {
-      if (isWaiting(tensors) || bases.contains(tensors))
-        continue;
-      bases[tensors] = isOfTileBlock(tensors) ? listAt(kernel, tensors, row, tile) : kernel.stream(tensors, row);
-      Type code = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
-      if (isOfTileBlock(tensors) && blockOf(tensors) > 1)
-        squares.map(tensors, kernel.load(code, bases[tensors], bytesOf(tensors)));
-    }
+  for (Value tensors : streamsOf(sweep)) {
+    if (isWaiting(tensors) || bases.contains(tensors))
+      continue;
+    bases[tensors] = isOfTileBlock(tensors) ? listAt(kernel, tensors, row, tile) : kernel.stream(tensors, row);
+    Type code = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
+    if (isOfTileBlock(tensors) && blockOf(tensors) > 1)
+      squares.map(tensors, kernel.load(code, bases[tensors], bytesOf(tensors)));
+  }
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     HostChunk chunk{sweep, {}};
     chunk.known = scalars.known;

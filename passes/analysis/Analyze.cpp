@@ -49,6 +49,15 @@ static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates, Findings &fi
   }
 }
 
+// Gradients with their formats.
+static auto gradientsOf(StepOp step) {
+  SmallVector<std::pair<BlockArgument, FormatAttr>> gradients;
+  for (BlockArgument argument : step.getBody().getArguments())
+    if (auto tensors = dyn_cast<TensorsType>(argument.getType()); tensors && step.getRole(argument) == "grad")
+      gradients.emplace_back(argument, tensors.getFormat());
+  return gradients;
+}
+
 // A gradient that a loss scale makes larger than its format.
 static void checkLossScale(StepOp step, double scale, Findings &findings) {
   auto scales = [&](BlockArgument argument) {
@@ -56,17 +65,13 @@ static void checkLossScale(StepOp step, double scale, Findings &findings) {
   };
   if (llvm::none_of(step.getBody().getArguments(), scales))
     return;
-  for (BlockArgument argument : step.getBody().getArguments()) {
-    auto tensors = dyn_cast<TensorsType>(argument.getType());
-    if (step.getRole(argument) != "grad" || !tensors)
-      continue;
-    double most = factsOf(tensors.getFormat()).most;
+  for (auto [argument, format] : gradientsOf(step)) {
+    double most = factsOf(format).most;
     if (most / scale < 0.5)
       findings.list.push_back({argument.getLoc(),
-                               "gradients '" + step.getName(argument).str() + "' in " +
-                                   tensors.getFormat().getKnownName().str() + " hold " + digits(most) +
-                                   " at the most: under a loss scale of " + digits(scale) + " those over " +
-                                   digits(most / scale) + " do not fit",
+                               "gradients '" + step.getName(argument).str() + "' in " + format.getKnownName().str() +
+                                   " hold " + digits(most) + " at the most: under a loss scale of " + digits(scale) +
+                                   " those over " + digits(most / scale) + " do not fit",
                                "begin with a loss scale of " + digits(std::exp2(std::floor(std::log2(most)))) +
                                    " or less, or keep gradients in bf16"});
   }
@@ -74,11 +79,7 @@ static void checkLossScale(StepOp step, double scale, Findings &findings) {
 
 // A gradient whose format has no negative numbers.
 static void checkSigns(StepOp step, Findings &findings) {
-  for (BlockArgument argument : step.getBody().getArguments()) {
-    auto tensors = dyn_cast<TensorsType>(argument.getType());
-    if (step.getRole(argument) != "grad" || !tensors)
-      continue;
-    FormatAttr format = tensors.getFormat();
+  for (auto [argument, format] : gradientsOf(step)) {
     CodecFacts codec = factsOf(format);
     if (codec.negative)
       continue;
