@@ -21,11 +21,7 @@ static constexpr Target targets[] = {
     {"sm_90a", "", "8.0", true, true, 2, {}, hopper},
 };
 
-// Of the 4.8 and 1.94 TB/s in NVIDIA's datasheets a copy reaches about nine tenths.
-static constexpr Machine machines[] = {{"H200", 4.3e12}, {"A100-80GB", 1.75e12}};
-
 llvm::ArrayRef<Target> altgrad::getTargets() { return targets; }
-llvm::ArrayRef<Machine> altgrad::getMachines() { return machines; }
 
 const Target *altgrad::findTarget(llvm::StringRef name) {
   for (const Target &target : targets)

@@ -105,13 +105,6 @@ struct Target {
 
 llvm::ArrayRef<Target> getTargets();
 
-/// What a report gives times for: the rate of a copy in GPU memory.
-struct Machine {
-  llvm::StringLiteral name;
-  double bytesPerSecond;
-};
-llvm::ArrayRef<Machine> getMachines();
-
 /// Null for an unknown name.
 const Target *findTarget(llvm::StringRef name);
 /// Emits an error, too.

@@ -20,7 +20,6 @@ struct Mistake {
   StringRef words;  // of MLIR
   StringRef before; // on the same line
   StringRef after;  // to the end of the text
-  MLIRContext *context;
 
   StringRef line() const { return after.split('\n').first; }
   bool says(StringRef part) const { return words.contains(part); }
@@ -350,7 +349,7 @@ static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(Str
   std::string text = textOf(loc.getFilename());
   auto [before, after] = around(text, loc);
   std::string words = diagnostic.str();
-  std::optional<std::string> plain = plainly({words, before, after, diagnostic.getLocation().getContext()});
+  std::optional<std::string> plain = plainly({words, before, after});
   if (!plain)
     return failure();
   if (plain->empty())

@@ -130,7 +130,6 @@ Value KernelBuilder::stream(Value tensors, Row row) {
   return loadTable(pointer, argumentPointer(cast<BlockArgument>(tensors), row));
 }
 
-// Where the pointer to an argument's memory lies.
 Value KernelBuilder::argumentPointer(BlockArgument argument, Row row) {
   const Binding &binding = layout.bindings[argument.getArgNumber()];
   auto table = [&](Member which, Value index, unsigned width) {

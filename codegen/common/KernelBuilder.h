@@ -71,7 +71,6 @@ public:
   /// constant memory pass the wait.
   bool readsTablesEarly = false;
   Value loadTable(Type type, Value pointer);
-  /// A loop that carries values; `body` gives their next ones.
   SmallVector<Value> loopWith(Value from, Value to, Value by, ValueRange initial,
                               function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body);
   void when(Value condition, function_ref<void()> body) { altgrad::when(builder, condition, body); }

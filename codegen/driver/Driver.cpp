@@ -3,13 +3,40 @@
 
 #include "altgrad/bundle.h"
 #include "altgrad/format.h"
+#include "codegen/Passes.h"
 #include "dialect/Arithmetic.h"
 #include "dialect/Coefficients.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/CrashRecoveryContext.h"
 
 using namespace mlir;
 using namespace altgrad;
+
+//===-- What tools register: dialects, how the last of them become LLVM IR, and passes by name ----===//
+
+void altgrad::registerDialects(DialectRegistry &registry) {
+  registry.insert<AltgradDialect, arith::ArithDialect, cf::ControlFlowDialect, math::MathDialect, scf::SCFDialect,
+                  vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerGPUDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+}
+
+void altgrad::registerPasses() {
+  registerAltgradPasses();
+  registerAltgradCodegenPasses();
+  registerPipelines();
+  registerCanonicalizerPass();
+  registerCSEPass();
+}
+
+//===-- The command line ------------------------------------------------------===//
 
 static constexpr StringLiteral overview =
     "altgrad-opt: the optimizer compiler\n\nWithout --emit or --rule it is mlir-opt for "

@@ -51,21 +51,15 @@ static std::string statesOf(RuleOp rule) {
   return text;
 }
 
-static std::string hypersOf(RuleOp rule) {
+// With their defaults, but for false.
+static std::string argumentsOf(RuleOp rule, StringRef role) {
   std::string text;
-  for (BlockArgument hyper : rule.getByRole("hyper")) {
-    text += (text.empty() ? "" : " ") + rule.getName(hyper).str();
-    if (auto number = dyn_cast_or_null<FloatAttr>(rule.getDefault(hyper)))
+  for (BlockArgument argument : rule.getByRole(role)) {
+    text += (text.empty() ? "" : " ") + rule.getName(argument).str();
+    Attribute value = rule.getDefault(argument);
+    if (auto number = dyn_cast_or_null<FloatAttr>(value))
       text += llvm::formatv("={0:R}", llvm::format("%g", number.getValueAsDouble())).str();
-  }
-  return text;
-}
-
-static std::string optionsOf(RuleOp rule) {
-  std::string text;
-  for (BlockArgument option : rule.getByRole("option")) {
-    text += (text.empty() ? "" : " ") + rule.getName(option).str();
-    if (cast<BoolAttr>(rule.getDefault(option)).getValue())
+    else if (auto flag = dyn_cast_or_null<BoolAttr>(value); flag && flag.getValue())
       text += "=true";
   }
   return text;
@@ -80,8 +74,8 @@ static std::string describe(RuleOp rule, StringRef name) {
   };
   out << llvm::formatv("{0,-14} {1}\n", name, summaryOf(rule));
   line("states", statesOf(rule));
-  line("hypers", hypersOf(rule));
-  line("options", optionsOf(rule));
+  line("hypers", argumentsOf(rule, "hyper"));
+  line("options", argumentsOf(rule, "option"));
   SmallVector<StringRef> states;
   for (BlockArgument state : rule.getByRole("state"))
     states.push_back(rule.getName(state));

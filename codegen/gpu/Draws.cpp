@@ -43,8 +43,6 @@ Value GpuLowering::fixedAt(Chunk &chunk, unsigned entry) {
   return LLVM::LoadOp::create(builder, builder.getI64Type(), pointer, fixedBytes, /*isVolatile=*/true);
 }
 
-// Registers are for the elements: what was drawn waits in shared memory, and so
-// does what all of a chunk's calls have in common.
 void GpuLowering::allocateDraws(Chunk &chunk) {
   auto draws = chunk.sweep.getBody().getOps<DrawOp>();
   chunk.waiting = shared->ofThread("draws", wordBytes);

@@ -124,12 +124,8 @@ Value altgrad::sharedVariable(CodeBuilder &builder, LLVM::LLVMFuncOp kernel, Str
   return LLVM::AddressOfOp::create(builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
 }
 
-Value SharedMemory::allocate(StringRef name, unsigned alignment) {
-  return sharedVariable(kernel.builder, function, name, room.bytes(name), alignment);
-}
-
-Value SharedMemory::allocateAtLaunch(StringRef name, unsigned alignment) {
-  return sharedVariable(kernel.builder, function, name, /*bytes=*/0, alignment);
+Value SharedMemory::allocate(StringRef name, unsigned alignment, bool atLaunch) {
+  return sharedVariable(kernel.builder, function, name, atLaunch ? 0 : room.bytes(name), alignment);
 }
 
 Value SharedMemory::ofThread(StringRef name, unsigned bytes) {

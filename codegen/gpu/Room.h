@@ -58,9 +58,8 @@ public:
   const Room &plan() const { return room; }
   /// The entries of `bytes` that each thread has of a variable; 0 without it.
   unsigned entries(StringRef name, unsigned bytes) const { return room.bytes(name) / strideOf(bytes); }
-  Value allocate(StringRef name, unsigned alignment);
-  /// What a launch adds to what the kernel says itself.
-  Value allocateAtLaunch(StringRef name, unsigned alignment);
+  /// `atLaunch`: a launch adds it to what the kernel says itself.
+  Value allocate(StringRef name, unsigned alignment, bool atLaunch = false);
   /// The first of a thread's entries, or null where the variable has no room.
   Value ofThread(StringRef name, unsigned bytes);
 

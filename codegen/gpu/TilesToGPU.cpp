@@ -12,7 +12,7 @@ static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
 GpuLowering::TileMemory GpuLowering::makeTile(SweepOp tiles) {
   TileSweep sweep(tiles);
   static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * sizeof(float));
-  Value tile = sweep.isSquare() ? shared->allocateAtLaunch("tile", 16) : shared->allocate("tile", 16);
+  Value tile = shared->allocate("tile", 16, /*atLaunch=*/sweep.isSquare());
   return {sweep, tile, shared->allocate("halves", 16)};
 }
 

@@ -1,5 +1,8 @@
-// encode and decode of code books: look-ups in their tables.
+// encode and decode of code books: look-ups in their tables. With AVX-512 16 numbers are encoded at once, where none of
+// them lies next to the middle of two numbers, and 32 codes decoded. A quotient need not be exact for that: the product
+// with the inverse, two places off, has the same code.
 #include "codegen/numerics/Bits.h"
+#include "codegen/numerics/BookParts.h"
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Numerics.h"
@@ -7,6 +10,138 @@
 
 using namespace mlir;
 using namespace altgrad;
+
+//===-- Quick ways ----------------------------------------------------------===//
+
+namespace {
+class QuickSearch {
+public:
+  QuickSearch(const Bits &bits, const Book &book, Value number)
+      : bits(bits), b(bits.b), book(book), parts(book), raw(bits.cast(number, bits.type)) {}
+
+  /// Of the numbers, and of those up to three places off, where `isSure` holds for
+  /// all of them.
+  Value code();
+  Value isSure() const;
+
+private:
+  template <typename Entry> Value table(ArrayRef<Entry> entries) const {
+    Type type = std::is_same_v<Entry, float> ? bits.f32() : bits.type;
+    using Bytes = std::conditional_t<std::is_same_v<Entry, float>, float, int32_t>;
+    SmallVector<Bytes> all(entries.begin(), entries.end());
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), ArrayRef<Bytes>(all)));
+  }
+  Value beginOf(Value binade) const {
+    ArrayRef<uint32_t> all(parts.begins);
+    return intrinsic(b, "llvm.x86.avx512.vpermi2var.d.512", bits.type,
+                     {table(all.take_front(16)), binade, table(all.drop_front(16))});
+  }
+  Value slopeOf(Value part) const {
+    return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", bits.f32(), {table(ArrayRef<float>(parts.slopes)), part});
+  }
+
+  const Bits &bits;
+  CodeBuilder &b;
+  const Book &book;
+  BookParts parts;
+  Value raw, beyond, turned;
+};
+} // namespace
+
+Value QuickSearch::code() {
+  Value size = book.hasSign ? bits.both(raw, bits.constant(0x7fffffffu)) : raw;
+  size = bits.least(b.most(size, bits.constant(BookParts::least)), bits.constant(parts.end));
+  beyond = bits.sub(size, beginOf(bits.right(size, 23)));
+  Value turn = bits.right(beyond, 23);
+  Value line = b.fma(bits.cast(size, bits.f32()), slopeOf(turn), bits.constant(parts.offset));
+  Value onLine = bits.exclusive(bits.least(bits.cast(line, bits.type), bits.constant(BookParts::full)),
+                                bits.constant(BookParts::exponent));
+  turned = LLVM::FshlOp::create(b, onLine, onLine, turn);
+  Integers codes{b, bits.of(b.getI8Type())};
+  Value above = b.narrow(codes.type, turned);
+  if (!book.hasSign)
+    return codes.sub(above, codes.constant(1));
+  Value zero = codes.constant(book.zero);
+  Value isNegative = b.less(raw, bits.constant(0u));
+  Value below = LLVM::USubSat::create(b, codes.type, zero, above);
+  return codes.choose(isNegative, below, codes.add(zero, above));
+}
+
+Value QuickSearch::isSure() const {
+  auto hasAny = [&](Value value, uint32_t of) -> Value {
+    return b.differs(bits.both(value, bits.constant(of)), bits.constant(0u));
+  };
+  return vector::ReductionOp::create(b, vector::CombiningKind::AND,
+                                     b.both(hasAny(turned, BookParts::inCell), hasAny(beyond, BookParts::inPart)));
+}
+
+// Of a quotient the first product, so that the others are work for the exact way alone.
+static Value productFor(CodeBuilder &b, Value number) {
+  auto quotient = number.getDefiningOp<ScaledQuotientOp>();
+  return quotient ? b.mulF(quotient.getNumber(), quotient.getInverse()) : number;
+}
+
+// Whether `count` numbers or codes have a way of their own.
+static bool hasQuickWay(const Book &book, Type numbers, int64_t count, const Target &target) {
+  auto vector = dyn_cast<VectorType>(numbers);
+  return book.bits == 8 && target.cpu.quickBooks && vector && vector.getNumElements() == count;
+}
+
+// The codes of a vector of f32, `exactly` where the quick way is in doubt about one of them.
+static Value encodeQuickly(CodeBuilder &b, const Book &book, Value number, function_ref<Value()> exactly) {
+  Bits bits{b, number.getType()};
+  QuickSearch search(bits, book, productFor(b, number));
+  Value code = search.code();
+  return branch(
+      b, search.isSure(), code.getType(), [&] { return code; }, exactly);
+}
+
+// Halves of numbers at 32 places, by 64 of them at a time.
+static Value halvesOf(const Integers &words, Value places, ArrayRef<float> numbers, unsigned shift) {
+  CodeBuilder &b = words.b;
+  SmallVector<Value> parts;
+  for (size_t from = 0; from < numbers.size(); from += 64) {
+    SmallVector<Value, 2> tables;
+    for (size_t half : {from, from + 32}) {
+      SmallVector<int16_t> entries;
+      for (float number : numbers.slice(half, 32))
+        entries.push_back(int16_t(llvm::bit_cast<uint32_t>(number) >> shift));
+      tables.push_back(arith::ConstantOp::create(
+          b, DenseElementsAttr::get(cast<ShapedType>(words.type), ArrayRef<int16_t>(entries))));
+    }
+    parts.push_back(intrinsic(b, "llvm.x86.avx512.vpermi2var.hi.512", words.type, {tables[0], places, tables[1]}));
+  }
+  for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
+    Value high = b.differs(words.both(places, words.constant(bit)), words.constant(0));
+    for (size_t i = 0; i < parts.size() / 2; ++i)
+      parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
+    parts.resize(parts.size() / 2);
+  }
+  return parts[0];
+}
+
+// The f32 of a vector of 32 codes, by permutations of their halves. Of a book with a sign the magnitudes but 1, and
+// that where places say so.
+static Value decodeQuickly(CodeBuilder &b, const Book &book, Value code) {
+  Integers codes{b, code.getType()}, words{b, codes.of(b.getI16Type())};
+  ArrayRef<float> numbers(book.numbers, book.size());
+  Value place = b.widen(words.type, code), sign;
+  if (book.hasSign) {
+    numbers = numbers.slice(book.zero, 128);
+    sign = words.sub(place, words.constant(book.zero));
+    place = b.abs(sign);
+  }
+  Value low = halvesOf(words, place, numbers, 0), high = halvesOf(words, place, numbers, 16);
+  if (book.hasSign) {
+    Value isOne = b.differs(words.both(place, words.constant(128)), words.constant(0));
+    high = words.choose(isOne, words.constant(powerBits(0) >> 16), high);
+    high = words.either(high, words.both(sign, words.constant(0x8000)));
+  }
+  Value pairs = vector::InterleaveOp::create(b, low, high);
+  return vector::BitCastOp::create(b, codes.of(b.getF32Type()), pairs);
+}
+
+//===-- Tables --------------------------------------------------------------===//
 
 // A place for the magnitude that is the code's or the one below it: the lowest of
 // the lines, which are the decades' inside them. Numbers that are not negative

@@ -117,8 +117,6 @@ static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
   return bits.cast(raw, f32);
 }
 
-static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) { return encodeByBits(b, op, target); }
-
 // One by one on a GPU: LLVM would take 16-bit halves of words for vectors of two, and fill the
 // last one with registers that nobody has written.
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
@@ -126,4 +124,4 @@ static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   return target.isPtx() ? oneByOne(b, op.getNumber().getType(), op.getCode(), decoded) : decoded(op.getCode());
 }
 
-const Codec altgrad::bitCodec{toCode, toNumber};
+const Codec altgrad::bitCodec{encodeByBits, toNumber};

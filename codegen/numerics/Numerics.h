@@ -25,13 +25,6 @@ Value encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target);
 Value stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw);
 /// Replaces a move of codes; `inWords`: by arithmetic on an i32 for each.
 void lowerMove(CodeBuilder &b, MoveOp op, bool inWords);
-/// Whether `count` numbers or codes have a way of their own.
-bool hasQuickWay(const Book &book, Type numbers, int64_t count, const Target &target);
-/// The codes of a vector of f32 in a book, `exactly` where the quick way is in
-/// doubt about one of them.
-Value encodeQuickly(CodeBuilder &b, const Book &book, Value number, function_ref<Value()> exactly);
-/// The f32 of a vector of 32 codes, by permutations of their halves.
-Value decodeQuickly(CodeBuilder &b, const Book &book, Value code);
 
 /// The halves of an f32 (or a vector) as `split` has them.
 Value upperHalf(CodeBuilder &b, UpperCodeOp op);
