@@ -215,7 +215,7 @@ LogicalResult Compiler::lowerToPhases() {
   pipeline.rulePath = request.rulePath;
   pipeline.canonicalize = request.canonicalize;
   buildSweepPipeline(manager, pipeline);
-  manager.nest<StepOp>().addPass(createPlanPhasesPass({request.exchange}));
+  manager.nest<StepOp>().addPass(createPlanPhasesPass({request.step.exchange}));
   if (failed(reports.watch(manager, "phases")))
     return failure();
   return manager.run(*module);

@@ -30,7 +30,6 @@ struct CompileRequest {
   bool canonicalize = true;
   bool ownProducts = false; // kernels for products of matrices on a GPU
   bool passOptions = false; // MLIR's own are on the command line
-  bool exchange = false;    // step-wide sums may be combined with other devices'
   bool generates() const { return !step.sets.empty() || step.lossScaler; }
 };
 

@@ -255,7 +255,6 @@ int altgrad::emitProduct(int argc, char **argv) {
   // Copied: LLD forgets all options of the process when it links.
   const std::string output = options.output;
   request.targets.assign(options.targets.begin(), options.targets.end());
-  request.step.exchange = request.exchange;
   request.step.asTorch = options.profile == "torch";
   if (options.clip.getNumOccurrences())
     request.step.clip = options.clip;

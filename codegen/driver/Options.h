@@ -87,7 +87,7 @@ struct Options {
                                              "param=bf16 states=param\". Give it once for each kind. Without "
                                              "rule= the step changes gradients alone, in place (\"grad=bf16\") "
                                              "or into a copy (\"grad=bf16 copy=f32\")")};
-  cl::opt<bool, true, Flag> exchange{"exchange", cl::location(request.exchange),
+  cl::opt<bool, true, Flag> exchange{"exchange", cl::location(step.exchange),
                                      cl::desc("Lets a caller combine sums over all tensors with those of other "
                                               "devices, between two phases")};
   cl::opt<bool, true, Flag> othersMultiply{"others-multiply", cl::location(step.othersMultiply),

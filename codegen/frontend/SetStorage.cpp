@@ -101,13 +101,6 @@ InFlightDiagnostic SetStorage::error(const StorageWord &word) const {
   return error;
 }
 
-// An error about a word beside others.
-InFlightDiagnostic SetStorage::about(StringRef stream, StringRef more) const {
-  InFlightDiagnostic error = this->error(stream);
-  error << "storage '" << stream << "=" << formatName(stream) << more << "'";
-  return error;
-}
-
 //===-- Single words --------------------------------------------------------===//
 
 // Of blocks that go over rows.
@@ -350,25 +343,27 @@ LogicalResult SetStorage::checkRounding() const {
 // The parameter is the upper half of its master, and rounded as that is split.
 LogicalResult SetStorage::checkRemainder() const {
   if (formatName("param") != "bf16")
-    return about("master") << " of a parameter in " << formatName("param") << "; the upper half of an f32 is a bf16";
+    return error(word("master")) << " of a parameter in " << formatName("param")
+                                 << "; the upper half of an f32 is a bf16";
   if (word("param").hasModifiers())
-    return about("master") << " says how 'param' is rounded, and so does its own word";
+    return error(word("master")) << " says how 'param' is rounded, and so does its own word";
   return success();
 }
 
 LogicalResult SetStorage::checkBounded() {
-  StringRef bounded = ",bounded";
   adam = readAdam(rule, options);
   if (!adam)
-    return about("copy", bounded) << " of rule '" << rule.getSymName()
-               << "', whose steps have no bound that is known; adam's and adamw's have one, write delayed or current";
+    return error(word("copy"))
+           << " of rule '" << rule.getSymName()
+           << "', whose steps have no bound that is known; adam's and adamw's have one, write delayed or current";
   for (BlockArgument state : states)
     if (StringRef name = rule.getName(state); formatName(name) != "f32")
-      return about("copy", bounded) << " and state '" << name << "' in " << formatName(name) << "; the bound is of states in f32";
+      return error(word("copy")) << " and state '" << name << "' in " << formatName(name)
+                                 << "; the bound is of states in f32";
   StringRef master = word("master").format;
   if (inRungs() || (master != "f32" && master != "bf16+i16" && formatName("param") != "f32"))
-    return about("copy", bounded) << " of a parameter in " << formatName(inRungs() ? "rungs" : "param")
-               << "; the bound is of parameters or masters in f32";
+    return error(word("copy")) << " of a parameter in " << formatName(inRungs() ? "rungs" : "param")
+                               << "; the bound is of parameters or masters in f32";
   return success();
 }
 
@@ -383,15 +378,17 @@ static bool holds(const Format &format, const Format &grid) {
 
 LogicalResult SetStorage::checkRungs() const {
   if (!factsOf(format("rungs")).hasRungs)
-    return about("rungs") << ": rungs are of formats with a sign, a magnitude and at most 8 bits, such as rungs=ocp.e4m3fn";
+    return error(word("rungs"))
+           << ": rungs are of formats with a sign, a magnitude and at most 8 bits, such as rungs=ocp.e4m3fn";
   if (word("rungs").overflow)
-    return about("rungs") << " says what is beyond the format; rungs end where it does";
+    return error(word("rungs")) << " says what is beyond the format; rungs end where it does";
   if (says("master"))
-    return about("rungs") << " beside a master; the rung is all there is of a parameter, leave the master out";
+    return error(word("rungs")) << " beside a master; the rung is all there is of a parameter, leave the master out";
   if (word("param").hasModifiers())
-    return about("rungs") << " beside how param is rounded; say that of the rungs";
+    return error(word("rungs")) << " beside how param is rounded; say that of the rungs";
   if (!holds(format("param").toFormat(), format("rungs").toFormat()))
-    return about("rungs") << ": " << formatName("param") << " does not hold all its numbers; store its codes with param="
-               << formatName("rungs") << ", or the numbers with param=f32";
+    return error(word("rungs")) << ": " << formatName("param")
+                                << " does not hold all its numbers; store its codes with param=" << formatName("rungs")
+                                << ", or the numbers with param=f32";
   return success();
 }

@@ -62,7 +62,6 @@ private:
   }
   mlir::Location at(llvm::StringRef what, unsigned column) const;
   mlir::InFlightDiagnostic error(const StorageWord &word) const;
-  mlir::InFlightDiagnostic about(llvm::StringRef stream, llvm::StringRef more = "") const;
   mlir::LogicalResult checkOptions();
   mlir::LogicalResult readWord(StorageWord &word);
   mlir::LogicalResult readGradientWord(StorageWord &word);
