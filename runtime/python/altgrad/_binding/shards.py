@@ -150,7 +150,10 @@ def check_parts(at, bundle, index):
     for stream in bundle.sets[index].states:
         if stream.role == "tensor_scale" or stream.columns:
             raise ValueError("it is sharded, and its copy has scales over rows that other ranks have: leave copy= out")
-        if stream.role == "block_scale" and (at.offset is None or at.cut % stream.block):
+        if stream.role == "block_scale" and at.offset is None:
+            raise ValueError(f"it is sharded in columns, and a block of {stream.key!r} has elements of other ranks: shard "
+                             "dimension 0")
+        if stream.role == "block_scale" and at.cut % stream.block:
             raise ValueError(f"it is sharded, and each index of its dimension 0 has {at.cut} elements, which is no "
                              f"multiple of the {stream.block} in a block of {stream.key!r}: choose blocks that divide it, "
                              "and shard dimension 0")
