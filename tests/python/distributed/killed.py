@@ -112,7 +112,8 @@ def rank_of(folder, store, rank, fault, answer):
 def run(folder, fault=None, after=None):
     """{rank: its parameters, or what it says} of the ranks that live; one dies at `fault` (rank, point, step), or
     `after` (rank, seconds) of its first step. AssertionError where a rank does not end in time."""
-    context, said = multiprocessing.get_context("spawn"), {}
+    context, said = multiprocessing.get_context("forkserver"), {}
+    context.set_forkserver_preload(["torch", "torch.distributed.checkpoint"])  # imported once
     with tempfile.TemporaryDirectory() as place:
         pipes = [context.Pipe(duplex=False) for _ in range(RANKS)]
         ranks = [context.Process(target=rank_of, args=(folder, pathlib.Path(place, "store"), rank, fault, pipes[rank][1]))
@@ -135,7 +136,7 @@ def run(folder, fault=None, after=None):
 
 
 def main(count, seed):
-    dice, expected = random.Random(seed), whole()
+    dice, expected, every = random.Random(seed), whole(), 0
     with tempfile.TemporaryDirectory() as place:
         for number in range(count):
             folder = pathlib.Path(place, str(number))
@@ -147,7 +148,8 @@ def main(count, seed):
                 assert all(not isinstance(answer, list) or answer == expected for answer in said.values()), said
             done = run(folder)  # nothing is left to do, and the last checkpoint is read
             assert all(done[rank] == expected for rank in range(RANKS)), f"seed {seed}, run {number}: {done}"
-            print(f"run {number}: {kills} kills, and the parameters of an undisturbed run", flush=True)
+            every += kills
+            print(f"run {number}: {kills} kills, {every} so far, and the parameters of an undisturbed run", flush=True)
 
 
 if __name__ == "__main__":
