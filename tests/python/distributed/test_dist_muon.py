@@ -6,7 +6,7 @@ import torch
 
 import altgrad
 
-SHAPES = (48, 96), (96, 48), (64, 64), (32, 200), (7,), (48,)
+SHAPES = (48, 96), (96, 48), (64, 64), (32, 200), (7,), (48,), ()
 WORDS = dict(lr=0.02, max_grad_norm=100.0)
 
 

@@ -77,7 +77,7 @@ class Whole(Arriving):
 
 def stand_in(param):
     """A parameter in the place of one that this rank does not step: of its shape and device, in the memory of one number."""
-    one = torch.empty(1, dtype=param.dtype, device=param.device)
+    one = torch.empty((), dtype=param.dtype, device=param.device)
     return torch.nn.Parameter(one.expand(param.shape), param.requires_grad)
 
 
