@@ -91,9 +91,9 @@ struct Options {
                                      cl::desc("Lets a caller combine sums over all tensors with those of other "
                                               "devices, between two phases")};
   cl::opt<bool, true, Flag> othersMultiply{"others-multiply", cl::location(step.othersMultiply),
-                                           cl::desc("With --exchange, for GPUs: a step without matrices also has an "
-                                                    "exchange at which other devices say whether their products are "
-                                                    "finite; if not, it is skipped")};
+                                           cl::desc("With --exchange: a step without matrices also has an exchange at "
+                                                    "which other devices say whether their products are finite; if "
+                                                    "not, it is skipped")};
   cl::opt<Clip, false, Choice<Clip>> clip{
       "clip",
       cl::desc("Clips gradients by their norm. max_norm is given when the "

@@ -246,7 +246,7 @@ static void updateParameters(StepBuilder &step, Sets sets, const StepRequest &re
   if (request.clipValue)
     clipValue(step, sets);
   llvm::for_each(sets, [](SetBuilder &set) { set.update(); });
-  if (request.guards)
+  if (request.guards || request.othersMultiply)
     refuseProducts(step, sets, request.othersMultiply);
   if (!request.statistics)
     return;

@@ -103,7 +103,7 @@ struct StepRequest {
   bool asTorch = false; // unscaled and clipped gradients rounded as torch's
   bool exchange = false; // other devices' sums join those over the step
   bool guards = false;   // a step is skipped where products of matrices are wrong: a GPU says so to nobody
-  bool othersMultiply = false; // with `exchange` and `guards`, where products of other devices are wrong, too
+  bool othersMultiply = false; // with `exchange`: it is skipped where products of other devices are wrong, too
   /// Whether gradients are other ones afterwards.
   bool changes() const { return clip.has_value() || clipValue || unscale; }
   /// Whether each norm has a bound of its own.
