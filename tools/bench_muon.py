@@ -12,6 +12,7 @@ own code runs with one word changed, which is what is fair where a CPU has no pr
 """
 
 import argparse
+import functools
 import inspect
 import os
 import pathlib
@@ -66,14 +67,19 @@ def flops_of(shapes):
     return sum(20 * n * n * m + 10 * n ** 3 for n, m in sides)
 
 
+@functools.cache  # what is run in its place has no source
+def multiply_in(dtype):
+    """Has torch.optim.Muon multiply in `dtype`."""
+    import torch.optim._muon as module
+    source = inspect.getsource(module._zeropower_via_newtonschulz)
+    assert source.count("grad.bfloat16()") == 1, "torch's code is another one now"
+    exec(source.replace("grad.bfloat16()", f"grad.to({dtype}, copy=True)"), module.__dict__)
+
+
 def torch_muon(params, dtype):
     """torch.optim.Muon, its products in `dtype`."""
-    import torch.optim._muon as module
-    name = "_zeropower_via_newtonschulz"
     if dtype != torch.bfloat16:
-        source = inspect.getsource(getattr(module, name))
-        assert source.count("grad.bfloat16()") == 1, "torch's code is another one now"
-        exec(source.replace("grad.bfloat16()", f"grad.to({dtype}, copy=True)"), module.__dict__)
+        multiply_in(dtype)
     return torch.optim.Muon(params, lr=1e-6)
 
 
