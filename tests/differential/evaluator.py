@@ -326,10 +326,13 @@ class Evaluator:
         return [Reals(each, None, param_set) for each in elements]
 
     def _change(self, rule, values):
-        """What the rule adds to its parameter last, or the difference."""
+        """What the rule adds to its parameter last where its options have chosen, or the difference."""
         roles, arguments = rule.strings("roles"), rule.body.arguments
+        options = [ssa for role, (ssa, _) in zip(roles, arguments) if role == "option"]
         old, new = arguments[roles.index("param")][0], rule.body.ops[-1].operands[0]
-        last = next((inner for inner in rule.body.ops if new in inner.results), None)
+        made = {result: inner for inner in rule.body.ops for result in inner.results}
+        while (last := made.get(new)) and last.name == "arith.select" and last.operands[0] in options:
+            new = last.operands[1 if values[last.operands[0]].array.all() else 2]
         if last and last.name == "arith.subf" and last.operands[0] == old:
             return -values[last.operands[1]].array
         if last and last.name == "arith.addf" and old in last.operands:
