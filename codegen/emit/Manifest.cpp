@@ -153,10 +153,12 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
       scalars.push_back(describeScalar(step, binding));
   for (auto phase : step.getBody().getOps<PhaseOp>()) {
     phases.push_back(describePhase(phase));
-    if (phase.getExchange() && phase.getDomain() == Domain::Rows)
-      addPartials(phase, int64_t(phases.size()), partials);
-    if (!phase.getExchange() || phase.getDomain() == Domain::Rows)
+    if (!phase.getExchange())
       continue;
+    if (phase.getDomain() == Domain::Rows) {
+      addPartials(phase, int64_t(phases.size()), partials);
+      continue;
+    }
     if (llvm::json::Array words = exchangedWords(phase, /*maxima=*/false); !words.empty())
       exchanges.push_back(llvm::json::Object{{"phase", int64_t(phases.size())}, {"words", std::move(words)}});
     for (llvm::json::Value word : exchangedWords(phase, /*maxima=*/true))

@@ -26,7 +26,7 @@ class Products(gemms.Products):
     def call(self, gemm, context):
         status = super().call(gemm, context)
         if self.wrong:
-            ctypes.cast(gemm[8], ctypes.POINTER(ctypes.c_uint16))[0] = 0x7FC0  # a quiet NaN of bfloat16, in c
+            gemms.spoil(gemm)
         return status
 
     def multiply_for(self, optimizer):

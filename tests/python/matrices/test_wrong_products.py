@@ -1,6 +1,5 @@
 """A GPU's step whose products are wrong, on the test driver: it is skipped and counted, and nobody waits for it."""
 
-import ctypes
 import os
 
 import altgrad
@@ -22,7 +21,7 @@ class Wrong(gemms.Products):
     def call(self, gemm, context):
         status = super().call(gemm, context)
         if self._left == 0:
-            ctypes.cast(gemm[8], ctypes.POINTER(ctypes.c_uint16))[0] = 0x7FC0  # a quiet NaN of bfloat16, in c
+            gemms.spoil(gemm)
         self._left -= 1
         return status
 
