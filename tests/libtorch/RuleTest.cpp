@@ -3,6 +3,7 @@
 
 #include <altgrad/optim.h>
 
+#include <c10/util/tempfile.h>
 #include <climits>
 #include <cstdio>
 #include <fstream>
@@ -199,7 +200,8 @@ altgrad.rule @extents(param %w: f32, grad %g: f32) {
 }
 
 TEST(Rule, ComesFromAFile) {
-  std::string path = testing::TempDir() + "heavy_ball.mlir";
+  c10::TempDir folder = c10::make_tempdir("altgrad-rule-");
+  std::string path = folder.name + "/heavy_ball.mlir";
   std::ofstream(path) << heavyBall;
   Tensor a = leaf({7}), b = twin(a);
   RuleOptimizer byPath({a}, path), byText({b}, RuleSpec().text(heavyBall));
@@ -212,9 +214,9 @@ TEST(Rule, ComesFromAFile) {
 
 // A stock name means the rule of the installation, whatever lies in the folder.
 TEST(Rule, OfAStockNameIsNotTheWorkingDirectorys) {
-  std::string folder = testing::TempDir() + "altgrad_shadow";
+  c10::TempDir temporary = c10::make_tempdir("altgrad-shadow-");
+  const std::string &folder = temporary.name;
   std::vector<std::string> files{"/sgd", "/sgd.mlir", "/templates/sgd.mlir"};
-  mkdir(folder.c_str(), 0700);
   mkdir((folder + "/templates").c_str(), 0700);
   std::string text = heavyBall;
   text.replace(text.find("heavy_ball"), 10, "sgd");
@@ -240,7 +242,6 @@ TEST(Rule, OfAStockNameIsNotTheWorkingDirectorys) {
   for (const std::string &file : files)
     std::remove((folder + file).c_str());
   rmdir((folder + "/templates").c_str());
-  rmdir(folder.c_str());
 }
 
 // A rule is text that somebody may have sent.
