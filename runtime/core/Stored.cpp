@@ -1,6 +1,7 @@
 // What words of users say: how the states of a file are stored, which codes alone do not, where a rule is, and who
 // multiplies.
 #include "Errors.h"
+#include "Table.h"
 #include "altgrad/rule_files.h"
 #include "table.h"
 
@@ -81,9 +82,9 @@ int32_t altgrad_table_differs(const char *file, const char *own, const char *key
   return differs(file, own, key, small);
 }
 
-int32_t altgrad_table_own_products(int32_t alone) {
+int32_t altgrad_table_own_products(altgrad_bundle *bundle, int32_t alone) {
   const char *word = getenv("ALTGRAD_CUDA_PRODUCTS");
-  return word && (!strcmp(word, "own") || (alone && !strcmp(word, "auto")));
+  return word && (!strcmp(word, "own") || (alone && !strcmp(word, "auto"))) && multiplies(bundle);
 }
 
 int32_t altgrad_table_rule_file(const char *spelled) { return altgrad::isRuleFile(spelled); }

@@ -99,9 +99,10 @@ ALTGRAD_API altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t se
 // Whether a rule is spelled as a file, and not as a name: 1 or 0.
 ALTGRAD_API int32_t altgrad_table_rule_file(const char *spelled);
 
-// Whether programs for GPUs are to have products of their own, by $ALTGRAD_CUDA_PRODUCTS: 1 or 0. `alone`: no other rank
-// may find the other way faster where the word is "auto".
-ALTGRAD_API int32_t altgrad_table_own_products(int32_t alone);
+// Whether the program of a bundle for GPUs is to be compiled once more with products of its own: 1 or 0. It multiplies
+// matrices, and $ALTGRAD_CUDA_PRODUCTS says so. `alone`: no other rank may find the other way faster where the word is
+// "auto".
+ALTGRAD_API int32_t altgrad_table_own_products(altgrad_bundle *bundle, int32_t alone);
 
 // Of a line of storage by the keys of states, with words in full: the part of a state's word that the dtype of its
 // tensor does not tell, until the thread's next call; "" where the dtype tells everything.

@@ -5,9 +5,12 @@
 #include <altgrad/amp.h>
 #include <altgrad/optim.h>
 
+#include <cstdio>
 #include <dlfcn.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <torch/optim/serialize.h>
 
 using namespace altgrad::tests;
@@ -343,6 +346,20 @@ TEST(Muon, HasAGpusProductsOfItsOwnWhereTheEnvironmentSaysSo) {
   Muon(std::vector<Tensor>{other}, RuleOptions(0.02)).step();
   unsetenv("ALTGRAD_CUDA_PRODUCTS");
   EXPECT_TRUE(at::allclose(param, other, 0, 1e-3));
+}
+
+TEST(Muon, AloneAsksForProductsOfItsOwn) {
+  if (!getenv("ALTGRAD_STANDS_FOR_CUDA"))
+    GTEST_SKIP() << "only GPUs have these kernels";
+  const std::string path = testing::TempDir() + "altgrad-opt-without-own-products";
+  std::ofstream(path) << "#!/bin/sh\ncase \"$*\" in *--own-products*) exit 1;; esac\nexec \"$ALTGRAD_OPT\" \"$@\"\n";
+  ASSERT_EQ(chmod(path.c_str(), 0700), 0);
+  setenv("ALTGRAD_CUDA_PRODUCTS", "own", 1);
+  const auto spec = RuleSpec().compiler(path);
+  EXPECT_NO_THROW(Lion(std::vector<Tensor>{leaf({32, 40})}, RuleOptions(0.02), spec).step());
+  EXPECT_THROW(Muon(std::vector<Tensor>{leaf({32, 40})}, RuleOptions(0.02), spec).step(), c10::Error);
+  unsetenv("ALTGRAD_CUDA_PRODUCTS");
+  remove(path.c_str());
 }
 
 TEST(Muon, SaysWhatItDoesNotTake) {

@@ -204,9 +204,10 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     options += ["--others-multiply"] * (exchange and multiplied)
     options += ["--statistics"] * statistics
     alone = not (distributed.is_available() and distributed.is_initialized())
-    asks = not on_host and any([rule.multiplies() for rule in rules])
-    options += ["--own-products"] * (asks and core().altgrad_table_own_products(alone))
-    return _compile(text, origin, options)
+    bundle = _compile(text, origin, options)
+    if not on_host and core().altgrad_table_own_products(bundle.handle, alone):
+        bundle = _compile(text, origin, [*options, "--own-products"])
+    return bundle
 
 
 def compile_gradients(lines, flags, on_host=True):

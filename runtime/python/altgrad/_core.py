@@ -57,7 +57,7 @@ _FUNCTIONS = {
     "altgrad_table_chunk": (c_int64,),
     "altgrad_table_blocked_numel": (c_int64,),
     "altgrad_table_rule_file": (c_int32, c_char_p),
-    "altgrad_table_own_products": (c_int32, c_int32),
+    "altgrad_table_own_products": (c_int32, c_void_p, c_int32),
     "altgrad_table_stored": (c_char_p, c_char_p, c_char_p),
     "altgrad_table_differs": (c_int32, c_char_p, c_char_p, c_char_p, c_int32),
     "altgrad_table_values_free": (None, c_void_p),

@@ -142,8 +142,6 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
     options += "\n--statistics";
   if (!scaler.empty())
     options += "\n--loss-scaler=" + scaler;
-  if (!onHost && altgrad_table_own_products(/*alone=*/true))
-    options += "\n--own-products";
   if (joined != Joined::Nothing)
     options += "\n--exchange";
   if (joined == Joined::Products)
@@ -151,6 +149,8 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   if (!spec.rule_path().empty())
     options += "\n--rule-path=" + spec.rule_path();
   program = compileProgram(options, spec.text(), spec.compiler());
+  if (!onHost && altgrad_table_own_products(program->bundle.get(), /*alone=*/true))
+    program = compileProgram(options + "\n--own-products", spec.text(), spec.compiler());
   for (const Scalar &single : program->singles) {
     bool ofScaler =
         single.role == ALTGRAD_ROLE_SCALE || single.role == ALTGRAD_ROLE_SCALER || single.role == ALTGRAD_ROLE_FLAG;
