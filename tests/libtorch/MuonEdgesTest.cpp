@@ -166,6 +166,34 @@ TEST(MuonEdges, AFunctionSaysOfEachParameterWhetherItTakesMuon) {
   EXPECT_EQ(both->param_groups().size(), 3u);
 }
 
+TEST(MuonEdges, AGroupThatIsNewIsSavedAsTheNextStepHasIt) {
+  at::manual_seed(9);
+  for (const char *profile : {"", "dion"}) {
+    const std::vector<Tensor> params{leaf({24, 16}), leaf({16, 40}), leaf({24})}, others = twinsOf(params);
+    auto make = [&](const std::vector<Tensor> &of) {
+      return std::make_unique<Muon>(std::vector<Tensor>{of[0]}, RuleOptions(0.02), RuleSpec().profile(profile));
+    };
+    auto add = [&](Muon &optimizer, const std::vector<Tensor> &of) {
+      auto options = std::make_unique<RuleOptions>(0.05);
+      if (*profile)
+        return optimizer.add_param_group(Group({of[1]}, std::move(options)));
+      options->use_muon([](const Tensor &param) { return param.dim() > 1; });
+      optimizer.add_param_group(Group({of[2], of[1]}, std::move(options)));
+    };
+    auto one = make(params), two = make(others);
+    one->step(), two->step();
+    add(*one, params), add(*two, others);
+    std::stringstream file;
+    torch::save(*one, file);
+    one = make(params);
+    add(*one, params);
+    torch::load(*one, file);
+    for (int step = 0; step < 2; ++step)
+      one->step(), two->step();
+    EXPECT_TRUE(sameBits(params, others)) << profile;
+  }
+}
+
 // The words by which each differs from torch's, written by hand.
 const std::map<std::string, RuleOptions> profiles{
     {"torch", RuleOptions(1e-3)},

@@ -50,7 +50,7 @@ public:
   // Of Muon and NorMuon: says of each parameter of a group, when the group is new, whether it is theirs. AdamW steps
   // the others, in a group behind it that has the option rule=adamw and, of these numbers, lr, beta1, beta2, eps and
   // decay. A group without a function takes that of the optimizer's options, unless it has an option rule=NAME. Groups
-  // that are added later are parted in the next step.
+  // that are added later are parted in the next step, or when they are saved or loaded before.
   using Takes = std::function<bool(const at::Tensor &)>;
   RuleOptions &use_muon(Takes takes);
   const Takes &use_muon() const { return takes_; }

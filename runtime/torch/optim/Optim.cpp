@@ -197,6 +197,8 @@ Tensor RuleOptimizer::skipped_steps() const {
 }
 
 void RuleOptimizer::save(OutputArchive &archive) const {
+  // A load finds new groups parted, and takes the words of a profile from the file.
+  const_cast<RuleOptimizer *>(this)->beginGroups();
   torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
   saveShared(archive);
 }
