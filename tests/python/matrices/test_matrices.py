@@ -3,6 +3,7 @@
 import altgrad
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 SHAPES = [(4, 7), (7, 4), (5, 5), (1, 6), (2, 3, 3, 8)]
 
@@ -74,6 +75,25 @@ def test_any_strides_give_the_numbers_and_gradients_of_a_copy(made):
 @pytest.mark.parametrize("function", [altgrad.gram, lambda x: altgrad.newton_schulz(x, steps=2)])
 def test_second_derivatives_are_the_numerical_ones(function):
     assert torch.autograd.gradgradcheck(function, drawn((2, 4)).requires_grad_())
+
+
+@pytest.mark.parametrize("given", [torch.randn(3, 5), torch.randn(5, 3)], ids=["wide", "tall"])
+@pytest.mark.parametrize("function, product", [
+    (altgrad.gram, lambda x: x @ x.mT),
+    (lambda x: altgrad.newton_schulz(x, (2.0, -1.5, 0.5), 1), lambda x: (2 * x - 1.5 * x @ x.mT @ x / x.square().sum()
+     + 0.5 * x @ x.mT @ x @ x.mT @ x / x.square().sum() ** 2) / x.square().sum().sqrt())], ids=["gram", "newton_schulz"])
+def test_transforms_of_torch_func_see_the_products(function, product, given):
+    """torch gives an operator a tangent of zeros without a word, and functions of gradients refuse it."""
+    x, along = given.double(), given.double().flip(0)
+    for whole in (torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):
+        torch.testing.assert_close(whole(function)(x), whole(product)(x))
+    torch.testing.assert_close(torch.func.jvp(function, (x,), (along,)), torch.func.jvp(product, (x,), (along,)))
+    with forward_ad.dual_level():
+        dual = forward_ad.unpack_dual(function(forward_ad.make_dual(x, along)))
+    torch.testing.assert_close(dual.tangent, torch.func.jvp(product, (x,), (along,))[1])
+    batch = torch.stack([x, along])
+    for mapped in (torch.vmap, lambda of: torch.compile(torch.vmap(of), backend="aot_eager", fullgraph=True)):
+        torch.testing.assert_close(mapped(function)(batch), torch.vmap(product)(batch))
 
 
 def test_one_graph_of_torch_compile_has_both_forward_and_backward():

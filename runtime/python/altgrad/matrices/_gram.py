@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from ..ops._arguments import is_transformed
+
 
 def gram(x: Tensor) -> Tensor:
     """X Xᵀ of each matrix, in the dtype of `x`. Its backward is (G + Gᵀ) X, one product for both factors.
@@ -24,7 +26,7 @@ def gram(x: Tensor) -> Tensor:
                 [2., 1.]])
     """
     check_matrices(x, "altgrad.gram")
-    return _gram(x)
+    return (_product if is_transformed() else _gram)(x)
 
 
 def check_matrices(x, name):
@@ -41,10 +43,12 @@ def in_dtype_of(x):
     return torch.autocast(x.device.type, enabled=False)
 
 
-@custom_op("altgrad::gram", mutates_args=())
-def _gram(x: Tensor) -> Tensor:
+def _product(x: Tensor) -> Tensor:
     with in_dtype_of(x):
         return torch.matmul(x, x.mT).contiguous()
+
+
+_gram = custom_op("altgrad::gram", _product, mutates_args=())
 
 
 @_gram.register_fake

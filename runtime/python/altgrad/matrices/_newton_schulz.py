@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from .._coefficients import is_one, rows_of
+from ..ops._arguments import is_transformed
 from ._gram import check_matrices, in_dtype_of
 
 JORDAN = 3.4445, -4.775, 2.0315
@@ -51,7 +52,8 @@ def newton_schulz(x: Tensor, coefficients: Sequence[float] | Sequence[Sequence[f
         raise ValueError(f"{name}: steps is {steps}, with coefficients for {len(rows)}")
     if length not in ("clamped", "added"):
         raise ValueError(f"{name}: length is {length!r}, neither 'clamped' nor 'added'")
-    return _iterate(x, [number for row in rows for number in row], eps, length == "added")[0]
+    iterate = _by_products if is_transformed() else _iterate
+    return iterate(x, [number for row in rows for number in row], eps, length == "added")[0]
 
 
 def _length(x, eps, added):
@@ -77,12 +79,14 @@ def _iterates(x, coefficients, eps, added):
     return found
 
 
-@custom_op("altgrad::newton_schulz", mutates_args=())
-def _iterate(x: Tensor, coefficients: Sequence[float], eps: float, added: bool) -> tuple[Tensor, Tensor]:
+def _by_products(x: Tensor, coefficients: Sequence[float], eps: float, added: bool) -> tuple[Tensor, Tensor]:
     """The result, and X of each step on the shorter side, for the backward."""
     with in_dtype_of(x):
         *kept, y = _iterates(x, coefficients, eps, added)
     return (y.mT if x.shape[-2] > x.shape[-1] else y).contiguous(), torch.stack(kept)
+
+
+_iterate = custom_op("altgrad::newton_schulz", _by_products, mutates_args=())
 
 
 @_iterate.register_fake

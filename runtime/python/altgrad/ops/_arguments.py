@@ -156,6 +156,7 @@ def _levels():
     return {level.key() for level in get_interpreter_stack() or ()}
 
 
+@torch.compiler.assume_constant_result
 def is_transformed():
     """Whether functorch or forward-mode differentiation is active, which do not know an operator's gradient."""
     return forward_ad._current_level >= 0 or bool(_levels() - {TransformType.Functionalize})
