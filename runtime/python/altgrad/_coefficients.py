@@ -11,7 +11,7 @@ def rows_of(given, name):
     """
     try:
         rows = [[float(number) for number in row] for row in ([given] if is_one(given) else given)]
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, LookupError):
         rows = []
     if not all(len(row) == 3 and all(map(math.isfinite, row)) for row in rows or [()]):
         raise ValueError(f"{name} is {given!r}, neither three finite numbers nor three for each step")

@@ -4,6 +4,7 @@ import ctypes
 import os
 
 import altgrad
+import numpy as np
 import pytest
 import torch
 from altgrad._core import core
@@ -108,10 +109,25 @@ def test_a_matrix_may_lie_otherwise_in_memory(value):
     ({"params": matrices((2, 3)), "ns_steps": 100}, "ns_steps is 100, no whole number of 1 to 99"),
     ({"params": matrices((2, 3)), "adjust_lr_fn": "rms"}, "adjust_lr_fn is 'rms', none of None, 'original'"),
     ({"params": matrices((2, 3)), "momentum": 1.0}, "momentum is 1.0, not from 0 and below 1"),
-], ids=["vector", "steps", "scale", "momentum"])
+    ({"params": matrices((2, 3)), "ns_coefficients": {}}, "ns_coefficients is {}, neither three finite numbers nor"),
+    ({"params": matrices((2, 3)), "flatten": "no"}, "flatten is 'no', none of None, True, False"),
+    ({"params": matrices((2, 3)), "nesterov": "False"}, "nesterov is 'False', none of True, False"),
+    ({"params": matrices((3,)), "use_muon": "False"}, "group 0: use_muon is 'False', none of True, False"),
+    ({"params": matrices((3,)), "use_muon": None}, "group 0: use_muon is None, none of True, False"),
+], ids=["vector", "steps", "scale", "momentum", "no coefficients", "flatten", "nesterov", "a word", "nothing"])
 def test_what_is_refused(given, words):
     with pytest.raises(ValueError, match=words):
         altgrad.optim.Muon(**given)
+
+
+def test_coefficients_may_be_an_array():
+    """As altgrad.newton_schulz takes it."""
+    params = matrices((6, 9)), matrices((6, 9))
+    for (param,), given in zip(params, (np.array([3.4445, -4.775, 2.0315]), (3.4445, -4.775, 2.0315))):
+        param.grad = torch.ones(6, 9)
+        optimizer = altgrad.optim.Muon([param], ns_coefficients=given)
+        optimizer.step(), optimizer.step()
+    assert torch.equal(params[0][0], params[1][0])
 
 
 def test_complex_parameters_raise_what_torch_raises():

@@ -144,7 +144,10 @@ def test_the_operators_are_registered_for_tracing():
     (lambda: altgrad.newton_schulz(torch.zeros(3, 3), steps=2.5), ValueError, "steps is 2.5, no whole number"),
     (lambda: altgrad.newton_schulz(torch.zeros(3, 3), "jordan"), ValueError, "coefficients is 'jordan', neither three"),
     (lambda: altgrad.newton_schulz(torch.zeros(3, 3), length="long"), ValueError, "length is 'long'"),
-], ids=["vector", "integers", "steps", "rows", "pair", "half a step", "a name", "length"])
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), eps=-1.0), ValueError, "eps is -1.0, below 0 or no number"),
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), eps=float("nan")), ValueError, "eps is nan, below 0 or no number"),
+    (lambda: altgrad.gram(torch.eye(3).to_sparse()), TypeError, "gram: x is torch.sparse_coo, no tensor of real"),
+], ids=["vector", "integers", "steps", "rows", "pair", "half a step", "a name", "length", "eps", "no eps", "sparse"])
 def test_what_is_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()

@@ -31,9 +31,9 @@ def gram(x: Tensor) -> Tensor:
 
 def check_matrices(x, name):
     """Raises for what is no batch of matrices."""
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"{name}: x is {x.dtype if isinstance(x, Tensor) else type(x).__name__}, no tensor of real "
-                        "floating-point numbers")
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout is not torch.strided:
+        kind = type(x).__name__ if not isinstance(x, Tensor) else x.dtype if x.layout is torch.strided else x.layout
+        raise TypeError(f"{name}: x is {kind}, no tensor of real floating-point numbers")
     if x.ndim < 2:
         raise ValueError(f"{name}: x has the shape {tuple(x.shape)}, no matrices; it needs two dimensions or more")
 

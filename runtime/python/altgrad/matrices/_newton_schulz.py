@@ -52,6 +52,8 @@ def newton_schulz(x: Tensor, coefficients: Sequence[float] | Sequence[Sequence[f
         raise ValueError(f"{name}: steps is {steps}, with coefficients for {len(rows)}")
     if length not in ("clamped", "added"):
         raise ValueError(f"{name}: length is {length!r}, neither 'clamped' nor 'added'")
+    if isinstance(eps, int | float) and not eps >= 0:
+        raise ValueError(f"{name}: eps is {eps!r}, below 0 or no number")
     iterate = _by_products if is_transformed() else _iterate
     return iterate(x, [number for row in rows for number in row], eps, length == "added")[0]
 

@@ -27,7 +27,8 @@ _SCALES = {None: "original", "original": "original", "match_rms_adamw": "match_r
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 # What an entry of a group may be.
 _KNOWN = {"adjust_lr_fn": tuple(_SCALES), "ns_length": ("clamped", "added"), "ns_dtype": tuple(_DTYPES),
-          "equilibrate": (None, "rows"), "red_dim": (-1, "by_shape")}
+          "equilibrate": (None, "rows"), "red_dim": (-1, "by_shape"), "flatten": (None, True, False),
+          **dict.fromkeys(("nesterov", "cautious", "reproducible"), (True, False))}
 
 
 class _Profile(ctypes.Structure):
@@ -170,11 +171,12 @@ class Muon(Named):
         for rate in ("momentum", "beta2"):
             if not 0.0 <= group.get(rate, 0.0) < 1.0:
                 raise ValueError(f"{where}: {rate} is {group[rate]}, not from 0 and below 1")
-        if not group["use_muon"]:
-            return
-        for key, known in _KNOWN.items():
+        words = {"use_muon": (True, False)} | (_KNOWN if group["use_muon"] else {})
+        for key, known in words.items():
             if key in group and group[key] not in known:
                 raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
+        if not group["use_muon"]:
+            return
         _check_iteration(group, where)
         for index, param in enumerate(group["params"]):
             try:
@@ -309,7 +311,7 @@ def _check_iteration(group, where):
         rows_of(given, f"{where}: ns_coefficients")
     elif not given.isidentifier():
         raise ValueError(f"{where}: ns_coefficients is {given!r}, no name of a set")
-    if (given, steps) == ((3.4445, -4.775, 2.0315), 5):
+    if (_coefficients(group), steps) == ("3.4445/-4.775/2.0315", 5):
         return
     # The compiler knows the sets, and which steps they are for.
     line = f"rule=muon{{coefficients={_coefficients(group)},steps={steps}}} param=f32 grad=f32 states=f32"
