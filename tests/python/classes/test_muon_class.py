@@ -1,5 +1,6 @@
 """altgrad.optim.Muon beside torch.optim.Muon and torch.optim.AdamW."""
 
+import copy
 import ctypes
 import os
 
@@ -86,6 +87,21 @@ def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
     one.load_state_dict(other.state_dict())
     step_both(ours, theirs, (one, other), 1)
     assert torch.equal(one.state[ours[0]]["momentum_buffer"], other.state[theirs[0]]["momentum_buffer"])
+
+
+def test_what_a_file_does_not_say_stays_as_the_group_has_it():
+    """torch's files know no use_muon: a group of AdamW would be Muon's after a load."""
+    ours, theirs = matrices((6, 9)), matrices((6, 9))
+    one = altgrad.optim.Muon([{"params": ours, "use_muon": False}])
+    other = torch.optim.AdamW(theirs, fused=True)
+    step_both(ours, theirs, (other,), 0)
+    ours[0].data.copy_(theirs[0].data)
+    one.load_state_dict(copy.deepcopy(other.state_dict()))
+    step_both(ours, theirs, (one, other), 1)
+    assert torch.equal(ours[0], theirs[0]) and set(one.state[ours[0]]) == {"step", "exp_avg", "exp_avg_sq"}
+    split = altgrad.optim.Muon(ours, split=3, ns_dtype=torch.float32)
+    split.load_state_dict(torch.optim.Muon(theirs, momentum=0.9).state_dict())
+    assert [split.param_groups[0][key] for key in ("split", "ns_dtype", "momentum")] == [3, torch.float32, 0.9]
 
 
 @pytest.mark.parametrize("value", [torch.randn(6, 9).t(), torch.randn(2, 6, 9).mT, torch.randn(9, 12)[:, ::2]],

@@ -164,6 +164,13 @@ class Muon(Named):
             del self.param_groups[before:]
             raise
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # What a file does not say, as torch's do not say use_muon, stays.
+        for group, own in zip(state["param_groups"], self.__dict__.get("param_groups", ())):
+            for key in self._older:
+                group.setdefault(key, own[key])
+        super().__setstate__(state)
+
     def _check(self, group):
         """Raises ValueError for a group that Muon cannot take."""
         index, = [index for index, of in enumerate(self.param_groups) if of["params"] is group["params"]]
