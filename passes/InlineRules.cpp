@@ -122,13 +122,13 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
     else if (llvm::is_contained(stored, state))
       collect(map.lookup(value));
   llvm::append_range(results, ofUnits);
+  update.replaceAllUsesWith(results);
   // What only an untaken choice used.
   for (Operation *op : llvm::reverse(added))
     if (op->use_empty())
       op->erase();
   if (failed(checkUnstored(update, rule, map)))
     return failure();
-  update.replaceAllUsesWith(results);
   update.erase();
   return success();
 }

@@ -34,3 +34,21 @@ altgrad.step @train(in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensor
   // CHECK-NEXT: %[[STATE]] to %m
   commit always %w1 to %w : !altgrad.tensors<f32>, %m1 to %m : !altgrad.tensors<f32>
 }
+
+// What only the new value of a unit's state uses is used.
+altgrad.rule @sums(param %w: f32, grad %g: f32, unit_state %sum: f32, hyper %lr: f64) {
+  %sum1 = altgrad.reduce add %g over unit : f32
+  altgrad.yield param(%w) state(%sum1)
+}
+
+// CHECK-LABEL: altgrad.step @watch
+altgrad.step @watch(in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>,
+                    inout state %sum: f32 per_unit, in %lr: f64) {
+  %g = dequantize %grads : !altgrad.tensors<bf16>
+  %x = dequantize %w : !altgrad.tensors<f32>
+  // CHECK: %[[SUM:.*]] = reduce add %{{.*}} over unit : f32
+  %w1, %sum1 = update @sums param(%x) grad(%g) state() unit(%sum) hyper(%lr)
+  // CHECK: commit always
+  // CHECK: %[[SUM]] to %sum : f32
+  commit always %w1 to %w : !altgrad.tensors<f32>, %sum1 to %sum : f32
+}
