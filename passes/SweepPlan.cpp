@@ -82,7 +82,7 @@ void SweepPlanner::keepCrossing() {
 void SweepPlanner::delayStores() {
   for (bool changed = true; changed;) {
     changed = false;
-    for (const Sink &reader : plan.sinks) {
+    for (const Sink &reader : leaving()) {
       SetVector<Value> streams;
       findLoads(reader.value, reader.stage, streams);
       for (Sink &writer : plan.sinks)
@@ -156,7 +156,7 @@ double SweepPlanner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<V
 
 void SweepPlanner::decideStage(int k) {
   SetVector<Value> frontier;
-  for (const Sink &sink : plan.sinks)
+  for (const Sink &sink : leaving())
     if (sink.stage == k)
       findFrontier(sink.value, k, frontier);
   DenseSet<Value> kept;

@@ -76,3 +76,21 @@ altgrad.step @packed(in %q: !altgrad.tensors<torchao4 packed>, out %a: !altgrad.
   %m1 = collect %m : f32 to !altgrad.reals
   commit always %m1 to %a : !altgrad.tensors<f32 per 32x1>
 }
+
+// A tile that waits for the sweep behind a sum reads a parameter before it is overwritten.
+// CHECK-LABEL: @waits
+// CHECK-NOT: store(%w
+// CHECK: sweep @{{.*}} load({{.*}} from %w {{.*}}) reduce() store(%w
+// CHECK: reduce absmax %{{.*}} over block<32x1>
+altgrad.step @waits(inout %w: !f, in %g: !f, out %n: f32 per_tensor) {
+  %ws = dequantize %w : !f
+  %x = element %ws
+  %gs = dequantize %g : !f
+  %y = element %gs
+  %m = reduce absmax %x over block<32x1> : f32
+  %s = reduce add %m over tensor : f32
+  %a = reduce absmax %y over tensor : f32
+  %b = arith.addf %s, %a : f32
+  %z1 = collect %y : f32 to !altgrad.reals
+  commit always %z1 to %w : !f, %b to %n : f32
+}
