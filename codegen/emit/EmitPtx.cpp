@@ -48,7 +48,8 @@ static void initializeNvptx() {
 FailureOr<Ptx> altgrad::emitPtx(Operation *gpuModule, const Target &target) {
   initializeNvptx();
   auto [major, minor] = target.ptx.split('.');
-  PtxSerializer serializer(*gpuModule, target, ("+ptx" + major + minor).str());
+  std::string features = ("+ptx" + major + minor).str(); // the serializer keeps a reference
+  PtxSerializer serializer(*gpuModule, target, features);
   std::optional<SmallVector<char, 0>> text = serializer.run();
   if (!text)
     return failure();
