@@ -80,13 +80,13 @@ void checkRows(const Layout &param, int64_t block) {
 void checkUnits(const Layout &param, int64_t block) {
   const int64_t count = param.sizes[0], numel = product(param.sizes) / count;
   if (count > 1 && param.strides[0] != numel)
-    param.refuse("does not hold each index of dimension 0 in one piece of memory, and \"agc-unit\" takes a norm for "
-                 "each: use \"agc\", or make it contiguous");
+    param.refuse("does not hold each index of dimension 0 in one piece of memory, and \"agc-unit\", or a rule's unit, "
+                 "has a number for each: use \"agc\", or make it contiguous");
   if (count > 1 && numel % block)
     param.refuse("has " + std::to_string(numel) +
                  " elements for each index of dimension 0, which is no multiple of the " + std::to_string(block) +
-                 " in a block of its states, and \"agc-unit\" takes a norm for each: use \"agc\", "
-                 "or a storage without such blocks");
+                 " in a block, and \"agc-unit\", or a rule's unit, has a number for each: use \"agc\", "
+                 "or a storage and a rule without such blocks");
 }
 
 void checkFit(altgrad_bundle *bundle, int64_t set, const Layout &param) {
