@@ -55,8 +55,9 @@ static constexpr AllowedOperation operations[] = {
     {"math.log", "f64", "the natural logarithm, to within 2 units in the last place", "%c = math.log %lr : f64"},
     {"math.exp", "f64", "the exponential function, to within 2 units in the last place", "%c = math.exp %lr : f64"},
     {"altgrad.reduce", "f32, i1",
-     "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and or count (of i1) of all "
-     "elements of this tensor; over block<1x32>: add, sumsq, max or absmax of each run of 32 (16 to 256) neighbours, "
+     "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and (of i1) or count (of i1, "
+     "as f32) of all elements of this tensor; over unit: of those of one index of dimension 0; over block<1x32>: add, "
+     "sumsq, max or absmax of each run of 32 (16 to 256) neighbours, "
      "block<32x1>: of 32 rows of a column, block<128x128>: of a square",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
     {"altgrad.lerp", "f32, f64", "a + w * (b - a), from the nearer end as torch.lerp has it",
@@ -65,10 +66,11 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0", "%c = altgrad.index : i64"},
     {"altgrad.tag", "i64", "the number that the caller gave this tensor", "%c = altgrad.tag : i64"},
     {"altgrad.dim", "i64",
-     "an extent of this tensor: batch, rows or columns (a tensor is batch matrices of rows x columns)",
+     "an extent of this tensor: columns (the last dimension), rows (the one before) or batch (the product of the others)",
      "%c = altgrad.dim columns : i64"},
     {"altgrad.resize", "f32", "x |y| / (|x| + 1e-10), by the norms of tensors", "%c = altgrad.resize %g as %w : f32"},
-    {"altgrad.row_mean_square", "f32", "the mean of the squares of this row of a matrix",
+    {"altgrad.row_mean_square", "f32",
+     "the sum of squares over the unit, divided by the columns: of a matrix the mean of the squares of this row",
      "%c = altgrad.row_mean_square %g : f32"},
     {"altgrad.scale_by_shape", "f64",
      "original: sqrt(max(1, rows / columns)); match_rms: 0.2 sqrt(max(rows, columns)); unclamped: sqrt(rows / columns); "
