@@ -287,6 +287,8 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
 
 std::string altgrad::whyNotReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
+  if (variances.scopeOf(value) == Scope::Unit)
+    return "reduces a value that is the same for all elements of a unit";
   bool isSame = reduce.isOverBlock() ? variances.of(value).covers(reduce.getOver()) : !variances.isElement(value);
   return isSame ? "reduces a value that is the same for all elements" : "";
 }

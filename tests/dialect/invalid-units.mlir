@@ -41,3 +41,14 @@ altgrad.step @s(inout %g: !altgrad.tensors<f32>) {
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()
+
+// -----
+
+// Tiles join the rows that a block over rows is of.
+altgrad.rule @r(param %w: f32, grad %g: f32, unit_state %u: f32) {
+  // rule_c10
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of a unit}}
+  %s = altgrad.reduce sumsq %u over block<32x1> : f32
+  %w1 = subf %w, %s : f32
+  altgrad.yield param(%w1) state(%u)
+}
