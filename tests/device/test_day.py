@@ -77,11 +77,12 @@ MEETING = """
 import pathlib, time
 here = pathlib.Path(__file__).parent
 def meets(name, other):
-    (here / name).touch()
-    last = time.monotonic() + 30
-    while not (here / other).exists():
-        assert time.monotonic() < last, f"{other} does not run beside {name}"
-        time.sleep(0.01)
+    for here_is, there_is in (name, other), (name + "-met", other + "-met"):  # the first goes when both have seen both
+        (here / here_is).touch()
+        last = time.monotonic() + 300
+        while not (here / there_is).exists():
+            assert time.monotonic() < last, f"{other} does not run beside {name}"
+            time.sleep(0.01)
     print("said by", name)
     time.sleep(0.2)
     (here / name).unlink()

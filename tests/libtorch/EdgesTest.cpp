@@ -212,7 +212,7 @@ TEST(Edges, AChildOfForkStepsWhileAThreadOfItsParentDid) {
   for (int round = 0; round < 4 && all; ++round) {
     pid_t child = fork();
     if (child == 0) {
-      alarm(30); // ends one that waits for ever
+      alarm(300); // ends one that waits for ever
       optimizer.step();
       _exit(0);
     }

@@ -51,7 +51,7 @@ protected:
     std::string path = folder + "/stderr";
     pid_t child = fork();
     if (child == 0) {
-      alarm(60);
+      alarm(300);
       if (!freopen(path.c_str(), "w", stderr))
         _exit(99);
       int result = body();

@@ -126,7 +126,7 @@ TEST(Threads, AChildOfForkHasItsOwn) {
   ASSERT_TRUE(before.all(1));
   pid_t child = fork();
   if (child == 0) {
-    alarm(20);
+    alarm(300);
     Counts counts(1000);
     for (int i = 0; i < 100; ++i)
       parallelFor(4, 0, 1000, 1, 1, Counts::body, &counts);

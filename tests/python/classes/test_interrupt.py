@@ -24,7 +24,7 @@ else:
 """
 # Waits when it is called first, and is the compiler afterwards.
 COMPILER = """#!/bin/sh
-mkdir {0}/first 2> /dev/null && {{ echo $$ > {0}/pid; exec sleep 100; }}
+mkdir {0}/first 2> /dev/null && {{ echo $$ > {0}/pid; exec sleep 1000; }}
 exec {1} "$@"
 """
 
@@ -48,7 +48,7 @@ def test_ctrl_c_ends_the_compiler(handler, printed, tmp_path):
     while process.poll() is None and not (pid.exists() and pid.read_text()):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=50)
+    out, errors = process.communicate(timeout=500)
     assert out.split() == printed.split() and not errors
     assert not list(temporary.iterdir())
     with pytest.raises(ProcessLookupError):

@@ -14,7 +14,7 @@ import altgrad
 pytestmark = pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="a child of fork has no driver")
 
 
-def in_child(work, seconds=30):
+def in_child(work, seconds=300):
     """Whether `work` ends well in a child of fork; kills one that waits for ever."""
     child = os.fork()
     if not child:
