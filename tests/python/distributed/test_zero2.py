@@ -98,7 +98,8 @@ def refused(rank, group):
     other = [torch.nn.Parameter(torch.ones(4 + rank)), torch.nn.Parameter(torch.ones(3))]
     muon = [torch.nn.Parameter(torch.ones(64, 128))]
     for kind, params, words in ((altgrad.optim.AdamW, other, {}), (altgrad.optim.Muon, muon, {}),
-                                (altgrad.optim.AdamW, muon, dict(order="forward"))):
+                                (altgrad.optim.AdamW, muon, dict(order="forward")),
+                                (altgrad.optim.AdamW, [{"params": muon, "lr": 0.1 * (rank + 1)}], {})):
         try:
             optimizer = altgrad.distributed.Sharded(kind, params, **words)
             params[0].sum().backward()
@@ -128,6 +129,7 @@ def test_as_one_process_with_the_same_averages(tmp_path):
     for answer in said:
         assert "rank 1 has other parameters" in answer[0] and "Muon needs whole matrices" in answer[1], answer
         assert "order is 'forward', none of 'reversed', 'given'" in answer[2], answer
+        assert "rank 1 has other parameters, or another order of them, or other options" in answer[3], answer
 
 
 def test_without_a_process_group_there_is_a_sentence():
@@ -149,6 +151,29 @@ def thawed(rank, group):
 
 def test_a_parameter_that_thaws_is_refused_on_every_rank(tmp_path):
     assert ranks.run([thawed], tmp_path) == [(True, True)]
+
+
+def raised(rank, group):
+    """Two steps; between them perhaps a backward that raises when some buckets are on their way."""
+    found = []
+    for bad in (True, False):
+        params = params_of({})
+        optimizer = altgrad.distributed.DistAdamW(params, lr=0.01, bucket_bytes=40000)
+        for step in range(2):
+            if bad and step:
+                handle = params[0].register_hook(lambda grad: 1 // 0)
+                with pytest.raises(ZeroDivisionError):
+                    backward(params, grads_of(params, 5, rank), range(5))
+                handle.remove()
+                optimizer.zero_grad()
+            backward(params, grads_of(params, step, rank), range(5))
+            optimizer.step()
+        found.append([param.tolist() for param in params])
+    return found[0] == found[1]
+
+
+def test_of_a_backward_that_raised_nothing_is_left(tmp_path):
+    assert ranks.run([raised], tmp_path) == [(True, True)]
 
 
 def said(call):

@@ -86,7 +86,7 @@ class Sharded(torch.optim.Optimizer):
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
         self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
         check_reach(owner, [param for param in every if not is_dtensor(param)], group)
-        _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire, reproducible, order)
+        _check_same(owner, self.param_groups, group, words, kind, bucket_bytes, wire, reproducible, order)
         self._group, self._ranks = group, Ranks([group])
         self._buckets = self._made(owner, every, group, bucket_bytes, wire)
         for bucket in self._buckets:
@@ -106,7 +106,7 @@ class Sharded(torch.optim.Optimizer):
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             for key, value in theirs.items():
                 mine.setdefault(key, value)
-        self._sent, self._queued, self._sums = 0, False, Ahead()
+        self._sent, self._backward_of, self._sums = 0, None, Ahead()
         self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every
                        if not is_dtensor(param)]
 
@@ -151,8 +151,8 @@ class Sharded(torch.optim.Optimizer):
         bucket, place = self._at[param]
         bucket.take(place)
         self._used.add(param)
-        if not self._queued:
-            self._queued = True
+        if self._backward_of != (now := torch._C._current_graph_task_id()):  # the one before may have raised
+            self._sent, self._backward_of = 0, now
             torch.autograd.Variable._execution_engine.queue_callback(self._flush)
         # In one order on all ranks, whatever came first.
         while self._overlap and self._sent < len(self._buckets) and self._buckets[self._sent].is_full():
@@ -181,7 +181,7 @@ class Sharded(torch.optim.Optimizer):
                 self._used.add(param)
         while self._sent < len(self._buckets):
             self._send()
-        self._sent, self._queued = 0, False
+        self._sent, self._backward_of = 0, None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, grad_scaler: torch.amp.GradScaler | None = None) -> Any:
@@ -352,11 +352,17 @@ class DistMuon(Sharded):
         return make_whole(params, costs, group, wire, self._reproducible)[::self._backward]
 
 
-def _check_same(owner, groups, group, *rest):
+def _said(options):
+    """Options as all ranks say them: a tensor is on another device on each."""
+    return sorted([(key, value.tolist() if isinstance(value, torch.Tensor) else value) for key, value in options.items()])
+
+
+def _check_same(owner, groups, group, words, *rest):
     """Raises ValueError on every rank unless all of them have the same parameters and options."""
     kinds = [[(tuple(param.shape), param.dtype, param.requires_grad, is_dtensor(param) and param.placements)
               for param in of["params"]] for of in groups]
-    said = repr([of.get("param_names") for of in groups]) + repr(kinds) + repr(rest)
+    options = [_said({key: value for key, value in of.items() if key != "params"}) for of in (*groups, words)]
+    said = repr((kinds, options, rest))
     if (other := Ranks([group]).agree(said)) is not None:
         raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "
                          "than rank 0: shapes, dtypes, names and options have to be the same on all ranks")
