@@ -176,6 +176,37 @@ def test_of_a_backward_that_raised_nothing_is_left(tmp_path):
     assert ranks.run([raised], tmp_path) == [(True, True)]
 
 
+def emptied(rank, group):
+    """Of parameters, the last of which has no elements."""
+    params = [torch.nn.Parameter(torch.ones(64, 64)), torch.nn.Parameter(torch.ones(0, 4))]
+    optimizer = altgrad.distributed.DistAdamW(params, lr=0.1)
+    sum([param.sum() for param in params]).backward()
+    optimizer.step()
+    return bool((params[0] < 1).all())
+
+
+def sparse(rank, group):
+    optimizer = altgrad.distributed.DistAdamW(torch.nn.Embedding(9, 4, sparse=True).parameters())
+    param, = optimizer.param_groups[0]["params"]
+    with pytest.raises(RuntimeError, match=r"not support sparse gradients, and a parameter of shape .9, 4. has one"):
+        torch.nn.functional.embedding(torch.tensor([1]), param, sparse=True).sum().backward()
+    return True
+
+
+def moved(rank, group):
+    """What only one rank steps is refused by the others, too: else they would wait for it."""
+    param = torch.nn.Parameter(torch.ones(64, 64))
+    optimizer = altgrad.distributed.DistMuon([param], lr=0.1)
+    param.data = param.data.double()
+    with pytest.raises(RuntimeError, match="the memory of a parameter of shape .64, 64. was replaced"):
+        optimizer.step()
+    return True
+
+
+def test_what_is_odd_about_a_parameter_is_taken_or_refused_on_every_rank(tmp_path):
+    assert ranks.run([emptied, sparse, moved], tmp_path) == [(True, True)] * 3
+
+
 def said(call):
     try:
         return str(call())

@@ -165,6 +165,8 @@ def test_a_run_goes_on_with_other_ranks(tmp_path):
         model, optimizer = made(case, "plain")
         files = [torch.load(tmp_path / f"{case} {rank}.pt", weights_only=True) for rank in range(2)]
         model.load_state_dict(files[1][0])
+        with pytest.raises(ValueError, match="of one rank's part, .rank, ranks. .0, 2.: give the files of all ranks to"):
+            optimizer.load_state_dict(files[0][1])
         optimizer.load_state_dict(altgrad.distributed.joined([file[1] for file in files]))
         train(model, optimizer, 2)
         assert numbers(model) == expected[case], case

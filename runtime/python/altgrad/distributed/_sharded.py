@@ -148,15 +148,21 @@ class Sharded(torch.optim.Optimizer):
     def _ready(self, param):
         if not self._syncs:
             return
-        bucket, place = self._at[param]
-        bucket.take(place)
-        self._used.add(param)
+        self._take(param)
         if self._backward_of != (now := torch._C._current_graph_task_id()):  # the one before may have raised
             self._sent, self._backward_of = 0, now
             torch.autograd.Variable._execution_engine.queue_callback(self._flush)
         # In one order on all ranks, whatever came first.
         while self._overlap and self._sent < len(self._buckets) and self._buckets[self._sent].is_full():
             self._send()
+
+    def _take(self, param):
+        bucket, place = self._at[param]
+        if param.grad.is_sparse:
+            raise RuntimeError(f"altgrad.distributed.{type(self).__name__} does not support sparse gradients, and a parameter "
+                               f"of shape {tuple(param.shape)} has one: make its layer with sparse=False")
+        bucket.take(place)
+        self._used.add(param)
 
     def _send(self):
         self._arrive(self._buckets[self._sent])
@@ -175,10 +181,9 @@ class Sharded(torch.optim.Optimizer):
 
     def _flush(self):
         """Sends what backward has not: what no_sync has left behind, and zeros for gradients that are missing."""
-        for param, (bucket, place) in self._at.items():
+        for param in self._at:
             if param.grad is not None:
-                bucket.take(place)
-                self._used.add(param)
+                self._take(param)
         while self._sent < len(self._buckets):
             self._send()
         self._sent, self._backward_of = 0, None

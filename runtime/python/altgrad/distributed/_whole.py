@@ -21,8 +21,10 @@ class Whole(Arriving):
     grads: torch.Tensor | None = None
     sum: torch.Tensor | None = None
     _arriving: tuple | None = None
-    _part: torch.nn.Parameter | None = None
     reproducible: bool = False
+
+    def __post_init__(self):
+        self._memory = self.flat.data_ptr()
 
     @property
     def flat(self):
@@ -61,12 +63,12 @@ class Whole(Arriving):
         """A parameter of its own in the memory of this one, whose `grad` is the average; on other ranks without memory."""
         if not self._is_owned():
             return absent(self.params[place], self.wire) if self.reproducible else stand_in(self.params[place])
-        self._part = torch.nn.Parameter(self.flat)
-        self._part.grad_dtype = self.wire
-        return self._part
+        part = torch.nn.Parameter(self.flat)
+        part.grad_dtype = self.wire
+        return part
 
     def is_still(self, place):
-        return self._part is None or self._part.data_ptr() == self.flat.data_ptr()
+        return self.flat.data_ptr() == self._memory
 
     def grad_of(self, place):
         return self.sum if self.reproducible or self._is_owned() else None
