@@ -185,8 +185,14 @@ std::string altgrad::readRule(StringRef spelled, SetRequest &set) {
   set.rule = name.str();
   SmallVector<StringRef> words;
   options.split(words, ',', -1, /*KeepEmpty=*/false);
-  for (StringRef word : words)
-    set.options.push_back(word.trim().str());
+  for (StringRef word : words) {
+    word = word.trim();
+    // The runtime keeps a program by its options in any order.
+    for (StringRef other : set.options)
+      if (other != word && other.contains('=') && other.split('=').first == word.split('=').first)
+        return ("rule '" + name + "' has the options '" + other + "' and '" + word + "'; leave one out").str();
+    set.options.push_back(word.str());
+  }
   return "";
 }
 

@@ -45,7 +45,8 @@ public:
   RuleOptions &hyper(const std::string &name, double value);
   // Throws if the value is not set here.
   double hyper(const std::string &name) const;
-  // Switches an option of the rule on or off, which is decided when the rule is compiled.
+  // Switches an option of the rule on or off, which is decided when the rule is compiled. A word such as "split=64"
+  // takes the place of another "split=".
   RuleOptions &option(const std::string &name, bool on = true);
   // Of Muon and NorMuon: says of each parameter of a group, when the group is new, whether it is theirs. AdamW steps
   // the others, in a group behind it that has the option rule=adamw and, of these numbers, lr, beta1, beta2, eps and

@@ -28,6 +28,9 @@ double RuleOptions::hyper(const std::string &name) const {
 }
 
 RuleOptions &RuleOptions::option(const std::string &name, bool on) {
+  const std::string kind = name.substr(0, name.find('=') + 1); // "" of a word without a value
+  for (auto old = options_.lower_bound(kind); on && old != options_.end() && !kind.empty();)
+    old = old->compare(0, kind.size(), kind) ? options_.end() : options_.erase(old);
   if (on)
     options_.insert(name);
   else
