@@ -6,6 +6,7 @@
 #include "dialect/Nearest.h"
 #include "passes/ReadSpec.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ConvertUTF.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -312,10 +313,12 @@ static std::optional<std::string> plainly(const Mistake &mistake) {
     return noneOf(mistake);
   if (mistake.says("expected SSA operand"))
     return noValue(mistake);
-  if (mistake.words == "expected '('" && mistake.line().starts_with("-"))
+  if (mistake.says("invalid SSA name") || (mistake.words == "expected '('" && mistake.line().starts_with("-")))
     return "a name has letters, digits and underscores";
   if (mistake.says("unexpected character"))
-    return ("'" + mistake.line().take_front(1) + "' means nothing here; leave it out").str();
+    return ("'" + mistake.line().take_front(llvm::getNumBytesForUTF8(mistake.line().front())) +
+            "' means nothing here; leave it out")
+        .str();
   if (mistake.says("expected integer number of results"))
     return "write = behind the name, without a colon";
   if (mistake.says("expected non-function type"))
