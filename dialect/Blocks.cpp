@@ -289,8 +289,9 @@ std::string altgrad::whyNotReduced(ReduceOp reduce, const Variances &variances) 
   Value value = reduce.getValue();
   if (variances.scopeOf(value) == Scope::Unit)
     return "reduces a value that is the same for all elements of a unit";
-  bool isSame = reduce.isOverBlock() ? variances.of(value).covers(reduce.getOver()) : !variances.isElement(value);
-  return isSame ? "reduces a value that is the same for all elements" : "";
+  if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
+    return "reduces a value that is the same for all elements of its block; leave out the block";
+  return variances.isElement(value) ? "" : "reduces a value that is the same for all elements";
 }
 
 LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
