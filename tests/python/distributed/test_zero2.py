@@ -176,6 +176,29 @@ def test_of_a_backward_that_raised_nothing_is_left(tmp_path):
     assert ranks.run([raised], tmp_path) == [(True, True)]
 
 
+def remade(rank, group):
+    """An optimizer that is no longer there, or in whose place another one is, takes no gradients."""
+    found = []
+    for kind in (altgrad.distributed.DistAdamW, torch.optim.AdamW, altgrad.distributed.DistAdamW):
+        params = params_of({})
+        old = altgrad.distributed.DistAdamW(params)
+        if len(found) < 2:
+            del old
+        optimizer = kind(params, lr=0.01, weight_decay=0.01)
+        backward(params, grads_of(params, 0, 0), range(5))
+        optimizer.step()
+        found.append([param.tolist() for param in params])
+    with pytest.raises(RuntimeError, match="the memory of a parameter of shape .* was replaced"):
+        old.step()
+    for a, b in zip(found[0], found[1]):
+        torch.testing.assert_close(torch.tensor(a), torch.tensor(b))
+    return found[0] == found[2]
+
+
+def test_an_earlier_optimizer_takes_no_gradients(tmp_path):
+    assert ranks.run([remade], tmp_path) == [(True, True)]
+
+
 def emptied(rank, group):
     """Of parameters, the last of which has no elements."""
     params = [torch.nn.Parameter(torch.ones(64, 64)), torch.nn.Parameter(torch.ones(0, 4))]

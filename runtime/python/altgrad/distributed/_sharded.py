@@ -1,5 +1,6 @@
 """ZeRO-2: every rank has all parameters, and the gradients and states of its own part of them."""
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.optim.optimizer import ParamsT
+from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import optim
 from .._binding.layout import is_dtensor
@@ -23,6 +25,8 @@ from ._scaled import check_scaler, step_part
 from ._whole import cost_of, make_whole, stand_in
 
 _ASIDE = "params", "param_names"
+# {parameter: its hook} of the optimizer that was made for it last.
+_HOOKS = WeakIdKeyDictionary()
 
 
 class Sharded(torch.optim.Optimizer):
@@ -107,8 +111,9 @@ class Sharded(torch.optim.Optimizer):
             for key, value in theirs.items():
                 mine.setdefault(key, value)
         self._sent, self._backward_of, self._sums = 0, None, Ahead()
-        self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every
-                       if not is_dtensor(param)]
+        for param in every:
+            if not is_dtensor(param):
+                _hook(param, weakref.WeakMethod(self._ready))
 
     _whole = False
     # torch's scaler gives itself to a step that takes it, and otherwise looks at gradients that are elsewhere.
@@ -355,6 +360,13 @@ class DistMuon(Sharded):
             return make_dtensors(owner, params, groups, group, wire, self._reproducible)
         costs = [cost_of(param, groups[param]) for param in params]
         return make_whole(params, costs, group, wire, self._reproducible)[::self._backward]
+
+
+def _hook(param, ready):
+    """Gives each gradient of a parameter to `ready`, a WeakMethod, while its optimizer is there, and no longer to an earlier one."""
+    if param in _HOOKS:
+        _HOOKS.pop(param).remove()
+    _HOOKS[param] = param.register_post_accumulate_grad_hook(lambda param: (method := ready()) and method(param))
 
 
 def _said(options):
