@@ -243,6 +243,7 @@ def arguments(rank, group):
     return [said(call) for call in (
         lambda: sharded(torch.optim.AdamW, params()), lambda: sharded(altgrad.optim.FromRule, params()),
         lambda: sharded(altgrad.optim.AdamW, params(), process_group=3), lambda: copy.deepcopy(optimizer),
+        lambda: sharded(altgrad.optim.AdamW, params(), process_group=dist.GroupMember.NON_GROUP_MEMBER),
         lambda: pickle.dumps(optimizer))]
 
 
@@ -250,5 +251,6 @@ def test_what_it_does_not_take_is_refused_in_words(tmp_path):
     ((answer,),) = ranks.run([arguments], tmp_path, 1)
     words = ["kind is <class 'torch.optim.adamw.AdamW'>; it takes a class of altgrad.optim", "kind is <function FromRule",
              "process_group is a torch.distributed.ProcessGroup or None, not int", "DistAdamW is neither copied nor pickled",
+             "process_group: this rank is not in the group",
              "make another one for a copy of the model, and give it state_dict()"]
     assert len(answer) == len(words) and all(word in text for word, text in zip(words, answer)), answer

@@ -71,10 +71,7 @@ class Sharded(torch.optim.Optimizer):
         owner = f"altgrad.distributed.{type(self).__name__}"
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
-        group = dist.group.WORLD if process_group is None else process_group
-        if group is dist.GroupMember.NON_GROUP_MEMBER:
-            raise ValueError(f"{owner}: process_group: this rank is not in the group")
-        check_group(group)
+        group = check_group(dist.group.WORLD if process_group is None else process_group)
         check_kind(owner, kind)
         if issubclass(kind, optim.Muon) and not self._whole:
             raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: take "
