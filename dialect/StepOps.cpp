@@ -94,19 +94,17 @@ LogicalResult StepOp::verifyRegions() {
   // step_c11
   if (Operation *meeting = sets.conflict())
     return meeting->emitOpError("brings lists of different sets together");
-  auto whole =
-      llvm::make_filter_range(getBody().getOps<ReduceOp>(), [](ReduceOp reduce) { return !reduce.isOverBlock(); });
-  for (ReduceOp reduce : whole)
+  for (ReduceOp reduce : getBody().getOps<ReduceOp>())
     // step_c18
-    if (sets.count() > 1 && !sets.of(reduce.getValue()))
+    if (sets.count() > 1 && !sets.of(reduce.getValue()) && (!reduce.isOverBlock() || isOverTile(reduce)))
       return reduce.emitOpError("reduces elements of no list; with several sets "
                                 "it must be one's");
   if (hasUnits() && failed(verifyUnits(*this, variances)))
     return failure();
   DenseMap<unsigned, size_t> reductions;
-  for (ReduceOp reduce : whole)
+  for (ReduceOp reduce : getBody().getOps<ReduceOp>())
     // step_c22
-    if (++reductions[sets.of(reduce.getValue()).value_or(0)] > maxReductions)
+    if (!reduce.isOverBlock() && ++reductions[sets.of(reduce.getValue()).value_or(0)] > maxReductions)
       return reduce.emitOpError() << "is one of more than " << maxReductions << " over one set of tensors";
   CommitOp commit = getCommit();
   for (BlockArgument argument : getBody().getArguments()) {

@@ -217,7 +217,7 @@ void SweepWriter::writeStage(int stage, unsigned set) {
       (sink.condition ? conditional : always).push_back(sink);
   }
   for (auto [value, computed] : plan.spilled)
-    if (computed == stage && sets.of(value) == set) {
+    if (computed == stage && sets.of(value).value_or(0) == set) {
       Value condition = plan.crossing.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
       (condition ? conditional : always).push_back({value, {}, spillOf(value), condition, stage});
     }

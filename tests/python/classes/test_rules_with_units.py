@@ -17,6 +17,13 @@ BLOCKS = """altgrad.rule @blocks(param %w: f32, grad %g: f32, state %s: f32, hyp
   %s1 = addf %sum, %most : f32
   altgrad.yield param(%g) state(%s1)
 }"""
+PLACES = """altgrad.rule @places(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0) {
+  %i = altgrad.index : i64
+  %x = sitofp %i : i64 to f32
+  %sum = altgrad.reduce add %x over block<32x1> : f32
+  %w1 = subf %w, %sum : f32
+  altgrad.yield param(%w1) state()
+}"""
 RUNS = """altgrad.rule @runs(param %w: f32, grad %g: f32, state %s: f32, unit_state %u: f32, hyper %lr: f64 = 1.0) {
   %sum = altgrad.reduce add %g over block<1x32> : f32
   %u1 = altgrad.reduce max %g over unit : f32
@@ -45,6 +52,19 @@ def test_blocks_over_rows_read_the_old_parameter(scope):
     sums = {"unit": rows.sum(1, keepdim=True) + param.grad.abs().amax(1, keepdim=True),
             "tensor": rows.sum() + param.grad.abs().amax()}[scope]
     assert torch.equal(state["s"], sums.expand_as(before)) and torch.equal(param, param.grad)
+
+
+def test_blocks_over_rows_of_places_alone():
+    before, param, _ = stepped(PLACES, (32, 40))
+    assert torch.equal(param, before - torch.arange(32.0 * 40).view(32, 40).sum(0))
+
+
+def test_blocks_over_rows_of_places_alone_are_of_one_dtype():
+    params = [torch.ones(4, 8, dtype=dtype, requires_grad=True) for dtype in (torch.float32, torch.bfloat16)]
+    for param in params:
+        param.grad = torch.ones_like(param)
+    with pytest.raises(altgrad.Error, match="reduces elements of no list; with several sets it must be one's"):
+        altgrad.optim.FromRule(PLACES)(params).step()
 
 
 def test_a_block_that_cuts_a_row_is_refused_in_words_of_rules():
