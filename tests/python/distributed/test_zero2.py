@@ -1,6 +1,7 @@
 """altgrad.distributed.Sharded: each rank steps its part of the averaged gradients, with the bits of one process."""
 
 import copy
+import functools
 import pickle
 
 import pytest
@@ -174,6 +175,28 @@ def raised(rank, group):
 
 def test_of_a_backward_that_raised_nothing_is_left(tmp_path):
     assert ranks.run([raised], tmp_path) == [(True, True)]
+
+
+def freed(make):
+    """Two steps; before the second the groups lose their bound."""
+    params = params_of({})
+    optimizer = make(params, lr=0.01, max_grad_norm=0.1)
+    for step in range(2):
+        if step:
+            for of in optimizer.param_groups:
+                del of["max_grad_norm"]
+        backward(params, grads_of(params, step, 0), range(5))
+        optimizer.step()
+        optimizer.zero_grad()
+    return [param.tolist() for param in params], optimizer.grad_norm
+
+
+def freed_of_its_bound(rank, group):
+    return freed(functools.partial(altgrad.distributed.DistAdamW, reproducible=True)) == freed(altgrad.optim.AdamW)
+
+
+def test_an_option_that_is_taken_out_of_a_group_has_no_effect(tmp_path):
+    assert ranks.run([freed_of_its_bound], tmp_path) == [(True, True)]
 
 
 def remade(rank, group):

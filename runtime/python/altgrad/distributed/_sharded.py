@@ -237,6 +237,8 @@ class Sharded(torch.optim.Optimizer):
 
     def _tell_groups(self):
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
+            for key in {*theirs} - {*mine, *_ASIDE}:
+                del theirs[key]
             theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
 
     def _check_memory(self):
