@@ -88,9 +88,12 @@ def test_transforms_of_torch_func_see_the_products(function, product, given):
     for whole in (torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):
         torch.testing.assert_close(whole(function)(x), whole(product)(x))
     torch.testing.assert_close(torch.func.jvp(function, (x,), (along,)), torch.func.jvp(product, (x,), (along,)))
-    with forward_ad.dual_level():
-        dual = forward_ad.unpack_dual(function(forward_ad.make_dual(x, along)))
-    torch.testing.assert_close(dual.tangent, torch.func.jvp(product, (x,), (along,))[1])
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    compiled(x)  # a graph for what differentiates nothing
+    for called in (function, compiled):
+        with forward_ad.dual_level():
+            dual = forward_ad.unpack_dual(called(forward_ad.make_dual(x, along)))
+        torch.testing.assert_close(dual.tangent, torch.func.jvp(product, (x,), (along,))[1])
     batch = torch.stack([x, along])
     for mapped in (torch.vmap, lambda of: torch.compile(torch.vmap(of), backend="aot_eager", fullgraph=True)):
         torch.testing.assert_close(mapped(function)(batch), torch.vmap(product)(batch))

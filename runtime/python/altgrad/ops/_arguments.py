@@ -156,10 +156,14 @@ def _levels():
     return {level.key() for level in get_interpreter_stack() or ()}
 
 
-@torch.compiler.assume_constant_result
 def is_transformed():
     """Whether functorch or forward-mode differentiation is active, which do not know an operator's gradient."""
-    return forward_ad._current_level >= 0 or bool(_levels() - {TransformType.Functionalize})
+    return forward_ad._current_level >= 0 or _is_in_functorch()
+
+
+@torch.compiler.assume_constant_result
+def _is_in_functorch():  # which a graph of torch.compile is made for; it looks at the level of forward mode itself
+    return bool(_levels() - {TransformType.Functionalize})
 
 
 @torch.compiler.assume_constant_result
