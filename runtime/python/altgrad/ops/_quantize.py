@@ -234,7 +234,7 @@ def _rounded(x, fmt, scale, into=None, block=None):
 def _quickly(x, fmt, scale, into=None):
     """What `_rounded` gives of a few elements that are like those of an earlier call of this thread, if only autograd
     has to see it; None elsewhere."""
-    if not is_normal(scale) or is_seen(x) or type(fmt) is not str:
+    if not is_normal(scale) or is_seen(x) or x.is_nested or type(fmt) is not str:
         return None
     one = one_of((fmt, into, x.dtype, x.numel(), x.device))
     out = one and torch.empty_like(x, dtype=into and dtype_of(into))
