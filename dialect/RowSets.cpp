@@ -10,10 +10,12 @@ std::optional<unsigned> RowSets::of(Value value) const {
 }
 
 unsigned RowSets::of(SweepOp sweep) const {
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value stream : streams)
-      if (std::optional<unsigned> set = of(stream))
-        return *set;
+  SmallVector<Value> values(sweep.getLoads());
+  llvm::append_range(values, sweep.getStores());
+  llvm::append_range(values, sweep.getScalars());
+  for (Value value : values)
+    if (std::optional<unsigned> set = of(value))
+      return *set;
   return 0;
 }
 

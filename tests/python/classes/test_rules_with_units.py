@@ -24,6 +24,15 @@ PLACES = """altgrad.rule @places(param %w: f32, grad %g: f32, hyper %lr: f64 = 1
   %w1 = subf %w, %sum : f32
   altgrad.yield param(%w1) state()
 }"""
+PRODUCTS = """altgrad.rule @products(param %w: f32, grad %g: f32, unit_state %u: f32, hyper %lr: f64 = 1.0) {
+  %i = altgrad.index : i64
+  %x = sitofp %i : i64 to f32
+  %y = mulf %x, %u : f32
+  %most = altgrad.reduce max %y over tensor : f32
+  %w1 = addf %g, %most : f32
+  %u1 = altgrad.reduce max %g over unit : f32
+  altgrad.yield param(%w1) state(%u1)
+}"""
 RUNS = """altgrad.rule @runs(param %w: f32, grad %g: f32, state %s: f32, unit_state %u: f32, hyper %lr: f64 = 1.0) {
   %sum = altgrad.reduce add %g over block<1x32> : f32
   %u1 = altgrad.reduce max %g over unit : f32
@@ -65,6 +74,16 @@ def test_blocks_over_rows_of_places_alone_are_of_one_dtype():
         param.grad = torch.ones_like(param)
     with pytest.raises(altgrad.Error, match="reduces elements of no list; with several sets it must be one's"):
         altgrad.optim.FromRule(PLACES)(params).step()
+
+
+def test_products_of_places_and_states_of_rows_are_of_each_dtype():
+    params = [torch.ones(2, 8 * n, dtype=dtype, requires_grad=True) for n, dtype in ((1, torch.float32), (2, torch.bfloat16))]
+    optimizer = altgrad.optim.FromRule(PRODUCTS)(params)
+    for _ in range(2):
+        for param in params:
+            param.grad = torch.ones_like(param)
+        optimizer.step()
+    assert [param.unique().tolist() for param in params] == [[16.0], [32.0]]
 
 
 def test_a_block_that_cuts_a_row_is_refused_in_words_of_rules():
