@@ -199,9 +199,9 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
     SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
     double before = bytesOf(sweeps);
     SmallVector<SweepOp> kept = sweeps;
-    RowSets sets(getOperation());
     // The pair that saves most comes first: a sweep may suit either neighbour.
     for (;;) {
+      RowSets sets(getOperation());
       std::pair<SweepOp, SweepOp> best;
       double saved = 0;
       for (auto first = kept.begin(); first != kept.end(); ++first) {

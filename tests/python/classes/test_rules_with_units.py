@@ -33,6 +33,17 @@ PRODUCTS = """altgrad.rule @products(param %w: f32, grad %g: f32, unit_state %u:
   %u1 = altgrad.reduce max %g over unit : f32
   altgrad.yield param(%w1) state(%u1)
 }"""
+SUMS_OF_SUMS = """altgrad.rule @again(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0) {
+  %size = altgrad.reduce absmax %g over tensor : f32
+  %all = altgrad.reduce add %g over tensor : f32
+  %i = altgrad.index : i64
+  %x = sitofp %i : i64 to f32
+  %y = mulf %size, %x : f32
+  %most = altgrad.reduce max %y over tensor : f32
+  %w0 = addf %g, %most : f32
+  %w1 = addf %w0, %all : f32
+  altgrad.yield param(%w1) state()
+}"""
 RUNS = """altgrad.rule @runs(param %w: f32, grad %g: f32, state %s: f32, unit_state %u: f32, hyper %lr: f64 = 1.0) {
   %sum = altgrad.reduce add %g over block<1x32> : f32
   %u1 = altgrad.reduce max %g over unit : f32
@@ -76,14 +87,15 @@ def test_blocks_over_rows_of_places_alone_are_of_one_dtype():
         altgrad.optim.FromRule(PLACES)(params).step()
 
 
-def test_products_of_places_and_states_of_rows_are_of_each_dtype():
+@pytest.mark.parametrize("rule, wanted", [(PRODUCTS, [[16.0], [32.0]]), (SUMS_OF_SUMS, [[32.0], [64.0]])], ids=["states", "sums"])
+def test_products_of_places_and_scalars_are_of_each_dtype(rule, wanted):
     params = [torch.ones(2, 8 * n, dtype=dtype, requires_grad=True) for n, dtype in ((1, torch.float32), (2, torch.bfloat16))]
-    optimizer = altgrad.optim.FromRule(PRODUCTS)(params)
+    optimizer = altgrad.optim.FromRule(rule)(params)
     for _ in range(2):
         for param in params:
             param.grad = torch.ones_like(param)
         optimizer.step()
-    assert [param.unique().tolist() for param in params] == [[16.0], [32.0]]
+    assert [param.unique().tolist() for param in params] == wanted
 
 
 def test_a_block_that_cuts_a_row_is_refused_in_words_of_rules():
