@@ -3,6 +3,7 @@
     torchrun --nproc-per-node 2 sharded_fit.py FILE
 """
 
+import gc
 import sys
 
 import digits
@@ -58,7 +59,8 @@ def main(path):
     if torch.distributed.get_rank() == 0:
         torch.save(found, path)
     torch.distributed.barrier()
-    torch.distributed.destroy_process_group()  # its threads do not end by themselves
+    gc.collect()  # trainers in circles hold the group, whose threads end with it, and abort an exit now and then
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
