@@ -39,6 +39,7 @@ wrong=$({
 grep -nE 'TODO|FIXME|\bXXX\b' $(grep -E '^(dialect|passes|codegen|runtime|templates|tools)/' <<<"$files" | grep -vE '\.md$') && say "unfinished by its own word"
 grep -rnE '^ *(//|;|#) *[A-Z0-9_-]*CHEC?K?K-?[A-Z]*[^-A-Z:{]*:' tests --include=*.mlir --include=*.test |
   grep -vE '(//|;|#) *[A-Z0-9_-]+(-(NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-[0-9]+))?(\{LITERAL\})?:' && say "misspelt CHECK"
+grep -rn 'testing::TempDir()' tests --include=*.cpp && say "one folder for all tests that run side by side; c10::make_tempdir or Folder.h makes one for each"
 for cited in $(grep -hoE '\b[A-Za-z_-]+\.md\b' $files | sort -u); do
   grep -qE "(^|/)$cited$" <<<"$files" || say "$cited is cited and not in the repository"
 done

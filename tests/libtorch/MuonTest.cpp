@@ -5,6 +5,7 @@
 #include <altgrad/amp.h>
 #include <altgrad/optim.h>
 
+#include <c10/util/tempfile.h>
 #include <cstdio>
 #include <dlfcn.h>
 #include <fstream>
@@ -351,7 +352,8 @@ TEST(Muon, HasAGpusProductsOfItsOwnWhereTheEnvironmentSaysSo) {
 TEST(Muon, AloneAsksForProductsOfItsOwn) {
   if (!getenv("ALTGRAD_STANDS_FOR_CUDA"))
     GTEST_SKIP() << "only GPUs have these kernels";
-  const std::string path = testing::TempDir() + "altgrad-opt-without-own-products";
+  const c10::TempDir folder = c10::make_tempdir("altgrad-compiler-");
+  const std::string path = folder.name + "/altgrad-opt";
   std::ofstream(path) << "#!/bin/sh\ncase \"$*\" in *--own-products*) exit 1;; esac\nexec \"$ALTGRAD_OPT\" \"$@\"\n";
   ASSERT_EQ(chmod(path.c_str(), 0700), 0);
   setenv("ALTGRAD_CUDA_PRODUCTS", "own", 1);

@@ -22,8 +22,6 @@ altgrad_table_profile altgrad::optim::takeProfile(RuleSpec &spec) {
   return found;
 }
 
-static std::string kindOf(const std::string &word) { return word.substr(0, word.find('=')); }
-
 static bool saysOf(const RuleOptions &options, const std::string &word) {
   return std::any_of(options.options().begin(), options.options().end(),
                      [&](const std::string &own) { return kindOf(own) == kindOf(word); });

@@ -1,9 +1,11 @@
 // The options of a group and the states of a parameter, and their files.
 #include "altgrad/optim.h"
+#include "optim/OptionsOf.h"
 
 #include <torch/serialize/archive.h>
 
 #include <atomic>
+#include <iterator>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -28,9 +30,8 @@ double RuleOptions::hyper(const std::string &name) const {
 }
 
 RuleOptions &RuleOptions::option(const std::string &name, bool on) {
-  const std::string kind = name.substr(0, name.find('=') + 1); // "" of a word without a value
-  for (auto old = options_.lower_bound(kind); on && old != options_.end() && !kind.empty();)
-    old = old->compare(0, kind.size(), kind) ? options_.end() : options_.erase(old);
+  for (auto old = options_.begin(); on && old != options_.end();)
+    old = kindOf(*old) == kindOf(name) ? options_.erase(old) : std::next(old);
   if (on)
     options_.insert(name);
   else

@@ -4,6 +4,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <string>
 #include <typeinfo>
 
 namespace altgrad::optim {
@@ -14,6 +15,9 @@ template <typename Options> const Options &as(const torch::optim::OptimizerOptio
               c10::demangle(typeid(options).name()), ", expected ", c10::demangle(typeid(Options).name()));
   return static_cast<const Options &>(options);
 }
+
+// "split" of "split=64"; a word without a value is its own.
+inline std::string kindOf(const std::string &word) { return word.substr(0, word.find('=')); }
 
 } // namespace altgrad::optim
 

@@ -129,7 +129,7 @@ def grouped(params, most):
     for param in params:
         kinds.setdefault((param.device, param.dtype), []).append(param)
     for every in kinds.values():
-        size = most + 1
+        size = most + 1  # so that the first opens a bucket, even without elements
         for param in every:
             if size + param.nbytes > most:
                 made.append([])

@@ -220,7 +220,7 @@ class Muon(Named):
             words.append("over=unit")
         words += ["decay=cautious"] * bool(group["cautious"]) + ["batches=none"] * bool(group["reproducible"])
         words += [f"scale={_SCALES[group['adjust_lr_fn']]}"]
-        return (*words, f"coefficients={_coefficients(group)}", f"in={_DTYPES[group['ns_dtype']]}",
+        return (*words, f"coefficients={_coefficients(group['ns_coefficients'])}", f"in={_DTYPES[group['ns_dtype']]}",
                 f"length={group['ns_length']}", f"steps={group['ns_steps']}")
 
 
@@ -301,12 +301,11 @@ def _parted(group, defaults):
             for which in (True, False) if which in said or (which and not said)]
 
 
-def _coefficients(group):
+def _coefficients(given, name="ns_coefficients"):
     """A set's name, or rows of numbers as the compiler reads them."""
-    given = group["ns_coefficients"]
     if isinstance(given, str):
         return given
-    return "|".join("/".join(map(repr, row)) for row in rows_of(given, "ns_coefficients"))
+    return "|".join("/".join(map(repr, row)) for row in rows_of(given, name))
 
 
 def _check_iteration(group, where):
@@ -314,14 +313,13 @@ def _check_iteration(group, where):
     given, steps = group["ns_coefficients"], group["ns_steps"]
     if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or not 1 <= steps <= 99:
         raise ValueError(f"{where}: ns_steps is {steps!r}, no whole number of 1 to 99")
-    if not isinstance(given, str):
-        rows_of(given, f"{where}: ns_coefficients")
-    elif not given.isidentifier():
+    if isinstance(given, str) and not given.isidentifier():
         raise ValueError(f"{where}: ns_coefficients is {given!r}, no name of a set")
-    if (_coefficients(group), steps) == ("3.4445/-4.775/2.0315", 5):
+    words = _coefficients(given, f"{where}: ns_coefficients")
+    if (words, steps) == ("3.4445/-4.775/2.0315", 5):  # the defaults
         return
     # The compiler knows the sets, and which steps they are for.
-    line = f"rule=muon{{coefficients={_coefficients(group)},steps={steps}}} param=f32 grad=f32 states=f32"
+    line = f"rule=muon{{coefficients={words},steps={steps}}} param=f32 grad=f32 states=f32"
     try:
         compile_sets([line], [find_template("muon")])
     except Error as error:
