@@ -48,7 +48,8 @@ option(ALTGRAD_PCH "Precompile MLIR's headers" ${pch_default})
 if(ALTGRAD_PCH)
   add_compile_options("SHELL:-Xclang -fno-pch-timestamp")   # ccache needs it; see tools/quickstart.sh
   add_library(altgrad_headers OBJECT ${PROJECT_SOURCE_DIR}/codegen/Headers.cpp)
-  target_precompile_headers(altgrad_headers PRIVATE ${PROJECT_SOURCE_DIR}/codegen/Headers.h)
+  target_include_directories(altgrad_headers PRIVATE ${PROJECT_SOURCE_DIR})
+  target_precompile_headers(altgrad_headers PRIVATE <codegen/Headers.h>) # no path of the checkout: ccache shares it
   llvm_update_compile_flags(altgrad_headers)
 endif()
 
