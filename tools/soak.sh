@@ -4,6 +4,9 @@
 # or trains MODELS random small models with every stock narrow class, for SECONDS at most, and fails where an update
 # is more than twice float32's, or 2.5 times in 4 bits: tools/soak.sh narrow 500 36000
 # or lets optimizers, scalers, files and C ABI calls live at random beside torch: tools/soak.sh lives MINUTES [--seed N]
+# or compares random rules with units, blocks and tiles with NumPy: tools/soak.sh rules MINUTES [--seed N]
+# or lives each life twice, once through a file, in two groups, in another order of memory, to the same bits:
+# tools/soak.sh pairs MINUTES [--seed N]
 # or kills COUNT runs of two ranks at random moments, again and again, each of which goes on from its last checkpoint to
 # the parameters of an undisturbed run: tools/soak.sh killed COUNT [SEED]
 # or takes COUNT steps on two ranks with what altgrad.distributed and FSDP2 have, and fails where objects or memory grow or
@@ -12,7 +15,7 @@
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,14p "$0" | cut -c3-
+  sed -n 2,17p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -26,8 +29,10 @@ if [ "$1" = narrow ]; then
     ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
   exec "$python" "$root/tests/python/storage/narrowmodels.py" "${2:-500}" "${3:-36000}"
 fi
-if [ "$1" = lives ]; then
-  export PYTHONPATH=${PYTHONPATH:-$root/runtime/python}
+if [ "$1" = lives ] || [ "$1" = rules ] || [ "$1" = pairs ]; then
+  export PYTHONPATH=${PYTHONPATH:-$root/runtime/python} ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
+    ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
+  [ "$1" = lives ] || set -- "$@" --kind "$1"
   exec "$python" "$root/tests/soak/lives.py" "${@:2}"
 fi
 if [ "$1" = killed ] || [ "$1" = steps ]; then

@@ -71,7 +71,7 @@ class Memory:
         """`shifts`: a number of elements per row, which streams turn into others; or {a stream: its own, of all or each}."""
         self.streams, self.scalars = {}, {}
         self.signature, self.rows, self.shifts = signature, rows, shifts
-        count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel)}
+        count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel), "unit": len(rows.numel)}
         for index, (name, _, scope, kind) in enumerate(signature):
             if kind.startswith("!altgrad.tensors"):
                 form = formats.of_list(kind)[0]

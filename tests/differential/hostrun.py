@@ -69,7 +69,7 @@ class HostPlan:
                            [int(buffer.address(r)) for r in rows.firsts(stream["set"])])
         for scalar in self.manifest["scalars"]:
             array = memory.scalars[scalar["name"]]
-            places = rows.firsts(scalar["set"]) if scalar["scope"] == "tensor" else range(len(array))
+            places = rows.firsts(scalar["set"]) if scalar["scope"] in ("tensor", "unit") else range(len(array))
             self._pointers("scalar", scalar["name"],
                            [array.ctypes.data + int(i) * array.strides[0] for i in places])
         size = ctypes.c_uint64()

@@ -108,7 +108,7 @@ class Tables:
         own = self.memory.rows.own(scalar["set"])
         if scalar["scope"] == "group":
             return {self.memory.rows.group[r] for r in own}
-        return own if scalar["scope"] == "tensor" else range(count)
+        return own if scalar["scope"] in ("tensor", "unit") else range(count)
 
     def items(self, phase):
         """The first item of a phase and the one after its last."""

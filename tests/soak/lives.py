@@ -20,17 +20,18 @@ import torch
 
 import altgrad
 
-KINDS = "optimizers", "scalers", "files", "calls"
+KINDS = "optimizers", "scalers", "files", "calls"  # in turn
+ALONE = "rules", "pairs"  # by their names only
 # What documented errors are; AttributeError, IndexError or SystemError are mistakes of ours.
 REFUSALS = (TypeError, ValueError, RuntimeError, KeyError, AssertionError, MemoryError, altgrad.Error)
-SECONDS = 60
+SECONDS = collections.defaultdict(lambda: 60, rules=900, pairs=300)  # of which a kind ends in one, or is shrunk
 
 
 class Life:
     """One life: `dice` for everything random, `said` counts what happened by words."""
 
     def __init__(self, seed):
-        self.dice, self.said = random.Random(seed), collections.Counter()
+        self.seed, self.dice, self.said = seed, random.Random(seed), collections.Counter()
         torch.manual_seed(seed)
 
     def refused(self, call, unchanged, about):
@@ -62,7 +63,7 @@ def bytes_of(tensor):
 def child(kind, seed, pipe):
     """Lives, and writes into `pipe` how it ended: a line for what was said, or a traceback behind "!"."""
     warnings.simplefilter("ignore")
-    signal.alarm(SECONDS)
+    signal.alarm(SECONDS[kind])
     life = Life(seed)
     try:
         importlib.import_module(kind).live(life)
@@ -85,7 +86,7 @@ def live(kind, seed):
             os._exit(0)
     os.close(write)
     parts = []
-    while select.select([read], [], [], 2 * SECONDS)[0] and (part := os.read(read, 1 << 16)):
+    while select.select([read], [], [], 2 * SECONDS[kind])[0] and (part := os.read(read, 1 << 16)):
         parts.append(part)
     os.close(read)
     _, status = os.waitpid(pid, 0)
@@ -105,7 +106,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("minutes", type=float)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the first seed; default: the clock")
-    parser.add_argument("--kind", choices=KINDS, action="append", help="only these; default: all in turn")
+    parser.add_argument("--kind", choices=KINDS + ALONE, action="append", help="only these; default: all in turn")
     parser.add_argument("--lives", type=int, default=0, help="stop after so many lives")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -118,8 +119,9 @@ def main():
         said.update({f"{kind}: {what}": count for what, count in counts.items()})
         if wrong:
             bad += 1
-            print(f"--- {kind} {seed}: tools/soak.sh lives 1 --lives 1 --seed {seed}"
-                  + f" --kind {kind}" * bool(given.kind) + f"\n{wrong}", flush=True)
+            how = f"{kind} 1" if kind in ALONE else "lives 1"
+            how += f" --kind {kind}" * bool(kind in KINDS and given.kind)
+            print(f"--- {kind} {seed}: tools/soak.sh {how} --lives 1 --seed {seed}\n{wrong}", flush=True)
         seed += 1
     for what, count in sorted(said.items()):
         print(f"{count:8} {what}")
