@@ -3,15 +3,48 @@
 #include "codegen/emit/Code.h"
 
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace altgrad;
 
+using Listing = llvm::sys::fs::directory_iterator;
+
+Scratch::Scratch() : umaskBefore(umask(077)) {
+  llvm::sys::path::system_temp_directory(/*erasedOnReboot=*/true, folder);
+  llvm::sys::path::append(folder, "altgrad-XXXXXX");
+  const char *made = mkdtemp(const_cast<char *>(folder.c_str()));
+  if (made) // children inherit the descriptor
+    descriptor = open(made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (descriptor < 0)
+    error.assign(errno, std::generic_category());
+  if (!made)
+    folder.clear();
+  // What is opened may be another folder already.
+  struct stat info;
+  if (!error && (fstat(descriptor, &info) || info.st_uid != geteuid() || (info.st_mode & 0777) != 0700 ||
+                 Listing(file(""), error) != Listing()))
+    error = std::make_error_code(std::errc::permission_denied);
+}
+
 Scratch::~Scratch() {
+  umask(umaskBefore);
+  std::error_code failed = error;
+  for (Listing item(file(""), failed); !error && !failed && item != Listing(); item.increment(failed))
+    llvm::sys::fs::remove(item->path());
+  if (descriptor >= 0)
+    close(descriptor);
   if (!folder.empty())
-    llvm::sys::fs::remove_directories(folder);
+    rmdir(folder.c_str());
+}
+
+std::string Scratch::file(StringRef name) const {
+  return ("/proc/self/fd/" + Twine(descriptor) + "/" + name).str();
 }
 
 void Scratch::write(StringRef name, StringRef bytes) {

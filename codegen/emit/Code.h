@@ -49,21 +49,27 @@ enum class HostForm { LLVMIR, Assembly, Object };
 /// Code for a CPU of a module in the llvm dialect.
 mlir::FailureOr<std::string> emitHost(mlir::ModuleOp module, const Target &target, HostForm form);
 
-/// A folder of our own, gone at the end of the scope.
+/// A folder of our own, gone at the end of the scope. While it lives, whatever this process and its children make is for
+/// its user alone. The folder is reached by its descriptor: who may write to the folder around it can put another one in
+/// its place.
 class Scratch {
 public:
+  Scratch();
   ~Scratch();
-  std::string file(llvm::StringRef name) const { return (folder + "/" + name).str(); }
+  /// A path for this process and its children.
+  std::string file(llvm::StringRef name) const;
   void write(llvm::StringRef name, llvm::StringRef bytes);
   /// Of a file that somebody has written there; "" without it.
   std::string contentsOf(llvm::StringRef name) const;
 
 private:
-  llvm::SmallString<128> folder;
+  llvm::SmallString<128> folder; // "" where none was made
+  int descriptor = -1;
+  unsigned umaskBefore;
 
 public:
   /// Of making the folder, or of a `write`.
-  std::error_code error = llvm::sys::fs::createUniqueDirectory("altgrad", folder);
+  std::error_code error;
 };
 
 /// A cubin of PTX text, made by the program `ptxas`; words about a failure go

@@ -123,17 +123,13 @@ altgrad_status Bundle::map(const char *bytes, size_t size) {
 // Where the system refuses memory that code may be loaded from.
 altgrad_status Bundle::mapFile(const char *bytes, size_t size,
                                const char *refused) {
+  const Cache cache;
   Descriptor file;
-  const std::string path = Cache().temporaryFile(file);
-  if (!file || !writeAll(file.get(), bytes, size)) {
-    const char *why = file ? strerror(errno) : "no cache directory";
-    unlink(path.c_str());
+  if (!cache.temporaryFile(bytes, size, file))
     return fail(ALTGRAD_SYSTEM, "cannot keep %s in memory: %s; nor in a file: %s",
-                label.c_str(), refused, why);
-  }
-  file.reset(-1); // a file that is open for writing is not loaded
-  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  unlink(path.c_str());
+                label.c_str(), refused,
+                cache ? strerror(errno) : "no cache directory");
+  library = dlopen(uniquePath(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
   return library ? ALTGRAD_OK
                  : fail(ALTGRAD_BROKEN, "%s does not load: %s", label.c_str(),
                         dlerror());

@@ -21,7 +21,7 @@ using namespace altgrad::runtime;
 
 namespace {
 
-constexpr size_t mostCaptured = 64 << 10;
+constexpr size_t mostWords = 64 << 10;
 
 thread_local int32_t (*stop)() = nullptr;
 
@@ -70,11 +70,10 @@ double now() {
 void await(pid_t pid, double seconds, Child &child) {
   double limit = now() + seconds;
   siginfo_t info{};
-  bool reaped = false; // by somebody else, or SIGCHLD is ignored
   for (long pause = 200'000;; pause = std::min(pause * 2, 10'000'000L)) {
     info.si_pid = 0;
-    reaped = waitid(P_PID, id_t(pid), &info, WEXITED | WNOHANG | WNOWAIT) < 0;
-    if (reaped || info.si_pid == pid)
+    child.reaped = waitid(P_PID, id_t(pid), &info, WEXITED | WNOHANG | WNOWAIT) < 0;
+    if (child.reaped || info.si_pid == pid)
       break;
     if (!child.timedOut && !child.stopped) {
       child.timedOut = now() > limit;
@@ -85,7 +84,7 @@ void await(pid_t pid, double seconds, Child &child) {
     timespec sleep = {0, pause};
     nanosleep(&sleep, nullptr);
   }
-  if (reaped)
+  if (child.reaped)
     return; // its output tells how it ended
   // The number cannot belong to another group as long as nobody has waited.
   kill(-pid, SIGKILL);
@@ -95,11 +94,8 @@ void await(pid_t pid, double seconds, Child &child) {
   child.signal = exited ? 0 : info.si_status;
 }
 
-std::string contentsOf(const Descriptor &file) {
-  std::vector<char> bytes;
-  lseek(file.get(), 0, SEEK_SET);
-  readAll(file.get(), mostCaptured, bytes);
-  return std::string(bytes.begin(), bytes.end());
+bool contentsOf(const Descriptor &file, size_t most, std::vector<char> &bytes) {
+  return lseek(file.get(), 0, SEEK_SET) == 0 && readAll(file.get(), most, bytes);
 }
 
 } // namespace
@@ -110,8 +106,8 @@ bool altgrad::runtime::interrupted() { return stop && stop(); }
 
 altgrad_status altgrad::runtime::runChild(const std::vector<std::string> &arguments,
                                  const char *input, size_t size, double seconds,
-                                 Child &out) {
-  // Files in memory instead of pipes: nobody has to drain them.
+                                 size_t most, Child &out) {
+  // Files in memory: nobody has to drain them, and nobody else can reach them.
   Descriptor in(memfd_create("altgrad-in", MFD_CLOEXEC));
   Descriptor output(memfd_create("altgrad-out", MFD_CLOEXEC));
   Descriptor errors(memfd_create("altgrad-err", MFD_CLOEXEC));
@@ -139,7 +135,9 @@ altgrad_status altgrad::runtime::runChild(const std::vector<std::string> &argume
     return fail(error == ENOENT ? ALTGRAD_NOT_FOUND : ALTGRAD_SYSTEM,
                 "cannot start %s: %s", argv[0], strerror(error));
   await(pid, seconds, out);
-  out.output = contentsOf(output);
-  out.errors = contentsOf(errors);
+  std::vector<char> words;
+  if (!contentsOf(output, most, out.output) || !contentsOf(errors, mostWords, words))
+    return fail(ALTGRAD_SYSTEM, "cannot read what %s wrote: %s", argv[0], strerror(errno));
+  out.errors.assign(words.begin(), words.end());
   return ALTGRAD_OK;
 }

@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t mostEntryBytes = size_t(1) << 30;
 
-// Why the code of this file must not run; null when it may. Whoever owns the
-// library's folder could replace the library, too.
+// Why the code of this file must not run; null when it may. Who owns the library's
+// folder, or is of a group that may write to it, could replace the library, too.
 const char *defectOf(const Descriptor &file, const struct stat &library) {
   struct stat info;
   if (fstat(file.get(), &info) != 0)
@@ -27,7 +27,8 @@ const char *defectOf(const Descriptor &file, const struct stat &library) {
   if (info.st_uid != 0 && info.st_uid != geteuid() &&
       info.st_uid != library.st_uid)
     return "belongs to another user";
-  return info.st_mode & 002 ? "is writable by others" : nullptr;
+  bool groups = library.st_mode & 020 && library.st_gid == info.st_gid;
+  return info.st_mode & (groups ? 002 : 022) ? "is writable by others" : nullptr;
 }
 
 // What becomes of a loss scale needs no rule.

@@ -2,12 +2,9 @@
 #include "Status.h"
 #include "compile/Child.h"
 #include "compile/Compiler.h"
-#include "files/File.h"
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <unistd.h>
 
 using namespace altgrad::runtime;
 
@@ -23,27 +20,6 @@ double timeLimit() {
   bool sound = given && end != given && !*end && seconds > 0 && seconds < 1e6;
   return sound ? seconds : defaultSeconds;
 }
-
-// A folder of our own for the compiler's output, gone at the end of the scope.
-class Scratch {
-public:
-  Scratch() {
-    const char *base = secure_getenv("TMPDIR");
-    folder =
-        std::string(base && *base == '/' ? base : "/tmp") + "/altgrad-XXXXXX";
-    made = mkdtemp(folder.data()) != nullptr;
-  }
-  ~Scratch() {
-    if (!made)
-      return;
-    unlink(file().c_str());
-    rmdir(folder.c_str());
-  }
-  std::string file() const { return folder + "/bundle.so"; }
-
-  std::string folder;
-  bool made;
-};
 
 altgrad_status judge(const Compiler &compiler, const Child &child,
                      double seconds) {
@@ -63,7 +39,13 @@ altgrad_status judge(const Compiler &compiler, const Child &child,
                ? fail(ALTGRAD_COMPILE, "%s failed with exit status %d", path,
                       child.exitCode)
                : fail(ALTGRAD_COMPILE, "%s", words);
-  return ALTGRAD_OK;
+  if (!child.output.empty())
+    return ALTGRAD_OK;
+  if (child.reaped)
+    return child.errors.empty()
+               ? fail(ALTGRAD_COMPILE, "%s wrote no bundle; why is not known where SIGCHLD is ignored", path)
+               : fail(ALTGRAD_COMPILE, "%s", words);
+  return fail(ALTGRAD_COMPILE, "%s ended well but wrote no bundle\n%s", path, words);
 }
 
 } // namespace
@@ -71,26 +53,18 @@ altgrad_status judge(const Compiler &compiler, const Child &child,
 altgrad_status altgrad::runtime::runCompiler(
     const Compiler &compiler, const std::vector<std::string> &options,
     const char *spec, uint64_t size, std::vector<char> &out) {
-  Scratch scratch;
-  if (!scratch.made)
-    return fail(ALTGRAD_SYSTEM, "cannot make %s: %s", scratch.folder.c_str(),
-                strerror(errno));
   std::vector<std::string> arguments = {compiler.path};
   arguments.insert(arguments.end(), options.begin(), options.end());
-  arguments.insert(arguments.end(), {"--emit=bundle", "-o", scratch.file()});
+  arguments.insert(arguments.end(), {"--emit=bundle", "-o", "-"});
   if (spec)
     arguments.push_back("-");
   Child child;
   double seconds = timeLimit();
   if (altgrad_status status = runChild(arguments, spec ? spec : "",
-                                       spec ? size : 0, seconds, child))
+                                       spec ? size : 0, seconds, mostBundleBytes, child))
     return status;
   if (altgrad_status status = judge(compiler, child, seconds))
     return status;
-  altgrad_status status =
-      readFile(scratch.file().c_str(), mostBundleBytes, out);
-  if (status == ALTGRAD_NOT_FOUND || (status == ALTGRAD_OK && out.empty()))
-    return fail(ALTGRAD_COMPILE, "%s ended well but wrote no bundle\n%s",
-                compiler.path.c_str(), child.errors.c_str());
-  return status;
+  out = std::move(child.output);
+  return ALTGRAD_OK;
 }

@@ -187,13 +187,21 @@ bool Cache::find(const std::string &key, std::vector<char> &bundle) const {
   return true;
 }
 
-std::string Cache::temporaryFile(Descriptor &out) const {
+bool Cache::temporaryFile(const char *bytes, size_t size, Descriptor &out) const {
   if (!directory)
-    return "";
+    return false;
   const std::string name = temporaryName();
-  out.reset(openat(directory.get(), name.c_str(),
-                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700));
-  return path + "/" + name;
+  Descriptor written(openat(directory.get(), name.c_str(),
+                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!written)
+    return false;
+  // A file that is open for writing is not loaded everywhere.
+  out.reset(openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  unlinkat(directory.get(), name.c_str(), 0);
+  struct stat made, opened;
+  bool same = out && fstat(written.get(), &made) == 0 && fstat(out.get(), &opened) == 0 &&
+              made.st_dev == opened.st_dev && made.st_ino == opened.st_ino;
+  return same && writeAll(written.get(), bytes, size);
 }
 
 void Cache::keep(const std::string &key,

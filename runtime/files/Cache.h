@@ -21,9 +21,9 @@ public:
   // Keeps a bundle; a failure costs nothing but a later compilation.
   void keep(const std::string &key, const std::vector<char> &bundle) const;
 
-  // A new empty file, which nobody finds by a key, for who unlinks it; "" and no
-  // file without a directory.
-  std::string temporaryFile(Descriptor &out) const;
+  // A new file of these bytes that has no name any more, to be read; false with errno, or
+  // without a directory.
+  bool temporaryFile(const char *bytes, size_t size, Descriptor &out) const;
 
 private:
   void prune() const;

@@ -28,7 +28,8 @@ protected:
                         "for a in \"$@\"; do echo \"$a\"; done > arguments\n"
                         "while [ $# -gt 0 ]; do\n"
                         "  if [ \"$1\" = -o ]; then out=$2; fi; shift\n"
-                        "done\n" +
+                        "done\n"
+                        "if [ \"$out\" = - ]; then out=/proc/self/fd/1; fi\n" +
                         body + "\n");
     chmod(compiler.c_str(), 0755);
   }
@@ -275,7 +276,13 @@ TEST_F(Compile, InstallationsShareTheCache) {
 TEST_F(Compile, AProgramThatIgnoresItsChildrenCanCompile) {
   auto before = signal(SIGCHLD, SIG_IGN);
   EXPECT_EQ(compile("ignored"), ALTGRAD_OK) << altgrad_last_error();
+  writeCompiler("echo \"-:3:5: error: no rule @adam\" >&2; exit 1");
+  EXPECT_EQ(compile("refused"), ALTGRAD_COMPILE);
+  EXPECT_STREQ(altgrad_last_error(), "-:3:5: error: no rule @adam\n");
+  writeCompiler("exit 1");
+  EXPECT_REFUSED(compile("silent"), ALTGRAD_COMPILE, "wrote no bundle; why is not known where SIGCHLD is ignored");
   signal(SIGCHLD, before);
+  EXPECT_REFUSED(compile("silent"), ALTGRAD_COMPILE, "exit status 1");
 }
 
 TEST_F(Compile, AFloodOfWordsIsBounded) {
@@ -284,14 +291,15 @@ TEST_F(Compile, AFloodOfWordsIsBounded) {
   EXPECT_LT(strlen(altgrad_last_error()), 100000u);
 }
 
-TEST_F(Compile, NothingIsLeftInTheTemporaryFolder) {
+// Who may write to the folder of temporary files would replace it on its way.
+TEST_F(Compile, ABundleOnItsWayHasNoName) {
   std::string temporary = folder + "/tmp";
   mkdir(temporary.c_str(), 0755);
   setenv("TMPDIR", temporary.c_str(), 1);
-  ASSERT_ALTGRAD(compile("tidy"));
-  writeCompiler("echo x > \"$out\"; exit 1");
-  EXPECT_EQ(compile("tidy too"), ALTGRAD_COMPILE);
+  writeCompiler("here=$(readlink /proc/$$/fd/1); echo $(ls tmp)$here > meanwhile; cp " SGD_BUNDLE " \"$out\"");
+  ASSERT_ALTGRAD(compile("unnamed"));
   unsetenv("TMPDIR");
+  EXPECT_EQ(read(folder + "/meanwhile"), "/memfd:altgrad-out (deleted)\n");
   EXPECT_TRUE(list(temporary).empty());
 }
 

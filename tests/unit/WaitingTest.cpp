@@ -17,7 +17,8 @@ protected:
   void writeCompiler(const std::string &body) {
     compiler = folder + "/altgrad-opt";
     write(compiler, "#!/bin/sh\ncd " + folder + "\necho run >> runs\nwhile [ $# -gt 0 ]; do\n" +
-                        "  if [ \"$1\" = -o ]; then out=$2; fi; shift\ndone\n" + body +
+                        "  if [ \"$1\" = -o ]; then out=$2; fi; shift\ndone\n"
+                        "if [ \"$out\" = - ]; then out=/proc/self/fd/1; fi\n" + body +
                         "\ncp " SGD_BUNDLE " \"$out\"\n");
     chmod(compiler.c_str(), 0755);
   }
