@@ -31,6 +31,7 @@ private:
   std::string code(size_t at);
   std::string alias(size_t at);
   void endDefinition(size_t at);
+  bool beginsLocation(size_t at) const;
 
   llvm::StringRef text;
   int depth = 0;
@@ -55,6 +56,14 @@ void Limits::endDefinition(size_t at) {
     return;
   aliases[defined] = {expanded - definedFrom, definedDepth};
   defined = "";
+}
+
+// A diagnostic quotes the line of its place, from whatever file a location names: a text must not choose that file.
+// A number or %0 ends where a keyword begins.
+bool Limits::beginsLocation(size_t at) const {
+  llvm::StringRef name = text.substr(at).take_while(isNameCharacter);
+  return name.take_while([](char c) { return c != '-'; }) == "loc" && (!inWord || number) &&
+         !llvm::StringRef("%@#!^$").contains(last);
 }
 
 // #name or !name: an alias that is defined here, one that is used, or neither.
@@ -88,6 +97,8 @@ std::string Limits::code(size_t at) {
     depth = depth > 0 ? depth - 1 : 0;
   if (fresh && llvm::isAlpha(c))
     endDefinition(at);
+  if (beginsLocation(at))
+    return "spec contains loc(...); messages name its own lines: leave it out";
   // MLIR's numbers take the square of their length, or more stack than there is.
   bool word = llvm::isAlnum(c) || c == '.' || c == '_';
   bool inNumber = word && (number ? true : llvm::isDigit(c) && !inWord);
