@@ -5,6 +5,7 @@
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include <csignal>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ static bool mayBeParsed(llvm::StringRef input) {
 
 int main(int argc, char **argv) {
   openStandardStreams();
+  signal(SIGCHLD, SIG_DFL); // where a caller ignores it, nobody learns how ptxas ended
   if (altgrad::asksForProduct(argc, argv))
     return altgrad::emitProduct(argc, argv);
   mlir::DialectRegistry registry;

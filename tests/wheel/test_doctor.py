@@ -209,6 +209,13 @@ def test_without_torch_and_with_one_that_crashes(no_torch):
     assert text.endswith("does not work here: torch\n"), text
 
 
+def test_under_a_program_that_ignores_its_children(no_torch):
+    (no_torch / "torch.py").write_text("import os; os.kill(os.getpid(), 9)")
+    done = subprocess.run(["env", "--ignore-signal=CHLD", sys.executable, "-m", "altgrad", "doctor"],
+                          capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{no_torch}:{PACKAGE}"})
+    assert done.returncode == 1 and "BAD   torch          ended by signal 9" in done.stdout, done.stdout
+
+
 def test_words_that_cannot_be_written(no_torch):
     (no_torch / "torch.py").write_text("raise ImportError('t\xf6rch')", encoding="utf-8")
     _, text = doctor(no_torch, PYTHONIOENCODING="ascii", PYTHONUTF8="0")

@@ -8,6 +8,7 @@ import contextlib
 import os
 import platform
 import shutil
+import signal
 import stat
 import sys
 from dataclasses import dataclass
@@ -283,6 +284,8 @@ def examine(environment):
 
 def main():
     """Prints what was found; gives the exit status."""
+    # Where a caller has SIGCHLD ignored, nobody learns how a process ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     lines = examine(dict(os.environ))
     text = [f"altgrad {__version__} in {Path(__file__).resolve().parent}"]
     for line in lines:
