@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import threading
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -201,8 +202,10 @@ _pressed = ctypes.CFUNCTYPE(c_int32)(ctypes.pythonapi.PyOS_InterruptOccurred)
 def interruptibly(name, *arguments):
     """Calls a function that may wait for the compiler; Ctrl-C ends that, and Python's handler says what comes then."""
     native = library()
+    # Python ends another thread that asks it something while the interpreter exits, in the middle of the library.
+    asks = threading.current_thread() is threading.main_thread()
     while True:
-        native.altgrad_set_interrupt(_pressed)
+        native.altgrad_set_interrupt(_pressed if asks else None)
         try:
             return getattr(native, name)(*arguments)
         except Error as error:

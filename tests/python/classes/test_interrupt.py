@@ -53,3 +53,31 @@ def test_ctrl_c_ends_the_compiler(handler, printed, tmp_path):
     assert not list(temporary.iterdir())
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
+
+
+EXITS = """
+import os, sys, threading, time
+import altgrad
+threading.Thread(target=altgrad.optim.FromRule, args=(sys.argv[1],), daemon=True).start()
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+
+class Late:
+    def __del__(self):  # while the interpreter exits, which takes a while then
+        time.sleep(0.5)
+
+late = Late()
+late.itself = late
+"""
+
+
+def test_python_exits_while_a_daemon_thread_waits_for_the_compiler(tmp_path):
+    compiler = tmp_path / "altgrad-opt"
+    compiler.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexec sleep 5\n")
+    compiler.chmod(0o755)
+    rule = tmp_path / "own.mlir"
+    rule.write_text((altgrad._library.find_templates() / "sgd.mlir").read_text().replace("@sgd", "@own"))
+    done = subprocess.run([sys.executable, "-c", EXITS, rule, tmp_path / "started"], capture_output=True, text=True, env={
+        **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ALTGRAD_OPT": str(compiler),
+        "ALTGRAD_CACHE_DIR": str(tmp_path / "cache")})
+    assert (done.returncode, done.stderr) == (0, "")

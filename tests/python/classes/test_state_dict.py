@@ -155,3 +155,27 @@ def test_what_a_user_keeps_in_the_state(name):
     if name == "Adagrad":
         optimizer.share_memory()
     optimizer.step()
+
+
+@pytest.mark.parametrize("name, kwargs", [
+    ("AdamW", dict(amsgrad=True)), ("SGD", dict(momentum=0.9)), ("NorMuon", {}), ("AdamW4bit", {}),
+    ("AdamW", dict(storage="master=f32 copy=mxfp8"))])
+def test_a_state_that_is_no_tensor_is_refused_by_its_name(name, kwargs):
+    """In a file before anything is loaded, in `state` before anything is stepped."""
+    make = lambda: torch.nn.Parameter(torch.ones(64, 128, dtype=torch.bfloat16 if "storage" in kwargs else torch.float32))
+    optimizer = getattr(altgrad.optim, name)([param := make()], **kwargs)
+    train(optimizer, [param], 1)
+    saved = optimizer.state_dict()
+    for key in set(saved["state"][0]) - {"step"}:
+        for wrong in ([1.0], "x", 1.5, {}, {"codes": [1]}, b"y", (), torch.ones(64, 128).numpy(), torch.Tensor):
+            broken = {**saved, "state": {0: {**saved["state"][0], key: wrong}}}
+            before = optimizer.state[param][key]
+            with pytest.raises(TypeError, match=f"the state of parameter 0 of the file has '{key}' as {type(wrong).__name__}, "):
+                optimizer.load_state_dict(broken)
+            assert optimizer.state[param][key] is before
+            other = getattr(altgrad.optim, name)([held := make()], **kwargs)
+            train(other, [held], 1)
+            other.state[held][key], start = wrong, held.detach().clone()
+            with pytest.raises((TypeError, ValueError), match=f"'{key}'"):
+                train(other, [held], 1)
+            assert torch.equal(held, start)

@@ -8,6 +8,7 @@ from .blocks import block_of, scale_key
 from .counts import InvalidCount, check_count
 from .filed import taken
 from .line import Storage
+from .master import kept_beside
 
 # Its key in every param_group of an optimizer with a storage.
 LINE = "storage"
@@ -73,7 +74,7 @@ def check_file(optimizer, given):
         said = words_of(group, f"param_group {index} of the file")
         for place in group["params"]:
             entry = given["state"].get(place, {})
-            _check_entry(f"{who}: the state of parameter {place} of the file", entry, optimizer._count_key)
+            _check_entry(f"{who}: the state of parameter {place} of the file", entry, optimizer)
             for key, value in entry.items():
                 if isinstance(key, str) and isinstance(value, torch.Tensor) and (
                         _is_other(key, value, said, own) if said else _is_plain(key, entry, own, optimizer)):
@@ -85,10 +86,14 @@ def check_file(optimizer, given):
     return given
 
 
-def _check_entry(what, entry, counted):
+def _check_entry(what, entry, optimizer):
     if not isinstance(entry, dict):
         raise TypeError(f"{what} is {entry!r:.60}, not a dict")
-    count = entry.get(counted, 0.0)
+    kept = [*optimizer._keys.values(), *[key for _, key in kept_beside(optimizer._words)]]
+    for key in [name for key in kept for name in (key, scale_key(key))]:
+        if not isinstance(entry.get(key), torch.Tensor | None):
+            raise TypeError(f"{what} has {key!r} as {type(entry[key]).__name__}, {entry[key]!r:.60}, not as a tensor")
+    count = entry.get(optimizer._count_key, 0.0)
     try:
         if not isinstance(count, torch.Tensor):
             check_count(float(count))

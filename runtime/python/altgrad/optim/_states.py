@@ -40,6 +40,9 @@ def kept_states(optimizer, bundle, rows):
             state = held.get(key)
             if state is None:
                 continue
+            if not isinstance(state, torch.Tensor):
+                raise TypeError(f"altgrad.optim.{type(optimizer).__name__}: {name_of(optimizer, row.owner)}: state {key!r} "
+                                f"is {type(state).__name__}, not a tensor")
             check_extent(state)  # of those that are copied into another order, too
             if _fits(stream, state, row):
                 yield state, key, row.owner
