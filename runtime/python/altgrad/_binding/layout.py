@@ -47,11 +47,12 @@ def same_order(tensor, strides):
                                  for mine, theirs, size in zip(own, strides, tensor.shape))
 
 
-def in_order(tensor, strides):
-    """`tensor` itself if the dense `strides` are its own, else a copy that has them."""
-    if tensor.numel() == 0 or (same_order(tensor, strides) and not tensor.is_neg()):
+def in_order(tensor, strides, dtype=None):
+    """`tensor` itself if the dense `strides`, and the dtype, are its own, else a copy that has them."""
+    dtype = dtype or tensor.dtype
+    if tensor.dtype == dtype and (tensor.numel() == 0 or (same_order(tensor, strides) and not tensor.is_neg())):
         return tensor
-    copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    copy = torch.empty_strided(tensor.shape, strides, dtype=dtype, device=tensor.device)
     return copy.copy_(tensor)
 
 

@@ -48,7 +48,7 @@ class TensorTable:
     `fresh(params, state)` is called in every step and changes no tensor. Its answer is one of:
     - STALE: a parameter is another object or has another address, shape, strides or dtype; or an entry of `state` is
       another object, is new or is missing; or a bound state or count has another address, shape, strides or dtype.
-    - OTHER_GRADS: a parameter without a row has a gradient now, a gradient is of another kind, or no row has one.
+    - OTHER_GRADS: a parameter without a row has a gradient now, a gradient is of another kind, or no row of a set has one.
     - FRESH: neither. The gradients of this step are then bound. A row without a gradient is left out of the step.
 
     `set_hypers(numbers, cells)` writes the hyper-parameters of the plan's groups `cells`: for each group, those of its
@@ -199,7 +199,11 @@ class TensorTable:
             self._kept = self._in_memory(self._grads())
             found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH:
-            self._take_part(ctypes.string_at(core().altgrad_table_present(self._handle), len(self.rows)))
+            present = ctypes.string_at(core().altgrad_table_present(self._handle), len(self.rows))
+            # A set that no gradient is in would still count draws and decide how torch rounds a norm.
+            if present != self._present and not all([1 in present[mine] for mine in self._slices]):
+                return OTHER_GRADS
+            self._take_part(present)
         return OTHER_GRADS if found == _ODD else found
 
     def _grads(self):

@@ -138,7 +138,7 @@ def check_unscaled(key, held, names):
                          "parameter without scales: make the optimizer with the storage that its states have")
 
 
-def check_scales(key, held, param, strides, word):
+def check_scales(key, held, param, word):
     """Raises unless an existing state has scales that fit it."""
     block, columns = span_of(word, key)
     block = 0 if scaled_by(word) else block
@@ -146,11 +146,17 @@ def check_scales(key, held, param, strides, word):
         _check_scale(key, other, held, param, block, format_of_scales(word), columns)
     for other in ("copy_amax", "copy_tensor_scale") if has_levels(word) else ():
         _check_scale(key, other, held, param, 0, "f32")
-    shared = packs(word) and key in held and held[key].dtype == torch.uint8
-    order = beside(param.shape, strides, pairs=True)[1] if shared else strides
-    if block and param.numel() and key in held and not same_order(held[key], order):
+
+
+def check_codes(key, codes, param, strides, packed):
+    """Raises unless existing codes whose blocks have scales lie in the order of `strides`."""
+    shape, order = beside(param.shape, strides, pairs=True) if packed else (tuple(param.shape), strides)
+    if codes.shape != shape:
+        raise ValueError(f"state {key!r} of shape {tuple(codes.shape)} does not belong to a parameter of shape "
+                         f"{tuple(param.shape)}, whose codes have shape {shape}")
+    if param.numel() and not same_order(codes, order):
         raise ValueError(
-            f"state {key!r} has strides {held[key].stride()}, and its parameter needs {tuple(order)}, because "
+            f"state {key!r} has strides {codes.stride()}, and its parameter needs {tuple(order)}, because "
             "a block consists of neighbours in memory: give the parameter the memory format that it had")
 
 

@@ -8,8 +8,9 @@ import torch
 from .._binding.kinds import BOUND
 from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
 from .._binding.offload import home_of
-from .blocks import COLUMNS, SCALES, is_of_copy
+from .blocks import COLUMNS, SCALES, is_of_copy, scale_key
 from .described import LINE, check_file, described
+from .filed import filed
 from .master import kept_beside
 from .rungs import code_dtypes, take_gradients
 
@@ -73,10 +74,26 @@ def _keeps_dtype(optimizer, param, value):
                                     or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
 
 
-def picklable(state):
-    """The state with its float8 tensors as bytes: pickle (not torch.save) fails to load torch's own."""
-    made = copy.copy(state)
-    for param, held in state.items():
+def filed_states(optimizer, states):
+    """The states of a file, by places, from those that torch's state_dict() has."""
+    unbegun = optimizer._not_begun()
+    places = {place for place, param in enumerate(_flat(optimizer.param_groups)) if id(param) in unbegun}
+    return {place: filed(_without(optimizer, held) if place in places else held, optimizer._keys.values())
+            for place, held in states.items()}
+
+
+def _without(optimizer, held):
+    """What a parameter's `state` holds beside the states of the rule."""
+    states = {name for key in optimizer._keys.values() for name in (key, scale_key(key))}
+    return {key: value for key, value in held.items() if key not in states}
+
+
+def picklable(optimizer):
+    """The state of a copy, with its float8 tensors as bytes: pickle (not torch.save) fails to load torch's own."""
+    made, unbegun = copy.copy(optimizer.state), optimizer._not_begun()
+    for param, held in optimizer.state.items():
+        if id(param) in unbegun:
+            made[param] = held = _without(optimizer, held)
         if type(held) is dict and any(map(_is_float8, held.values())):
             made[param] = {key: _Codes(value) if _is_float8(value) else value for key, value in held.items()}
     return made

@@ -51,7 +51,10 @@ def place(optimizer, built):
     given = [group[SEED] for group in groups if group.get(SEED) not in (None, optimizer.defaults[SEED])]
     if others := [other for other in given if other != seed]:
         raise ValueError(f"there is one {SEED} for all param_groups, not {seed} and {others[0]}")
-    for place, table in enumerate(tables):
+    for group in groups:
+        group[SEED], group[COUNT] = seed, last
+    drawing = [table for table in tables if any([scalar.role == "random" for scalar in table.bundle.singles])]
+    for place, table in enumerate(drawing):
         device = table.where.device
         count = last if place == 0 and last.device == device else _number(last, device)
         memory = {SEED: _number(seed, device), COUNT: count}

@@ -25,6 +25,20 @@ def group_of_zero(bound):
     return None
 
 
+def only_makes_states(optimizer):
+    """Whether torch.distributed.checkpoint calls this step, for which it has put gradients of 0 in place.
+
+    It wants states that it can save or load into. A step that counted would be the first one of a run that was only
+    asked for its states. States that count themselves, as SGD's, begin then as torch's do: a file does not tell
+    momentum of 0 from none.
+    """
+    asks = getattr(sys.modules.get("torch.distributed.checkpoint.state_dict"), "_init_optim_state", None)
+    frame = sys._getframe(1) if asks and optimizer._count_key and not optimizer.state else None
+    while frame and frame.f_code is not asks.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
 def tell_accelerate(optimizer, flag):
     """Says that this step was skipped to an AcceleratedOptimizer, which takes a call for a step.
 

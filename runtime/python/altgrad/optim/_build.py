@@ -10,14 +10,14 @@ import torch
 from .._binding.table import TensorTable
 from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
-from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
+from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_extent, check_grad, check_mode, check_param,
                                check_states_apart, check_unit_state, is_dense, is_dtensor, name_of)
 from .._binding.offload import Twin
 from .._binding.shards import Part, Place, check_parts, check_units, is_cut_within_blocks, local_states, place_of, shape_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn, is_host
-from .._core import beside, blocked_numel, check_fit, dtype_of
+from .._core import blocked_numel, check_fit, dtype_of
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
@@ -30,7 +30,7 @@ from .._storage.rungs import code_dtypes, format_for
 from .._warn import warn
 from ._checks import float_of
 from ._shapes import Matrices, Piece, in_pieces
-from ._states import check_whole, kept_states, make_states
+from ._states import check_blocks, check_whole, kept_states, make_states
 
 
 @dataclass(slots=True)
@@ -142,20 +142,15 @@ def multiplies(rules, params):
 
 
 def _rows_of(optimizer, kinds, left, known, ranks):
-    """(a row for each parameter that has a gradient, the rule of each line); known rows are kept
-    without one where their device has others, for the gradient that comes back."""
+    """(a row for each parameter that has a gradient, the rule of each line); known rows are kept without one where others
+    of their program and set have one, for the gradient that comes back: no step becomes another one by them."""
     owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer, ranks), [], {}, 0
-    stepped = {p.device for group in optimizer.param_groups for p in group["params"]
-               if p.grad is not None and id(p) not in left}
     for index, (group, kind) in enumerate(zip(optimizer.param_groups, kinds)):
         for param in group["params"]:
             if id(param) in left:
                 continue
             row = known.get(place)
-            if param.grad is None and row is not None and param.device in stepped:
-                rows.append(row)
-                rules[row.line] = kind[0]
-            elif param.grad is not None:
+            if param.grad is not None:
                 known_well = row is not None and row.grad_dtype is param.grad.dtype
                 _check_pair(optimizer, param, group, known_well)
                 if not known_well:
@@ -166,7 +161,13 @@ def _rows_of(optimizer, kinds, left, known, ranks):
                 rows.append(row)
                 rules[row.line] = kind[0]
             place += 1
-    return rows, rules
+    stepped = {_set_of(row) for row in rows}
+    rows += [row for row in known.values() if row.owner.grad is None and _set_of(row) in stepped]
+    return sorted(rows, key=lambda row: row.place), rules
+
+
+def _set_of(row):
+    return row.param.device, row.counted, row.line
 
 
 def _check_pair(optimizer, param, group, known_well):
@@ -224,6 +225,8 @@ class _Part:
                 self._check_unit_states(optimizer, row)
                 if units and row.at and row.at.parted:
                     check_units(row.at)
+                if not row.finished:
+                    check_blocks(optimizer, self.bundle.sets[row.set], row)
                 if asks[row.set]:
                     check_fit(self.bundle, row.set, row.param.shape, row.strides, row.matrices)
             except (TypeError, ValueError) as error:
@@ -274,7 +277,7 @@ def _row(namer, owner, group, place, kind):
     dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
-    line = namer.line(namer.optimizer._kind_with(kind, matrices), owner, param, at, strides, matrices)
+    line = namer.line(namer.optimizer._kind_with(kind, matrices), owner, param, at, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
                counted=namer.ranks.counts(at))
 
@@ -287,7 +290,7 @@ class _Namer:
         check_copy(optimizer._words)
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
-    def line(self, kind, owner, param, at, strides, matrices=None):
+    def line(self, kind, owner, param, at, matrices=None):
         """The line of one parameter; checks the states that are there already."""
         held = self.optimizer.state.get(owner, {})
         if not isinstance(held, MutableMapping):
@@ -300,11 +303,10 @@ class _Namer:
                                   or (matrices and self._cuts_blocks(kind[1], matrices, names, owner)))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         word_of = lambda name: own.get(name, own.get("states", ""))
-        states = tuple([_state_dtype(key, held.get(key), param, beside(param.shape, strides, pairs=True)[0]
-                                     if packs(word_of(name)) else param.shape) for name, key in names])
+        states = tuple([_state_dtype(key, held.get(key), param, packs(word_of(name))) for name, key in names])
         for name, key in names if held else ():
             if has_scales(word := word_of(name)):
-                check_scales(key, held, param, strides, word)
+                check_scales(key, held, param, word)
             else:
                 check_unscaled(key, held, names)
         if held:
@@ -349,23 +351,28 @@ class _Namer:
             if dtype in CODES or has_scales(word) or splits(word):
                 raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
                                 "the optimizer with the storage that its states have")
-            words[name] = FORMATS[dtype]
+            if not _is_narrower(dtype, dtype_of(format_of(word))):  # else it is made as wide as the storage says
+                words[name] = FORMATS[dtype]
         return set_line(*kind, words)
 
 
-def _state_dtype(key, state, param, shape):
-    """The dtype of a state, None for one that is still to be made; `shape` is that of stored codes."""
+def _is_narrower(dtype, wanted):
+    """Whether every number of a format is one of another, wider one."""
+    return wanted in PARAM_DTYPES and dtype.itemsize < wanted.itemsize
+
+
+def _state_dtype(key, state, param, packed):
+    """The dtype of a state, None for one that is still to be made; `packed`: codes may lie two in a byte."""
     if state is None:
         return None
     if not isinstance(state, torch.Tensor) or state.dtype not in (*FORMATS, *CODES):
         kind = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
         known = ", ".join(FORMATS.values())
         raise TypeError(f"state {key!r} is {kind}; the kernels store {known}")
-    expected = tuple(shape if state.dtype in CODES else param.shape)
-    if state.shape != expected or state.device != param.device:
+    others = state.shape != param.shape and not (packed and state.dtype in CODES)  # see check_blocks
+    if others or state.device != param.device:
         raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not "
-                         f"belong to a parameter of shape {tuple(param.shape)} on {param.device}"
-                         + (f", whose codes have shape {expected}" if expected != tuple(param.shape) else ""))
+                         f"belong to a parameter of shape {tuple(param.shape)} on {param.device}")
     if state.layout != torch.strided:
         raise TypeError(f"state {key!r} is {state.layout}, because its gradients were: the "
                         "kernels and torch need a dense state")

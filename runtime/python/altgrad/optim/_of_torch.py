@@ -111,6 +111,9 @@ class SGD(Named):
     _options = {"momentum_on": lambda g: g["momentum"] != 0,
                 "nesterov": lambda g: g["nesterov"], **MAXIMIZE}
 
+    def _first_differs(self, group):
+        return group["momentum"] != 0 and group["dampening"] != 0
+
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,

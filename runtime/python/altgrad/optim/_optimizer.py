@@ -17,16 +17,16 @@ from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of
 from .._storage.blocks import check_words
-from .._storage.checkpoint import fill_older, kept_dtypes, picklable
+from .._storage.checkpoint import filed_states, fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
-from .._storage.filed import filed, take_all
+from .._storage.filed import take_all
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.line import Storage
 from .._storage.rungs import check_params
 from .._storage.streams import check_streams
 from .._warn import warn
-from ._around import check_untraced, group_of_zero, tell_accelerate
+from ._around import check_untraced, group_of_zero, only_makes_states, tell_accelerate
 from ._build import build, multiplies
 from ._checks import check_entries, check_ranks, check_tuples
 from ._forks import remember
@@ -225,8 +225,11 @@ class Optimizer(RuleNames, Measured, Traced):
                 numbers = self._numbers_of(changed)
                 fit = self._fit() if watched is self._watched else STALE
         if fit != FRESH:
+            unasked = only_makes_states(self)
             with torch.no_grad():
                 self._rebuild(fit, asked)
+            if unasked and not self._theirs:
+                return
         elif changed:
             self._take_groups(changed, *numbers)
         self._norm = 0.0 if self._kinds.clipped else None
@@ -341,15 +344,14 @@ class Optimizer(RuleNames, Measured, Traced):
             numbers: `altgrad.transcode(state_dict, to="torch")` is for that class.
         """
         given = super().state_dict()
-        state = {param: filed(held, self._keys.values()) for param, held in given["state"].items()}
-        return {**given, "state": state, "param_groups": self._tallies.filed(given["param_groups"])}
+        return {**given, "state": filed_states(self, given["state"]), "param_groups": self._tallies.filed(given["param_groups"])}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state_dict of this class or of torch's class of the same name. Every state keeps its dtype.
 
-        torch would cast each state to the dtype of its parameter. A file that says nothing of `max_grad_norm`
-        leaves the bound as it is. States in another storage can be brought into this one with
-        `altgrad.transcode`.
+        torch would cast each state to the dtype of its parameter. The next step makes a state as wide as the storage
+        says where it is narrower. A file that says nothing of `max_grad_norm` leaves the bound as it is. States in
+        another storage can be brought into this one with `altgrad.transcode`.
 
         Args:
             state_dict: What `state_dict()` gave.
@@ -358,11 +360,9 @@ class Optimizer(RuleNames, Measured, Traced):
             ValueError: The groups do not fit, or the file's states have another storage. Nothing has changed then.
             TypeError: It is no state_dict.
         """
-        try:
-            with kept_dtypes(self):
-                super().load_state_dict(state_dict)
-        finally:
-            self._forget()
+        with kept_dtypes(self):
+            super().load_state_dict(state_dict)
+        self._forget()  # not before: a file that is refused changes nothing
 
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
@@ -383,7 +383,7 @@ class Optimizer(RuleNames, Measured, Traced):
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._ranks is not None,
                     norm_in_backward=self.norm_in_backward, offload=self.offload, profile=self.profile,
-                    _words=self._words, state=picklable(self.state),
+                    _words=self._words, state=picklable(self),
                     param_groups=self._tallies.filed(self.param_groups))
         return kept
 

@@ -51,9 +51,30 @@ class RuleNames:
                                               device=row.param.device))
         return state.copy_(row.param.resolve_neg()) if stream.role in ("master", "copy") else state.zero_()
 
+    def _first_differs(self, group):
+        """Whether the first step of a state is another than the later ones, though the state does not count them."""
+        return False
+
+    def _not_begun(self):
+        """The ids of the parameters whose states a first step made that a scaler skipped: torch's class, which was not
+        called then, has none, so a file and a copy have none, either."""
+        params = [param for group in self.param_groups if self._first_differs(group)
+                  for param in group["params"] if param in self._counts]
+        return {id(param) for param, count in zip(params, _numbers([self._counts[param] for param in params]))
+                if count == 0.0}
+
     def _before_torch(self, param, group):
         """Makes of a parameter's state one that torch's class goes on from."""
         count = self._counts.pop(param, None)
         if count is not None and count == 0:
             # A skipped step made it; torch takes any for one that has seen a step.
             self.state[param].clear()
+
+
+def _numbers(counts):
+    """What these 0-dim tensors hold, waiting once for each of their devices."""
+    found = {}
+    for device in {count.device for count in counts}:
+        places = [place for place, count in enumerate(counts) if count.device == device]
+        found.update(zip(places, torch.stack([counts[place] for place in places]).tolist()))
+    return [found[place] for place in range(len(counts))]

@@ -5,7 +5,7 @@ import torch
 from .._binding.layout import check_extent, in_order, name_of, same_order, unit_shape
 from .._binding.shards import in_whole, local_states
 from .._core import dtype_of
-from .._storage.blocks import zeros_beside
+from .._storage.blocks import check_codes, zeros_beside
 from .._storage.counts import count_of, is_count
 
 
@@ -28,6 +28,16 @@ def check_whole(optimizer, part, row, options):
             f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, row.owner)} has "
             f"{', '.join(map(repr, there))} and no {', '.join(map(repr, missing))}: load a state that is whole, "
             "or clear it, and the parameter begins anew")
+
+
+def check_blocks(optimizer, part, row):
+    """Raises ValueError where codes that have scales by blocks lie in another order than the row is visited in."""
+    held = local_states(optimizer.state.get(row.owner, {}))
+    scaled = {stream.key for stream in part.states if stream.role == "block_scale"}
+    for stream in part.states:
+        key = optimizer._state_key(stream)
+        if stream.role != "block_scale" and stream.key in scaled and held.get(key) is not None:
+            check_codes(key, held[key], row.param, row.strides, stream.packed)
 
 
 def kept_states(optimizer, bundle, rows):
@@ -53,7 +63,8 @@ def kept_states(optimizer, bundle, rows):
 
 
 def _fits(stream, state, row):
-    return stream.block != 1 or stream.packed or (same_order(state, row.strides) and not state.is_neg())
+    return stream.block != 1 or stream.packed or (
+        same_order(state, row.strides) and not state.is_neg() and state.dtype == dtype_of(stream.format))
 
 
 def make_states(optimizer, rows):
@@ -99,7 +110,7 @@ def _made(optimizer, part, row, counts):
                      optimizer._first_state(stream, row, dtype_of(stream.format)))
             made.add(key)
         elif not _fits(stream, state, row):
-            state = in_order(state, row.strides)
+            state = in_order(state, row.strides, dtype_of(stream.format))
         new[key] = state
     if "copy_scale" in made:
         from ..ops._blocks import begin_copy  # late: it takes a second
