@@ -290,8 +290,10 @@ std::string altgrad::whyNotReduced(ReduceOp reduce, const Variances &variances) 
   if (variances.scopeOf(value) == Scope::Unit)
     return "reduces a value that is the same for all elements of a unit";
   if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
-    return "reduces a value that is the same for all elements of its block; leave out the block";
-  return variances.isElement(value) ? "" : "reduces a value that is the same for all elements";
+    return "reduces a value that is the same for all elements of its block; leave the reduction out, or the block of the "
+           "state or copy that stores it";
+  return variances.isElement(value) ? "" : "reduces a value that is the same for all elements; leave the reduction out, or "
+                                           "the scale of the copy that stores it";
 }
 
 LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {

@@ -107,10 +107,11 @@ std::string formatBytes(double bytes);
 /// The most operations of a rule or a step, and the most of those that become long
 /// code: compile time is bounded by it. So it is by the lists and reductions of a set.
 constexpr size_t maxOperations = 4096;
+constexpr size_t maxOperationsOfSet = 128; // as many more for each set: 64 sets of a stock rule with statistics fit
 constexpr size_t maxFunctions = 512;
 constexpr size_t maxLists = 128;
 constexpr size_t maxReductions = 32;
-mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body);
+mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body, size_t most = maxOperations);
 
 /// What is behind choices whose conditions are decided.
 mlir::Value chosen(mlir::Value value, const llvm::DenseMap<mlir::Value, bool> &decided);

@@ -238,11 +238,11 @@ LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol, ArrayAttr na
   return success();
 }
 
-LogicalResult altgrad::verifyLength(Operation *op, Block &body) {
+LogicalResult altgrad::verifyLength(Operation *op, Block &body, size_t most) {
   size_t count = body.getOperations().size();
   // body_c1
-  if (count > maxOperations)
-    return op->emitOpError() << "has " << count << " operations, at most " << maxOperations;
+  if (count > most)
+    return op->emitOpError() << "has " << count << " operations, at most " << most;
   // Each becomes some twenty operations, and LLVM compares them with each other.
   size_t functions = llvm::count_if(
       body, [](Operation &op) { return isa<math::FPowIOp, math::LogOp, math::ExpOp, math::CopySignOp>(op); });

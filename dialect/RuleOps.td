@@ -65,7 +65,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (name_c1) the name consists of letters, digits and underscores, and does not begin with a digit;
     - (name_c2) so do the names of the arguments;
     - (name_c3) there are at most 4096 arguments;
-    - (body_c1) the body has at most 4096 operations;
+    - (body_c1) the body has at most 4096 operations, and that of a step 128 more for each of its sets;
     - (body_c2) every operation is on the list of allowed operations (`altgrad-opt --list-ops`);
     - (body_c3) no operation has fast-math flags;
     - (body_c4) no operation has a rounding mode of its own;

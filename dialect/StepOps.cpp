@@ -67,7 +67,7 @@ static bool readsOut(Operation *user, BlockArgument argument) {
 }
 
 LogicalResult StepOp::verifyRegions() {
-  if (failed(verifyLength(*this, getBody().front())))
+  if (failed(verifyLength(*this, getBody().front(), maxOperations + maxOperationsOfSet * getSetCount())))
     return failure();
   Variances variances(*this);
   for (Operation &op : getBody().front()) {

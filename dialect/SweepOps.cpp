@@ -37,7 +37,7 @@ static ParseResult parseReductions(OpAsmParser &parser, OperationState &result) 
       return failure();
     auto parsedKind = symbolizeReduction(kind);
     if (!parsedKind)
-      return parser.emitError(loc) << "expected add|sumsq|max|and|count over tensor|step";
+      return parser.emitError(loc) << "expected add|sumsq|max|absmax|and|count over unit|tensor|step";
     if (parser.parseKeyword("over") || parseOver(parser, over))
       return failure();
     reductions.push_back(ReductionAttr::get(parser.getContext(), *parsedKind));
@@ -198,8 +198,8 @@ static size_t blockReductionsOf(Region &body) { return llvm::range_size(body.get
 static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
   int64_t width = sweep.getWidth();
   // sweep_c8
-  if (width < 2)
-    return sweep.emitOpError() << "has a wide body for " << width << " elements";
+  if (width < 2 || width > ALTGRAD_CHUNK)
+    return sweep.emitOpError() << "has a wide body for " << width << " elements; write 2 to " << int64_t(ALTGRAD_CHUNK);
   auto matches = [&](ValueRange narrow, ValueRange vectors) {
     return narrow.size() == vectors.size() && llvm::all_of(llvm::zip(narrow, vectors), [&](auto pair) {
              return std::get<1>(pair).getType() == VectorType::get({width}, std::get<0>(pair).getType());

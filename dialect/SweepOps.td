@@ -197,7 +197,7 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c5) a stored code has the type of its stream;
     - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32; a count is of i1;
     - (sweep_c7) there is at most one wide body, and one quick one;
-    - (sweep_c8) a wide body computes at least two elements;
+    - (sweep_c8) a wide body computes at least two elements, and at most a chunk's 4096;
     - (sweep_c9) its types are vectors of the body's types;
     - (sweep_c10) it has as many block reductions as the body;
     - (sweep_c11) the quick body has the types of the wide one and those of the guard;

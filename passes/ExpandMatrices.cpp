@@ -194,15 +194,27 @@ static Value expand(CodeBuilder &b, SoundOp op) {
   return sound;
 }
 
+static Value storedAs(OpBuilder &builder, Location loc, TensorsType type, Value element) {
+  FormatAttr format = type.getFormat();
+  Value code = EncodeOp::create(builder, loc, format.getCodeType(), element, format, Round::NearestEven,
+                                /*draw=*/Value(), OverflowMode::NonFinite);
+  return CollectOp::create(builder, loc, type, code, /*factor=*/Value());
+}
+
 static void expandMatrix(MatrixOp op) {
   OpBuilder builder(op);
-  FormatAttr format = op.getMatrix().getType().getFormat();
-  Value code = EncodeOp::create(builder, op.getLoc(), format.getCodeType(), op.getElement(), format,
-                                Round::NearestEven, /*draw=*/Value(), OverflowMode::NonFinite);
-  op.replaceAllUsesWith(CollectOp::create(builder, op.getLoc(), op.getMatrix().getType(), code,
-                                          /*factor=*/Value())
-                            .getResult());
+  op.replaceAllUsesWith(storedAs(builder, op.getLoc(), op.getMatrix().getType(), op.getElement()));
   op.erase();
+}
+
+// A product lies in the workspace. A commit of one writes its entries.
+static void expandCommit(CommitOp commit) {
+  OpBuilder builder(commit);
+  for (OpOperand &operand : commit->getOpOperands())
+    if (isa_and_nonnull<ProductOp, EitherOp>(operand.get().getDefiningOp())) {
+      Value entry = EntryOp::create(builder, commit.getLoc(), operand.get());
+      operand.set(storedAs(builder, commit.getLoc(), cast<TensorsType>(operand.get().getType()), entry));
+    }
 }
 
 static void expandEntry(EntryOp op) {
@@ -231,6 +243,7 @@ struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
             word.erase();
           });
     }
+    expandCommit(getOperation().getCommit());
     for (Operation &op : llvm::make_early_inc_range(body))
       if (auto matrix = dyn_cast<MatrixOp>(op))
         expandMatrix(matrix);

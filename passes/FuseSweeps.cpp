@@ -25,9 +25,10 @@ static SmallVector<Operation *> matrixReaders(Operation *op) {
             readers.push_back(user);
   // Who multiplies may fail: what the caller sees is stored afterwards.
   auto isSeen = [](Value stream) { return isa<BlockArgument>(stream); };
-  for (auto sweep : op->getBlock()->getOps<SweepOp>())
-    if (isa<MultiplyOp>(op) && op->isBeforeInBlock(sweep) && llvm::any_of(sweep.getStores(), isSeen))
-      readers.push_back(sweep);
+  if (isa<MultiplyOp>(op))
+    for (auto sweep : op->getBlock()->getOps<SweepOp>())
+      if (op->isBeforeInBlock(sweep) && llvm::any_of(sweep.getStores(), isSeen))
+        readers.push_back(sweep);
   return readers;
 }
 
@@ -204,13 +205,14 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
       RowSets sets(getOperation());
       std::pair<SweepOp, SweepOp> best;
       double saved = 0;
-      for (auto first = kept.begin(); first != kept.end(); ++first) {
-        auto second =
-            std::find_if(first + 1, kept.end(), [&](SweepOp sweep) { return sets.of(sweep) == sets.of(*first); });
-        if (second == kept.end() || !mayFuse(*first, *second) || (best.first && sharedBytes(*first, *second) <= saved))
+      DenseMap<unsigned, SweepOp> next; // of each set
+      for (SweepOp first : llvm::reverse(kept)) {
+        SweepOp second = std::exchange(next[sets.of(first)], first);
+        double shared = second ? sharedBytes(first, second) : 0;
+        if (!second || (best.first && shared < saved) || !mayFuse(first, second))
           continue;
-        best = {*first, *second};
-        saved = sharedBytes(*first, *second);
+        best = {first, second};
+        saved = shared;
       }
       if (!best.first)
         break;

@@ -1,6 +1,7 @@
 // update ==> the body of its rule, with its options decided.
 #include "passes/Passes.h"
 
+#include "dialect/Variance.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/RulePath.h"
 
@@ -142,6 +143,20 @@ static LogicalResult countRule(UpdateOp update, RuleOp rule, size_t &length) {
   return success();
 }
 
+// The largest magnitude of a run whose elements are the same is theirs. A step takes it for the scale of a state or a
+// copy, and only the rule's arithmetic says that this does not differ.
+static void dropUniformMaxima(StepOp step) {
+  Variances variances(step);
+  for (auto reduce : llvm::make_early_inc_range(step.getBody().getOps<ReduceOp>())) {
+    if (reduce.getReduction() != Reduction::AbsMax || isOverTile(reduce) ||
+        !variances.of(reduce.getValue()).covers(reduce.getOver()))
+      continue;
+    OpBuilder builder(reduce);
+    reduce.replaceAllUsesWith(math::AbsFOp::create(builder, reduce.getLoc(), reduce.getValue()).getResult());
+    reduce.erase();
+  }
+}
+
 namespace {
 struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
   using InlineRulesPassBase::InlineRulesPassBase;
@@ -165,6 +180,8 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
           failed(countRule(update, rule, lengths[update->getParentOp()])) || failed(inlineRule(update, rule)))
         return signalPassFailure();
     }
+    for (auto step : getOperation().getOps<StepOp>())
+      dropUniformMaxima(step);
     if (!updates.empty())
       for (RuleOp rule : llvm::make_early_inc_range(getOperation().getOps<RuleOp>()))
         rule.erase();

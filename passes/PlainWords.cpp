@@ -21,6 +21,7 @@ struct Mistake {
   StringRef words;  // of MLIR
   StringRef before; // on the same line
   StringRef after;  // to the end of the text
+  bool inRule;      // and not in a step, whose sweeps have codes and vectors, too
 
   StringRef line() const { return after.split('\n').first; }
   bool says(StringRef part) const { return words.contains(part); }
@@ -127,7 +128,7 @@ static std::string unknownOperation(const Mistake &mistake) {
 // A value of one type where another is wanted.
 static std::string otherType(const Mistake &mistake) {
   StringRef value = mistake.quoted(0), wanted = mistake.quoted(1), has = mistake.quoted(2);
-  if (!llvm::is_contained(typeWords, wanted) && !wanted.starts_with("!altgrad"))
+  if (mistake.inRule && !llvm::is_contained(typeWords, wanted) && !wanted.starts_with("!altgrad"))
     return ("'" + wanted + "' is no type of a rule, which computes one element; " + types).str();
   std::string words = ("'" + value + "' is " + has + " and is used as " + wanted).str();
   if (has == "i1")
@@ -352,7 +353,9 @@ static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(Str
   std::string text = textOf(loc.getFilename());
   auto [before, after] = around(text, loc);
   std::string words = diagnostic.str();
-  std::optional<std::string> plain = plainly({words, before, after});
+  StringRef above = StringRef(text).drop_back(after.size());
+  bool inRule = above.rfind("altgrad.rule") + 1 >= above.rfind("altgrad.step") + 1; // npos + 1 is 0
+  std::optional<std::string> plain = plainly({words, before, after, inRule});
   if (!plain)
     return failure();
   if (plain->empty())

@@ -63,8 +63,8 @@ struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
   using VectorizePassBase::VectorizePassBase;
 
   void runOnOperation() override {
-    if (width < 1) {
-      getOperation().emitError() << "cannot vectorize by " << int64_t(width) << " elements";
+    if (width < 2 || width > ALTGRAD_CHUNK) {
+      getOperation().emitError() << "cannot vectorize by " << int64_t(width) << " elements; write 2 to " << int64_t(ALTGRAD_CHUNK);
       return signalPassFailure();
     }
     Variances variances(getOperation());

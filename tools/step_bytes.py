@@ -114,6 +114,11 @@ def record(file, targets, only, build, jobs):
         found = {}
         for one in pool.map(child, [(target, first) for target in targets for first in range(jobs)]):
             found.update(one)
+    write(file, found)
+
+
+def write(file, found):
+    """Writes a recording: a digest, or why there is none, of each case."""
     Path(file).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     refused = sum(value.startswith("refused") for value in found.values())
     print(f"{file}: {len(found)} cases, {refused} refused")

@@ -60,7 +60,8 @@ LogicalResult Compiler::findTargets() {
   }
   bool ofGpu = request.product == Product::PTX || request.product == Product::Resources;
   bool single = ofGpu || request.product == Product::LLVM || request.product == Product::Assembly;
-  if (targets.empty() && request.product == Product::Bundle)
+  // A report is of the program that a bundle has.
+  if (targets.empty() && (request.product == Product::Bundle || request.product == Product::Report))
     for (const char *name : {"x86-64-v3", "x86-64-v4", "sm_80", "sm_90"})
       targets.push_back(findTarget(name));
   if (single && targets.size() != 1)

@@ -203,11 +203,10 @@ static int readAnalysis(const Options &options, CompileRequest &request) {
 static int checkProduct(const Options &options, const CompileRequest &request) {
   if (options.printStep && options.emit.getNumOccurrences())
     return complain("--print-step and --emit exclude each other; the step is printed before any pass");
-  bool before =
-      request.product == Product::MLIR || request.product == Product::Report || request.product == Product::Analysis;
+  bool before = request.product == Product::MLIR || request.product == Product::Analysis;
   if (before && options.targets.getNumOccurrences())
-    return complain("--target is for --emit=llvm, asm, ptx, manifest and bundle; a step in phases, "
-                    "its report and its analysis are of all targets");
+    return complain("--target is for --emit=llvm, asm, ptx, resources, report, manifest and bundle; a step in phases "
+                    "and its analysis are of all targets");
   return 0;
 }
 

@@ -141,9 +141,52 @@ static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials
                                             {"reduction", stringifyReduction(fold.getReduction())}});
 }
 
+namespace {
+// Which words are exchanged, and before which phase. Sums and verdicts are as soon as they are known. Maxima wait for
+// each other, so that programs of other sets stop as often, in the same order: until one of them is read, or behind the
+// last of them.
+class Exchanges {
+public:
+  /// `next` is the number of the phase that follows.
+  void add(PhaseOp phase, int64_t next) {
+    if (llvm::json::Array words = exchangedWords(phase, /*maxima=*/false); !words.empty())
+      exchange(next, std::move(words));
+    for (llvm::json::Value word : exchangedWords(phase, /*maxima=*/true))
+      maxima.push_back(std::move(word)), known = next;
+  }
+  void beforeReads(PhaseOp phase, int64_t number) {
+    auto isRead = [&](const llvm::json::Value &word) {
+      return llvm::any_of(phase.getBody().getOps<RecallOp>(), [&](RecallOp recall) {
+        return recall.getSpace() == Space::Step && int64_t(recall.getWord()) == word.getAsObject()->getInteger("word");
+      });
+    };
+    if (llvm::any_of(maxima, isRead))
+      exchange(number, std::exchange(maxima, {}));
+  }
+  llvm::json::Array take() {
+    if (!maxima.empty())
+      exchange(known, std::move(maxima));
+    llvm::json::Array list;
+    for (auto &[phase, words] : all)
+      list.push_back(llvm::json::Object{{"phase", phase}, {"words", std::move(words)}});
+    return list;
+  }
+
+private:
+  void exchange(int64_t phase, llvm::json::Array words) {
+    auto later = llvm::find_if(all, [&](const auto &other) { return other.first > phase; });
+    all.insert(later, {phase, std::move(words)});
+  }
+
+  std::vector<std::pair<int64_t, llvm::json::Array>> all;
+  llvm::json::Array maxima;
+  int64_t known = 0; // the last of them, before this phase
+};
+} // namespace
+
 llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> targets) {
-  llvm::json::Array streams, scalars, phases, exchanges, partials, host, ptx, units, maxima;
-  int64_t lastMaxima = 0;
+  llvm::json::Array streams, scalars, phases, partials, host, ptx, units;
+  Exchanges exchanges;
   Layout layout = layoutOf(step);
   Workspace space = workspaceOf(step);
   for (const Binding &binding : layout.bindings)
@@ -152,6 +195,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
     else
       scalars.push_back(describeScalar(step, binding));
   for (auto phase : step.getBody().getOps<PhaseOp>()) {
+    exchanges.beforeReads(phase, int64_t(phases.size()));
     phases.push_back(describePhase(phase));
     if (!phase.getExchange())
       continue;
@@ -159,14 +203,8 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
       addPartials(phase, int64_t(phases.size()), partials);
       continue;
     }
-    if (llvm::json::Array words = exchangedWords(phase, /*maxima=*/false); !words.empty())
-      exchanges.push_back(llvm::json::Object{{"phase", int64_t(phases.size())}, {"words", std::move(words)}});
-    for (llvm::json::Value word : exchangedWords(phase, /*maxima=*/true))
-      maxima.push_back(std::move(word)), lastMaxima = int64_t(phases.size());
+    exchanges.add(phase, int64_t(phases.size()));
   }
-  // In one exchange behind the others, wherever they come from: programs of other sets stop as often, in the same order.
-  if (!maxima.empty())
-    exchanges.push_back(llvm::json::Object{{"phase", lastMaxima}, {"words", std::move(maxima)}});
   for (unsigned set : llvm::seq(step.getSetCount()))
     units.push_back(unitsOf(step, set));
   for (const Target *target : targets)
@@ -189,7 +227,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
                                                              {"chunk_words", space.chunkWords},
                                                              {"spills", space.spills}}},
                             {"phases", std::move(phases)},
-                            {"exchanges", std::move(exchanges)},
+                            {"exchanges", exchanges.take()},
                             {"partials", std::move(partials)}};
 }
 

@@ -149,15 +149,14 @@ static double leastOf(const StoredUpdate &update, Value value, Point &point) {
 }
 
 static std::string hypersOf(Value value, RuleOp rule) {
-  SmallVector<Value> todo{value};
+  llvm::SetVector<Value> all;
+  all.insert(value);
   std::string names;
-  while (!todo.empty()) {
-    Value next = todo.pop_back_val();
-    if (auto argument = dyn_cast<BlockArgument>(next))
+  for (size_t i = 0; i < all.size(); ++i)
+    if (auto argument = dyn_cast<BlockArgument>(all[i]))
       names += (names.empty() ? "" : ", ") + rule.getName(argument).str();
     else
-      todo.append(next.getDefiningOp()->operand_begin(), next.getDefiningOp()->operand_end());
-  }
+      all.insert_range(all[i].getDefiningOp()->getOperands());
   return names.empty() ? "what is added" : names;
 }
 

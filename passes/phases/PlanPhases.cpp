@@ -315,7 +315,7 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     } else if (auto product = dyn_cast<MultiplyOp>(op)) {
       products.push_back({batch, product});
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
-      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) && !isa<PhaseWork, RoundOp, AcrossOp, BinadeOp>(op)))
+      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) && !isa<PhaseWork, RoundOp, AcrossOp, BinadeOp, ScaledQuotientOp, EncodeOp>(op)))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"), failure();
       if (isa<AcrossOp>(op) && exchange)
         return op.emitOpError("is a sum that other devices' cannot join: leave "

@@ -174,7 +174,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
   %x = truncf %lr : f64 to f32
   // rule_c10
-  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements; leave the reduction out, or the scale of the copy that stores it}}
   %s = altgrad.reduce add %x over tensor : f32
   altgrad.yield param(%s) state()
 }

@@ -47,7 +47,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   %m = altgrad.reduce max %w over block<1x64> : f32
   // rule_c10
-  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of its block; leave out the block}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of its block; leave the reduction out, or the block of the state or copy that stores it}}
   %n = altgrad.reduce max %m over block<1x64> : f32
   altgrad.yield param(%n) state()
 }

@@ -22,7 +22,7 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 altgrad.step @s(in %w: !altgrad.tensors<f32>, in %n: f32) {
   // step_c5
-  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of its block; leave out the block}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of its block; leave the reduction out, or the block of the state or copy that stores it}}
   %m = reduce absmax %n over block<32x1> : f32
   commit
 }
@@ -89,7 +89,7 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 altgrad.step @s(in %w: !altgrad.tensors<f32>, in %n: f32) {
   // step_c5
-  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of its block; leave out the block}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of its block; leave the reduction out, or the block of the state or copy that stores it}}
   %m = reduce absmax %n over block<128x128> : f32
   commit
 }

@@ -97,7 +97,7 @@ altgrad.step @s(in %k: f32) {
 
 altgrad.step @s(in %k: f32, out %n: f32) {
   // step_c5
-  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements; leave the reduction out, or the scale of the copy that stores it}}
   %s = reduce add %k over step : f32
   commit always %s to %n : f32
 }
@@ -110,7 +110,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %k: f32, out %y: f32) {
   %list = collect %c : f32 to !altgrad.reals
   %clipped, %norm = clip_by_global_norm %list to %k
   // step_c5
-  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements; leave the reduction out, or the scale of the copy that stores it}}
   %r = reduce add %norm over step : f32
   commit always %r to %y : f32
 }

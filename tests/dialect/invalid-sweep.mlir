@@ -1,7 +1,7 @@
 // RUN: altgrad-opt %s --split-input-file --verify-diagnostics
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{expected add|sumsq|max|and|count over tensor|step}}
+  // expected-error@+1 {{expected add|sumsq|max|absmax|and|count over unit|tensor|step}}
   %n = sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce(mean over step) store() {
     emit %a : f32
   }
@@ -126,7 +126,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
   // sweep_c8
-  // expected-error@+1 {{'altgrad.sweep' op has a wide body for 1 elements}}
+  // expected-error@+1 {{'altgrad.sweep' op has a wide body for 1 elements; write 2 to 4096}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     emit %a : f32
   } wide 1 (%a) {
@@ -247,6 +247,22 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
     // expected-error@+1 {{'altgrad.stage' op stores value 1 of 1 that its body emits}}
     stage emit [0, 1]
     emit %a : f32
+  }
+  commit
+}
+
+// -----
+
+//===-- Words of rules are not said of sweeps ------------------------------------===//
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    emit %a : f32
+  } wide 4 (%a) {
+    %b = arith.addf %a, %a : vector<4xf32>
+    // expected-error@+2 {{'%b' is vector<4xf32> and is used as vector<8xf32>}}
+    // expected-note@-2 {{it is defined here}}
+    emit %b : vector<8xf32>
   }
   commit
 }

@@ -128,3 +128,23 @@ def test_codes_and_scales_against_numpy():
         np.testing.assert_array_equal(got.streams["buf"].get(), codes, err_msg=name)
     assert codes[40] == 0x7F and codes[70] == 0x7E and codes[71] == 0xFE and not codes[:32].any()
     assert np.count_nonzero(codes[32:64]) > 1 < np.count_nonzero(codes[64:96])
+
+
+UNIFORM = """
+  altgrad.rule @uniform(param %w: f32, grad %g: f32, state %s: f32, step %t: i64) {
+    %x = sitofp %t : i64 to f32
+    %w1 = subf %w, %g : f32
+    altgrad.yield param(%w1) state(%x)
+  }"""
+
+
+@pytest.mark.parametrize("storage", ["s=bnb8:256", "param=bf16 s=ocp.e4m3fn:128"])
+def test_a_state_that_is_one_number_for_a_tensor(storage, tmp_path):
+    """Its size is the scale of every block."""
+    path = tmp_path / "uniform.mlir"
+    path.write_text(UNIFORM)
+    compiled = program.Program(program.generated(path, storage))
+    rng, rows = np.random.default_rng(3), compiled.rows([SIZES])
+    rows.offset = [256 * i * 2**26 for i in range(len(SIZES))]
+    values = templatecases.start_values(compiled, rows, rng, 0.01)
+    compare.run_steps(compiled, rows, [0] * len(SIZES), values, [(0.01, {}), (0.0, {})], rng, ALL)
