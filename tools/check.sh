@@ -13,7 +13,7 @@ source tools/packages.sh
 tools/build.sh | tail -n 1
 # The same tests by another way (the stand-in GPUs), and what compiles or trains for minutes.
 long='pytest-(python-sm.*|differential|differential-storage'
-long+='|gpumodel|device|examples|wheel)|numeric-format-.*|libtorch-sm80'
+long+='|gpumodel|device|examples|wheel|reader)|numeric-format-.*|libtorch-sm80'
 only=(-E "^($long)\$")
 if [ -n "$all" ]; then
   tools/build.sh stock-bundles | tail -n 1

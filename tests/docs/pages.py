@@ -23,7 +23,7 @@ Words after the tag:
     title="NAME"   The block is a file of that name in the section's folder. A later block of the section must name it.
                    Any tag may have a title (`cmake` must).
     fails          The block must fail, and an `output` block with the message must follow.
-    run-by=FILE    The command is too dear for this test; FILE in this repository is what runs it, and names it.
+    reader         A recipe, which changes the reader's machine: tests/reader runs it, behind all that come before it.
 
 A comment `<!--python` (or any tag above) on a line of its own begins a block that a reader does not see: what a
 fragment needs to run. It ends at `-->`. Any other tag, and none, is an error.
@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = (".github", "dialect", "passes", "codegen", "runtime", "templates", "tests", "tools")
 TAGS = ("python", "diff", "sh", "console", "mlir", "c", "cpp", "cmake", "output", "text")
-WORDS = ("fails", "in-rule")
+WORDS = ("fails", "in-rule", "reader")
 
 
 @dataclass
@@ -93,12 +93,14 @@ def mistakes(section):
     blocks = section.blocks
     for place, block in enumerate(blocks):
         where = f"{section.page.relative_to(ROOT)}:{block.line}"
-        rest = re.sub(r'\b(title|run-by)=("[^"]*"|\S+)', "", block.words).split()
+        rest = re.sub(r'\btitle=("[^"]*"|\S+)', "", block.words).split()
         title, later = block.value("title"), "".join(other.text for other in blocks[place + 1:])
         if block.tag not in TAGS:
             yield f"{where}: a block tagged '{block.tag}'; there are {', '.join(TAGS)}"
         elif unknown := [word for word in rest if word not in WORDS]:
             yield f"{where}: no block has the word '{unknown[0]}'"
+        if "reader" in rest and block.tag != "sh":
+            yield f"{where}: a recipe is tagged sh"
         if block.tag == "cmake" and not title:
             yield f"{where}: a cmake block has a title"
         if title and title not in later:

@@ -68,13 +68,9 @@ def run(tmp_path, monkeypatch, text):
     ("```mlir in-rule\n%x = addf %w, %absent : f32\n```\n", "absent"),
     ("```c\nint main(void) { return 3; }\n```\n", "ends with 3"),
     ("```\nno tag\n```\n", "a block tagged ''"),
-    ("```sh run-by=README.md\nfrobnicate\n```\n", None),
+    ("```python reader\nx = 1\n```\n", "a recipe is tagged sh"),
     ("```python title=\"a.py\"\n```\n", "uses a.py")])
 def test_a_page_that_is_wrong_fails(tmp_path, monkeypatch, text, words):
-    if words is None:  # a page names its own commands; another file does not
-        text = text.replace("README.md", "other.sh")
-        (tmp_path / "other.sh").write_text("echo\n")
-        words = "does not name frobnicate"
     with pytest.raises(AssertionError, match=words):
         run(tmp_path, monkeypatch, text)
 

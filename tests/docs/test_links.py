@@ -1,5 +1,6 @@
 """Links between the pages lead somewhere: to files that exist and headings that are there, and back."""
 import re
+import subprocess
 
 import pytest
 from pages import ROOT, pages
@@ -56,6 +57,28 @@ def test_a_guide_begins_with_its_contents(name):
     listed = re.findall(r"\]\(#([^)]+)\)", top)
     headings = [anchor for anchor, level in zip(anchors(page), re.findall(r"^(#+) ", prose(page), flags=re.M)) if level == "##"]
     assert headings and [anchor for anchor in headings if anchor not in listed] == []
+
+
+def cited(text):
+    """The commits of this repository that a text names; those of others are written OTHER@COMMIT."""
+    return [word for part in re.split(r"\n\n+|\n(?=\|)", text) if re.search(r"\bcommits?\b", part)
+            for word in re.findall(r"(?<![\w@#/.])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?![\w.])", part)]
+
+
+def test_commits_that_pages_cite_are_in_the_history():
+    def git(*words):
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
+
+    if git("rev-parse", "--is-shallow-repository").stdout != "false\n":
+        pytest.skip("no clone with its history")
+    commits = [(name, commit) for name, page in PAGES.items() for commit in cited(page.read_text())]
+    assert len(commits) >= 5
+    assert [found for found in commits if git("merge-base", "--is-ancestor", found[1], "HEAD").returncode] == []
+
+
+def test_what_a_commit_is():
+    text = "Of commit d331e9e and where\nsaid be8f2151, not `other@559b4477` or 0x7fffffff.\n\n7f7f8000\n| commit d331e9f |"
+    assert cited(text) == ["d331e9e", "be8f2151", "d331e9f"]
 
 
 def test_a_broken_link_is_noticed(tmp_path):

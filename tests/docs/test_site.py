@@ -13,7 +13,7 @@ def test_the_pages_of_the_site_are_put_together(tmp_path):
     assert not [name for name in listed if not (tmp_path / "docs" / name).exists()]
     for page in (tmp_path / "docs").rglob("*.md"):
         if page.suffixes == [".md"]:  # and no source
-            assert not re.search(r"^<!--python|^```\w+ (fails|run-by)", page.read_text(), flags=re.M), page
+            assert not re.search(r"^<!--python|^```\w+ (fails|reader)", page.read_text(), flags=re.M), page
     guides = {str(page.relative_to(pages.ROOT)) for page in pages.pages()
               if not (page.parent.parts[-2:-1] == ("tests",) and page.name == "README.md")}
     assert guides == {name for name in listed if not name.startswith("api/")}
