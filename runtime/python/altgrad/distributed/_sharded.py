@@ -17,6 +17,7 @@ from .._binding.shards import is_absent
 from .._binding.sums import Ahead
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
+from ..optim._shapes import whole_ways
 from ..optim._together import check_group
 from ._buckets import IN_FLIGHT, check_kind, make_buckets, way_of
 from ._dtensors import make_dtensors
@@ -74,8 +75,8 @@ class Sharded(torch.optim.Optimizer):
         group = check_group(dist.group.WORLD if process_group is None else process_group)
         check_kind(owner, kind)
         if issubclass(kind, optim.Muon) and not self._whole:
-            raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: take "
-                             "altgrad.distributed.DistMuon")
+            raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: "
+                             + whole_ways(kind))
         if wire not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
         self._backward = way_of(owner, order)

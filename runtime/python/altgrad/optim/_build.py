@@ -29,7 +29,7 @@ from .._storage.packed import block_of, packs
 from .._storage.rungs import code_dtypes, format_for
 from .._warn import warn
 from ._checks import float_of
-from ._shapes import Matrices, Piece, in_pieces
+from ._shapes import Matrices, Piece, in_pieces, whole_ways
 from ._states import check_blocks, check_whole, kept_states, make_states
 
 
@@ -219,8 +219,8 @@ class _Part:
                 if row.at and row.at.parted:
                     check_parts(row.at, self.bundle, row.set)
                 if row.at and row.at.parted and row.set in self.bundle.matrices:
-                    raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: take "
-                                     "altgrad.distributed.DistMuon")
+                    raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
+                                     + whole_ways(type(optimizer)))
                 units = self.bundle.unit_multiple(row.set)
                 self._check_unit_states(optimizer, row)
                 if units and row.at and row.at.parted:

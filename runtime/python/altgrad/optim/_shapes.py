@@ -119,3 +119,10 @@ def _pieces(row, more):
     for index, piece in enumerate(pieces):
         core().altgrad_table_piece_of(ctypes.byref(of.native), index, row.place, more, ctypes.byref(piece))
     return [replace(row, piece=piece) for piece in pieces]
+
+
+def whole_ways(kind):
+    """What somebody may do whose ranks have parts of the matrices that a class multiplies, for the end of a sentence."""
+    if kind.__name__ == "Muon":
+        return "take altgrad.distributed.DistMuon"
+    return "train under torch.nn.parallel.DistributedDataParallel, where each rank has all of them"

@@ -1,0 +1,119 @@
+"""What an error or a warning tells the user to write exists: every name of altgrad and torch in our messages, every
+keyword, tool and variable. And where matrices are refused because ranks have parts of them, the way that is named works."""
+import ast
+import importlib
+import inspect
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import altgrad
+import altgrad.amp
+import altgrad.distributed
+import pytest
+import torch
+import torch.distributed as dist
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "runtime" / "python" / "altgrad"
+WARNS = "warn", "warn_once"
+OF_RULES = {"altgrad.rule"}
+# Keywords of torch's classes and functions that messages name.
+OF_TORCH = {"sparse", "differentiable", "error_if_nonfinite"}
+
+
+def words(node):
+    """The text of a string; what is computed in it is {}."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(words(part) for part in node.values)
+    if isinstance(node, ast.BinOp):
+        return words(node.left) + words(node.right)
+    return "{}"
+
+
+def messages():
+    """(place, text) of what is raised and warned of."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            call = node.exc if isinstance(node, ast.Raise) else node
+            if isinstance(call, ast.Call) and (call is not node or getattr(call.func, "id", "") in WARNS):
+                yield f"{path.name}:{node.lineno}", " ".join(map(words, call.args))
+
+
+MESSAGES = list(messages())
+
+
+def named(pattern):
+    return sorted({found for _, text in MESSAGES for found in re.findall(pattern, text)})
+
+
+def found(dotted):
+    """What a dotted name is; AttributeError or ModuleNotFoundError where there is nothing of it."""
+    *folder, name = dotted.split(".")
+    try:
+        return getattr(importlib.import_module(".".join(folder)) if len(folder) == 1 else found(".".join(folder)), name)
+    except AttributeError:
+        return importlib.import_module(dotted)
+
+
+def keywords():
+    """Every keyword of a public class, function or method."""
+    modules = altgrad, altgrad.optim, altgrad.amp, altgrad.distributed
+    public = [getattr(module, name) for module in modules for name in module.__all__]
+    ours = [one for one in public if inspect.isroutine(one) or isinstance(one, type)]
+    methods = [method for one in ours if isinstance(one, type) for name, method in inspect.getmembers(one, inspect.isroutine)
+               if not name.startswith("_") and str(getattr(method, "__module__", "")).startswith("altgrad")]
+    return {name for one in [*ours, *methods] for name in inspect.signature(one).parameters}
+
+
+def formats():
+    listed = subprocess.run([os.environ["ALTGRAD_OPT"], "--list-formats"], capture_output=True, text=True, check=True)
+    return {line.split()[0] for line in listed.stdout.splitlines()}
+
+
+@pytest.mark.parametrize("name", named(r"(?<![\w/.])((?:altgrad|torch)(?:\.[A-Za-z_]\w*)+)(?![\w(]*\{)"))
+def test_a_name_in_a_message_exists(name):
+    assert name in OF_RULES | formats() or found(name) is not None
+
+
+def test_keywords_in_messages_exist():
+    words = keywords() | OF_TORCH
+    told = [(where, name) for where, text in MESSAGES for name in re.findall(r"(?<![\w'{.:@%$-])([a-z]\w+)=(?!=)", text)]
+    assert [one for one in told if one[1] not in words] == []
+
+
+@pytest.mark.parametrize("tool", named(r"\btools/\w+\.\w+"))
+def test_a_tool_in_a_message_exists(tool):
+    assert os.access(ROOT / tool, os.X_OK)
+
+
+@pytest.mark.parametrize("variable", named(r"\bALTGRAD_\w+"))
+def test_a_variable_in_a_message_is_in_a_guide(variable):
+    assert variable in (ROOT / "runtime/python/Guide.md").read_text()
+
+
+@pytest.fixture
+def group(tmp_path):
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("kind", [altgrad.optim.Muon, altgrad.optim.NorMuon])
+def test_the_way_out_for_whole_matrices_trains_the_same_class(group, kind):
+    layer = torch.nn.Linear(8, 4, bias=False)
+    with pytest.raises(ValueError) as refused:
+        altgrad.distributed.Sharded(kind, layer.parameters())
+    said, = re.findall(r": (?:take|train under) ([\w.]+)", str(refused.value))
+    way = found(said)
+    wrapped = layer if issubclass(way, torch.optim.Optimizer) else way(layer)
+    optimizer = (way if wrapped is layer else kind)(wrapped.parameters())
+    before = layer.weight.detach().clone()
+    wrapped(torch.ones(2, 8)).square().sum().backward()
+    optimizer.step()
+    assert (layer.weight != before).any() and torch.isfinite(layer.weight).all()
+    state, = optimizer.state_dict()["state"].values()
+    assert ("second_momentum_buffer" in state) == (kind is altgrad.optim.NorMuon)
