@@ -1,7 +1,8 @@
 """Puts the pages of the site into a folder: assemble.py FOLDER.
 
 The guides are taken as they are, but for three things: hidden code and words for the tests behind the tags of code are
-left out, and a link to a source file leads to a page that shows it. The reference is a page of names for mkdocstrings.
+left out, and a link to a source file leads to a page that shows it. A page that a guide links to is there, too, outside
+of the navigation. The reference is a page of names for mkdocstrings.
 """
 import pathlib
 import re
@@ -23,7 +24,7 @@ class Site:
     """The folder, and the sources that its pages show."""
 
     def __init__(self, folder):
-        self.docs, self.shown = folder / "docs", set()
+        self.docs, self.shown, self.pages = folder / "docs", set(), pages()
 
     def write(self, name, text):
         path = self.docs / name
@@ -34,9 +35,13 @@ class Site:
         """A link of a page as it is on the site."""
         text, target = found[1], found[2]
         path, _, anchor = target.partition("#")
-        if re.match(r"[a-z]+:", target) or not path or path.endswith(".md"):
+        if re.match(r"[a-z]+:", target) or not path:
             return found[0]
         file = (ROOT / page).parent.joinpath(path).resolve()
+        if path.endswith(".md"):
+            if file.is_file() and (linked := str(file.relative_to(ROOT))) not in self.pages:
+                self.pages.append(linked)
+            return found[0]
         if file.is_dir():  # which the site does not show
             return text[1:-1]
         if not file.is_file():
@@ -92,7 +97,7 @@ def main(folder):
     folder = pathlib.Path(folder)
     shutil.rmtree(folder, ignore_errors=True)
     site = Site(folder)
-    for name in pages():
+    for name in site.pages:  # which grows by what they link to
         site.page(name)
     site.sources()
     site.reference()
