@@ -6,6 +6,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${ALTGRAD_BUILD:-$root/build}
 # ccache keeps the precompiled header only when it may ignore these.
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+# Another checkout finds the same objects.
+if [ -z "$(ccache --get-config base_dir 2>/dev/null)" ]; then
+  export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+fi
 if [ -z "${ALTGRAD_PYTHON:-}" ]; then
   ALTGRAD_PYTHON=$root/.venv/bin/python
   [ -x "$ALTGRAD_PYTHON" ] || ALTGRAD_PYTHON=$(command -v python3)
