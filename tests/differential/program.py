@@ -25,7 +25,7 @@ class Refused(Exception):
 
 def call(*arguments, text=None, **more):
     command = [COMPILER, *map(str, arguments)]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, **more)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, **{"timeout": 120, **more})
     if done.returncode:
         raise Refused(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr[:3000]}")
     return done.stdout

@@ -4,6 +4,8 @@ A statement is [result, operation, operands, extra]. What a value is the same ov
 for what is of a whole tensor, {"element"} for what differs between elements.
 """
 
+import copy
+
 import numpy as np
 
 LENGTHS = [16, 32, 64, 128, 256]
@@ -220,3 +222,52 @@ def text(one, name="r"):
     states = ", ".join("%" + one["yields"][s] for s in [*one["states"], *one["unit_states"]])
     return "\n".join([f"altgrad.rule @{name}({', '.join(arguments)}) {{", *lines,
                       f"  altgrad.yield param(%{one['yields']['w']}) state({states})", "}", ""])
+
+
+#===-- Findings ---------------------------------------------------------------===#
+
+def smaller(spec):
+    """Specs with a set, a step, a flag, a word, a tensor, a statement or a state less."""
+    def less(change):
+        twin = copy.deepcopy(spec)
+        change(twin)
+        return twin
+    for n in range(len(spec["sets"]) if len(spec["sets"]) > 1 else 0):
+        yield less(lambda twin: twin["sets"].pop(n))
+    if spec["steps"] > 1:
+        yield less(lambda twin: twin.update(steps=1))
+    for n in range(len(spec["flags"])):
+        yield less(lambda twin: twin["flags"].pop(n))
+    for k, one in enumerate(spec["sets"]):
+        for n in range(len(one["words"])):
+            yield less(lambda twin: twin["sets"][k]["words"].pop(n))
+        for n in range(len(one["shapes"]) if len(one["shapes"]) > 1 else 0):
+            yield less(lambda twin: twin["sets"][k]["shapes"].pop(n))
+        for state in one["states"]:
+            if not any(state in s[2] for s in alive(one)) and state not in one["yields"].values():
+                yield less(lambda twin: _forget(twin["sets"][k], state))
+        for name, value in one["yields"].items():
+            for other in [name, "g", "w"] if value not in (name, "g", "w") else []:
+                if other == name or name not in one["unit_states"]:
+                    yield less(lambda twin: twin["sets"][k]["yields"].update({name: other}))
+        for result, _, operands, _ in reversed(alive(one)):
+            for operand in dict.fromkeys([*operands, "g"]):
+                yield less(lambda twin: _replace(twin["sets"][k], result, operand))
+
+
+def _forget(one, state):
+    one["states"].remove(state)
+    del one["yields"][state]
+    one["words"] = [word for word in one["words"] if not word.startswith(state + "=")]
+
+
+def _replace(one, old, new):
+    one["statements"] = [[r, o, [new if x == old else x for x in operands], e] for r, o, operands, e in one["statements"]]
+    one["yields"] = {name: new if value == old else value for name, value in one["yields"].items()}
+
+
+def told(spec, words):
+    """The whole finding in words: what to type, the rules and what went wrong."""
+    texts = [f"--set=rule=r{n}.mlir {' '.join(one['words'])}, shapes {one['shapes']}\n{text(one, f'r{n}')}"
+             for n, one in enumerate(spec["sets"])]
+    return "\n".join([words, " ".join(spec["flags"]), *texts])

@@ -24,7 +24,7 @@ KINDS = "optimizers", "scalers", "files", "calls"  # in turn
 ALONE = "rules", "pairs"  # by their names only
 # What documented errors are; AttributeError, IndexError or SystemError are mistakes of ours.
 REFUSALS = (TypeError, ValueError, RuntimeError, KeyError, AssertionError, MemoryError, altgrad.Error)
-SECONDS = collections.defaultdict(lambda: 60, rules=900, pairs=300)  # of which a kind ends in one, or is shrunk
+SECONDS = collections.defaultdict(lambda: 60, rules=900, pairs=900)  # of which a kind ends in one, or is shrunk
 
 
 class Life:
@@ -111,7 +111,9 @@ def main():
     given = parser.parse_args()
     torch.set_num_threads(1)
     kinds, start, lives = given.kind or KINDS, time.monotonic(), collections.Counter()
-    said, bad, seed = collections.Counter(), 0, given.seed
+    said, bad, seed, told = collections.Counter(), 0, given.seed, start
+    for kind in kinds:  # what each child would do again
+        getattr(importlib.import_module(kind), "warm", int)()
     while time.monotonic() - start < 60 * given.minutes and not 0 < given.lives <= sum(lives.values()):
         kind = kinds[seed % len(kinds)]
         counts, wrong = live(kind, seed)
@@ -123,6 +125,9 @@ def main():
             how += f" --kind {kind}" * bool(kind in KINDS and given.kind)
             print(f"--- {kind} {seed}: tools/soak.sh {how} --lives 1 --seed {seed}\n{wrong}", flush=True)
         seed += 1
+        if time.monotonic() - told > 300:
+            told = time.monotonic()
+            print(f"{told - start:8.0f} s  {sum(lives.values())} lives, {bad} ended badly", flush=True)
     for what, count in sorted(said.items()):
         print(f"{count:8} {what}")
     print(f"{time.monotonic() - start:.0f} s, seeds from {given.seed}: "

@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import random
+import warnings
 
 import torch
 
@@ -292,6 +293,11 @@ def shrink(spec, words):
                 spec, words, again = other, found, True
                 break
     return spec, words
+
+
+def warm():
+    warnings.simplefilter("ignore")
+    run({**generate(0), "name": "AdamW", "words": {}, "storage": "", "ways": ["file"], "file": "dcp", "scaler": True})
 
 
 def live(life):
