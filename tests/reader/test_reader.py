@@ -106,10 +106,10 @@ def test_commands_that_leave_nothing_behind_work_with_what_was_installed(reader)
 
 def test_a_recipe_that_a_page_gains_is_run(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "ROOT", tmp_path)
-    (tmp_path / "README.md").write_text("[b](runtime/B.md) [a](runtime/A.md)\n```sh reader\none\n```\n```sh\nplain\n```\n")
+    (tmp_path / "README.md").write_text("[b](runtime/Storage.md) [a](runtime/Language.md)\n```sh reader\none\n```\n```sh\nplain\n```\n")
     (tmp_path / "runtime").mkdir()
-    (tmp_path / "runtime" / "A.md").write_text("```sh reader\nthree\n```\n")
-    (tmp_path / "runtime" / "B.md").write_text('```c title="b.c"\nint b;\n```\n```sh reader\ntwo # b.c\n```\n')
+    (tmp_path / "runtime" / "Language.md").write_text("```sh reader\nthree\n```\n")
+    (tmp_path / "runtime" / "Storage.md").write_text('```c title="b.c"\nint b;\n```\n```sh reader\ntwo # b.c\n```\n')
     found = recipes.recipes()
     assert [recipe.commands for recipe in found] == [["one"], ["two # b.c"], ["three"]]
     assert [recipe.files for recipe in found] == [{}, {"b.c": "int b;\n"}, {}]
