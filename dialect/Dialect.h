@@ -111,7 +111,10 @@ constexpr size_t maxOperationsOfSet = 128; // as many more for each set: 64 sets
 constexpr size_t maxFunctions = 512;
 constexpr size_t maxLists = 128;
 constexpr size_t maxReductions = 32;
+constexpr size_t maxRunReductions = 128;
 mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body, size_t most = maxOperations);
+/// Emits an error and fails if sweeps or phases read an old content that has been overwritten.
+mlir::LogicalResult verifyEffects(StepOp step);
 
 /// What is behind choices whose conditions are decided.
 mlir::Value chosen(mlir::Value value, const llvm::DenseMap<mlir::Value, bool> &decided);

@@ -337,7 +337,8 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
     Constraints:
 
     - (multiply_c1) all matrices are lists in the workspace;
-    - (multiply_c2) the result does not overwrite an operand.
+    - (multiply_c2) the result does not overwrite an operand;
+    - (multiply_c3) a sweep or a product before it has filled each operand.
   }];
   let arguments = (ins Altgrad_ProductFormAttr:$form, Altgrad_TensorsType:$left, Altgrad_TensorsType:$right,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, Optional<Altgrad_TensorsType>:$added,

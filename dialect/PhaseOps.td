@@ -50,7 +50,9 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c7) a phase that runs once reads, writes, recalls and keeps nothing of a
       tensor or a group, and asks for no tag and no extent;
     - (phase_c8) what the sweep of a phase reduces is kept in a word of a chunk;
-    - (phase_c9) a phase with products of matrices has nothing else.
+    - (phase_c9) a phase with products of matrices has nothing else;
+    - (phase_c10) a scalar of the signature is read before it is written, in this phase or an earlier one;
+    - (phase_c11) in a step over units, a phase of rows writes no scalar `per_tensor` that it reads.
   }];
   let arguments = (ins SymbolNameAttr:$name, Altgrad_DomainAttr:$domain,
                        OptionalAttr<I64Attr>:$set, UnitAttr:$exchange);

@@ -256,6 +256,7 @@ LogicalResult RuleOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front())))
     return failure();
   Variances variances(*this);
+  size_t reductions = 0, ofRuns = 0;
   for (Operation &op : getBody().front()) {
     if (isa<YieldOp>(op))
       continue;
@@ -271,6 +272,11 @@ LogicalResult RuleOp::verifyRegions() {
       // rule_c11
       if (reduce.getScope() == Scope::Step)
         return op.emitOpError() << "reduces over the step; a rule sees one tensor";
+      bool isOfRun = reduce.isOverBlock() && !isOverTile(reduce);
+      // rule_c15
+      if (++(isOfRun ? ofRuns : reductions) > (isOfRun ? maxRunReductions : maxReductions))
+        return op.emitOpError() << "is one of more than " << (isOfRun ? maxRunReductions : maxReductions)
+                                << (isOfRun ? " over blocks of neighbours" : " over columns, squares, units and tensors");
       continue;
     }
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())

@@ -58,7 +58,8 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (rule_c11) a reduction is over the tensor, its units or blocks;
     - (rule_c12) `yield` gives one value for each state;
     - (rule_c13) at most one argument has the role `value`;
-    - (rule_c14) the new value of a `unit_state` is the same for all elements of a unit.
+    - (rule_c14) the new value of a `unit_state` is the same for all elements of a unit;
+    - (rule_c15) there are at most 128 reductions over blocks of neighbours, and 32 others.
 
     These hold for rules and steps:
 

@@ -101,11 +101,19 @@ LogicalResult StepOp::verifyRegions() {
                                 "it must be one's");
   if (hasUnits() && failed(verifyUnits(*this, variances)))
     return failure();
-  DenseMap<unsigned, size_t> reductions;
-  for (ReduceOp reduce : getBody().getOps<ReduceOp>())
+  if (failed(verifyEffects(*this)))
+    return failure();
+  DenseMap<unsigned, size_t> reductions, ofRuns;
+  for (ReduceOp reduce : getBody().getOps<ReduceOp>()) {
+    unsigned set = sets.of(reduce.getValue()).value_or(0);
+    bool isOfRun = reduce.isOverBlock() && !isOverTile(reduce);
     // step_c22
-    if (!reduce.isOverBlock() && ++reductions[sets.of(reduce.getValue()).value_or(0)] > maxReductions)
+    if (!isOfRun && ++reductions[set] > maxReductions)
       return reduce.emitOpError() << "is one of more than " << maxReductions << " over one set of tensors";
+    // step_c28
+    if (isOfRun && ++ofRuns[set] > maxRunReductions)
+      return reduce.emitOpError() << "is one of more than " << maxRunReductions << " over blocks of one set of tensors";
+  }
   CommitOp commit = getCommit();
   for (BlockArgument argument : getBody().getArguments()) {
     bool written =

@@ -90,12 +90,13 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c19) a value that is stored per block is the same for all elements of the block;
     - (step_c20) what is `per_unit` is an f32 with the role `state`;
     - (step_c21) a set has at most 128 lists;
-    - (step_c22) a set has at most 32 reductions of its elements;
+    - (step_c22) a set has at most 32 reductions of its elements, those over columns and squares among them;
     - (step_c23) a history is an f32 of the step or of each tensor, and it is not `out`;
     - (step_c24) only `percentile` reads a history;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) a step that reduces over units adds nothing up across tensors;
-    - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`.
+    - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`;
+    - (step_c28) a set has at most 128 reductions over blocks of neighbours.
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];

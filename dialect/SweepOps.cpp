@@ -10,19 +10,27 @@ using namespace altgrad;
 
 //===-- Sweep ---------------------------------------------------------------===//
 
-// load(%g from %grads : !altgrad.tensors<bf16>, ...)
+// load(%g from %grads : !altgrad.tensors<bf16>, %w from new %master : ...)
 static ParseResult parseLoads(OpAsmParser &parser, OperationState &result,
                               SmallVectorImpl<OpAsmParser::Argument> &arguments) {
+  SmallVector<bool> renewed;
   auto load = [&]() -> ParseResult {
     OpAsmParser::UnresolvedOperand tensors;
     TensorsType type;
-    if (parser.parseArgument(arguments.emplace_back()) || parser.parseKeyword("from") || parser.parseOperand(tensors) ||
-        parser.parseColonType(type) || parser.resolveOperand(tensors, type, result.operands))
+    if (parser.parseArgument(arguments.emplace_back()) || parser.parseKeyword("from"))
+      return failure();
+    renewed.push_back(succeeded(parser.parseOptionalKeyword("new")));
+    if (parser.parseOperand(tensors) || parser.parseColonType(type) ||
+        parser.resolveOperand(tensors, type, result.operands))
       return failure();
     arguments.back().type = type.getFormat().getCodeType();
     return success();
   };
-  return failure(parser.parseKeyword("load") || parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, load));
+  if (parser.parseKeyword("load") || parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, load))
+    return failure();
+  if (llvm::is_contained(renewed, true))
+    result.addAttribute("renewed", parser.getBuilder().getDenseBoolArrayAttr(renewed));
+  return success();
 }
 
 // reduce(sumsq over step, and over step)
@@ -124,8 +132,9 @@ void SweepOp::print(OpAsmPrinter &printer) {
   if (getCondition())
     printer << " if " << getCondition();
   printer << " load(";
-  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getLoads()), printer, [&](auto pair) {
-    printer << std::get<0>(pair) << " from " << std::get<1>(pair) << " : " << std::get<1>(pair).getType();
+  llvm::interleaveComma(llvm::enumerate(getLoads()), printer, [&](auto load) {
+    printer << getBody().getArgument(load.index()) << (isRenewed(load.index()) ? " from new " : " from ") << load.value()
+            << " : " << load.value().getType();
   });
   printer << ") reduce(";
   llvm::interleaveComma(llvm::seq(getNumResults()), printer, [&](unsigned index) {
@@ -238,19 +247,6 @@ static LogicalResult verifyQuick(SweepOp sweep, Region &wide, Region &quick) {
   // sweep_c14
   if (blockReductionsOf(quick) != blockReductionsOf(wide))
     return sweep.emitOpError("has a quick body with other block reductions");
-  return success();
-}
-
-LogicalResult StageOp::verify() {
-  for (Value reduced : getReductions())
-    // stage_c1
-    if (auto reduce = reduced.getDefiningOp<ReduceOp>(); !reduce || !reduce.isOverBlock())
-      return emitOpError("completes something that is no reduction over blocks");
-  unsigned emitted = (*this)->getBlock()->back().getNumOperands();
-  for (int64_t place : getEmitted())
-    // stage_c2
-    if (place < 0 || place >= emitted)
-      return emitOpError() << "stores value " << place << " of " << emitted << " that its body emits";
   return success();
 }
 

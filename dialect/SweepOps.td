@@ -172,6 +172,9 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     `emit` gives the values to reduce, then the codes to store. The body may use scalars
     of the step. If the sweep has a condition that is false, it touches no memory.
 
+    A load says which content it means: that from before the step, or, after the word `new`, what an
+    earlier sweep of the step has stored.
+
     After vectorization a second region, the wide body, computes `width` elements at once. The
     first region then serves the elements that do not fill a vector.
 
@@ -209,14 +212,18 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c15) nothing that the sweep computes from a reduction over a column or a square is reduced in it;
     - (sweep_c16) what it stores of such a reduction reads of its element only what is reduced there;
     - (sweep_c17) what is reduced is reduced over a unit, a tensor or the step;
-    - (sweep_c18) what is stored for columns or squares comes from a reduction over them.
+    - (sweep_c18) what is stored for columns or squares comes from a reduction over them;
+    - (sweep_c19) what it loads of a list is what the list held before the step, unless it says `new`;
+    - (sweep_c20) what it loads of the workspace, or as `new`, has been stored, under no condition or its own;
+    - (sweep_c21) only a list of the signature is loaded as `new`.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
                        Variadic<Altgrad_TensorsType>:$stores,
                        TypedArrayAttrBase<Altgrad_ReductionAttr, "reductions">:$reductions,
                        TypedArrayAttrBase<Altgrad_BlockAttr, "what each is over">:$scopes,
-                       DefaultValuedAttr<I64Attr, "1">:$width);
+                       DefaultValuedAttr<I64Attr, "1">:$width,
+                       DefaultValuedAttr<DenseBoolArrayAttr, "{}">:$renewed);
   let results = (outs Variadic<AnyTypeOf<[F32, I1]>>:$reduced);
   let regions = (region SizedRegion<1>:$body, VariadicRegion<SizedRegion<1>>:$wide);
   let hasCustomAssemblyFormat = 1;
@@ -231,6 +238,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     Scope getScope(unsigned index) { return getOver(index).getScope(); }
     /// The scalars of the step that the bodies and the condition use.
     ::llvm::SmallVector<::mlir::Value> getScalars();
+    /// Whether a load wants what an earlier sweep has stored, and not what was there before the step.
+    bool isRenewed(unsigned load) { return load < getRenewed().size() && getRenewed()[load]; }
     /// In a phase: the word of each chunk in which a reduction is kept.
     unsigned getChunkWord(unsigned index);
     bool goesOverTiles() { return getTileRows() != 0; }
@@ -268,7 +277,8 @@ def Altgrad_StageOp : Altgrad_Op<"stage", [AttrSizedOperandSegments, HasParent<"
     Constraints:
 
     - (stage_c1) what is reduced is a reduction over blocks;
-    - (stage_c2) the body emits a value at each place.
+    - (stage_c2) the body emits a value at each place;
+    - (stage_c3) no earlier stage has stored to a list that it loads.
   }];
   let arguments = (ins Variadic<AnyType>:$reductions, Variadic<AnyType>:$kept, DenseI64ArrayAttr:$emitted);
   let assemblyFormat = [{

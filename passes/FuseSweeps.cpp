@@ -117,16 +117,28 @@ static bool mayFuse(SweepOp first, SweepOp second) {
   return mayBecomeConditional(second, first.getCondition());
 }
 
-// Copies the body of `sweep` to the end of `block`; equal streams share a load.
-static void appendBody(SweepOp sweep, Block *block, SmallVectorImpl<Value> &loads, IRMapping &map) {
-  for (auto [argument, stream] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads())) {
-    auto *known = llvm::find(loads, stream);
-    if (known != loads.end()) {
-      map.map(argument, block->getArgument(known - loads.begin()));
-      continue;
+namespace {
+// Contents that a sweep loads: streams, and whether what it wants of each is new.
+struct Loads {
+  SmallVector<Value> streams;
+  SmallVector<bool> renewed;
+};
+} // namespace
+
+// Copies the body of `sweep` to the end of `block`; equal contents share a load.
+static void appendBody(SweepOp sweep, Block *block, Loads &loads, IRMapping &map) {
+  for (auto [index, argument] : llvm::enumerate(sweep.getBody().getArguments())) {
+    Value stream = sweep.getLoads()[index];
+    bool isNew = sweep.isRenewed(index);
+    unsigned known = 0;
+    while (known < loads.streams.size() && (loads.streams[known] != stream || loads.renewed[known] != isNew))
+      ++known;
+    if (known == loads.streams.size()) {
+      loads.streams.push_back(stream);
+      loads.renewed.push_back(isNew);
+      block->addArgument(argument.getType(), argument.getLoc());
     }
-    loads.push_back(stream);
-    map.map(argument, block->addArgument(argument.getType(), argument.getLoc()));
+    map.map(argument, block->getArgument(known));
   }
   OpBuilder builder(sweep.getContext());
   builder.setInsertionPointToEnd(block);
@@ -137,7 +149,8 @@ static void appendBody(SweepOp sweep, Block *block, SmallVectorImpl<Value> &load
 static void fuse(SweepOp first, SweepOp second) {
   SetVector<Operation *> later = dependents(first);
   auto owned = std::make_unique<Block>();
-  SmallVector<Value> loads, reduced, stored, stores;
+  Loads loads;
+  SmallVector<Value> reduced, stored, stores;
   SmallVector<Attribute> reductions, scopes;
   SmallVector<Type> types;
   for (SweepOp sweep : {first, second}) {
@@ -159,9 +172,10 @@ static void fuse(SweepOp first, SweepOp second) {
   EmitOp::create(inner, loc, reduced);
   SweepOp named = second.getStores().empty() ? first : second;
   Value condition = first.getCondition() ? first.getCondition() : second.getCondition();
-  auto fused = SweepOp::create(builder, loc, types, named.getNameAttr(), condition, loads, stores,
+  auto fused = SweepOp::create(builder, loc, types, named.getNameAttr(), condition, loads.streams, stores,
                                builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
-                               builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
+                               builder.getI64IntegerAttr(1), builder.getDenseBoolArrayAttr(loads.renewed),
+                               /*wideRegionsCount=*/0);
   fused.getBody().push_back(owned.release());
   unsigned split = first.getNumResults();
   first.replaceAllUsesWith(fused.getReduced().take_front(split));

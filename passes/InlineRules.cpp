@@ -146,14 +146,15 @@ static LogicalResult countRule(UpdateOp update, RuleOp rule, size_t &length) {
 // The largest magnitude of a run whose elements are the same is theirs. A step takes it for the scale of a state or a
 // copy, and only the rule's arithmetic says that this does not differ.
 static void dropUniformMaxima(StepOp step) {
-  Variances variances(step);
+  std::optional<Variances> variances(step);
   for (auto reduce : llvm::make_early_inc_range(step.getBody().getOps<ReduceOp>())) {
     if (reduce.getReduction() != Reduction::AbsMax || isOverTile(reduce) ||
-        !variances.of(reduce.getValue()).covers(reduce.getOver()))
+        !variances->of(reduce.getValue()).covers(reduce.getOver()))
       continue;
     OpBuilder builder(reduce);
     reduce.replaceAllUsesWith(math::AbsFOp::create(builder, reduce.getLoc(), reduce.getValue()).getResult());
     reduce.erase();
+    variances.emplace(step); // another maximum may be of this one
   }
 }
 

@@ -4,6 +4,12 @@
 using namespace mlir;
 using namespace altgrad;
 
+// Whether a list has what columns or squares share.
+static bool isOverRows(Value list) {
+  auto type = dyn_cast<TensorsType>(list.getType());
+  return type && type.getBlock().isOverRows();
+}
+
 // Whether an operation reduces more than a sweep has at hand.
 static bool isWhole(Operation &op) {
   auto reduce = dyn_cast<ReduceOp>(op);
@@ -79,7 +85,8 @@ int SweepPlanner::meetsOthers(Operation *most) {
 
 // Whether every sweep that goes over tiles can.
 bool SweepPlanner::suitsTiles() {
-  auto isOverRows = [](Value list) { return cast<TensorsType>(list.getType()).getBlock().isOverRows(); };
+  if (how.alternates)
+    return true;
   std::vector<Sink> all = leaving();
   for (const Sink &sink : all) {
     Operation *tile = nullptr;
@@ -107,6 +114,8 @@ bool SweepPlanner::suitsTiles() {
 
 // One such reduction is made by the next sweep, as far as that helps.
 bool SweepPlanner::separateTiles() {
+  if (how.alternates)
+    return false;
   int most = 2 * llvm::range_size(step.getBody().getOps<ReduceOp>());
   for (Operation &op : step.getBody().front())
     if (int met = isOverTile(&op) ? meetsOthers(&op) : -1;
@@ -162,13 +171,84 @@ int SweepPlanner::behindTile(Operation &op, int stage) {
   return stage;
 }
 
+//===-- Every second stage for tiles ------------------------------------------===//
+
+// The reduction over a tile from which a list of what tiles share gets nothing but its number; or null.
+static ReduceOp storedAlone(const CommitOp::Write &write) {
+  auto collect = write.value.getDefiningOp<CollectOp>();
+  if (!collect || !isOverRows(write.target))
+    return {};
+  auto encode = collect.getElement().getDefiningOp<EncodeOp>();
+  auto reduce = (encode ? encode.getNumber() : collect.getElement()).getDefiningOp<ReduceOp>();
+  bool isOne = reduce && reduce->hasOneUse() && (!encode || encode->hasOneUse());
+  return isOne && reduce.getOver() == cast<TensorsType>(write.target.getType()).getBlock() ? reduce : ReduceOp();
+}
+
+void altgrad::relayTileStores(StepOp step) {
+  for (const CommitOp::Write &write : step.getCommit().writes()) {
+    auto collect = write.value.getDefiningOp<CollectOp>();
+    if (!collect || !isOverRows(write.target) || storedAlone(write))
+      continue;
+    OpBuilder builder(collect);
+    Operation *encode = collect.getElement().getDefiningOp<EncodeOp>();
+    Value number = encode ? encode->getOperand(0) : collect.getElement();
+    Value relayed = ReduceOp::create(builder, collect.getLoc(), Reduction::Max, number,
+                                     cast<TensorsType>(write.target.getType()).getBlock());
+    if (encode) {
+      Operation *copy = builder.clone(*encode);
+      copy->setOperand(0, relayed);
+      relayed = copy->getResult(0);
+    }
+    auto list = CollectOp::create(builder, collect.getLoc(), collect.getList().getType(), relayed, Value());
+    step.getCommit()->replaceUsesOfWith(collect.getList(), list);
+  }
+}
+
+// What chunks compute has even stages. What a tile reduces and what it finds waits in the workspace, and so does what
+// tiles share of a list; only a code that is stored for all of a tile is computed behind the reduction, in its sweep.
+int SweepPlanner::alternated(Operation &op) {
+  int stage = 0;
+  Operation *relay = nullptr;
+  for (Value operand : op.getOperands()) {
+    stage = std::max(stage, stageOf(operand));
+    relay = behind.contains(operand) ? behind.lookup(operand) : relay;
+  }
+  auto load = isa<LoadOp>(op) ? cast<LoadOp>(op) : op.getNumOperands() ? op.getOperand(0).getDefiningOp<LoadOp>() : LoadOp();
+  if (isOverTile(&op)) {
+    plan.crossing.insert(op.getOperand(0));
+    stage = (stageOf(op.getOperand(0)) + 1) | 1;
+    if (alone.contains(&op))
+      relay = &op;
+    else
+      plan.crossing.insert(op.getResult(0));
+  } else if (load && isOverRows(load.getTensors()) && op.getResult(0).getType().isF32()) {
+    plan.crossing.insert(op.getResult(0));
+    stage |= 1;
+  } else if (!relay) {
+    stage += stage % 2;
+  }
+  for (Value result : op.getResults())
+    if (relay)
+      behind[result] = relay;
+  return stage;
+}
+
+int SweepPlanner::placeOf(Value stream, int stage) {
+  return !how.alternates ? stage : isOverRows(stream) ? stage | 1 : stage + stage % 2;
+}
+
+//===-- Stages ----------------------------------------------------------------===//
+
 void SweepPlanner::findStages() {
   stages.clear(), behind.clear(), plan.crossing.clear();
+  for (const CommitOp::Write &write : step.getCommit().writes())
+    if (ReduceOp reduce = storedAlone(write); reduce && how.alternates)
+      alone.insert(reduce);
   for (Operation &op : step.getBody().front()) {
     int stage = earliest.lookup(&op);
     for (Value operand : op.getOperands())
       stage = std::max(stage, stageOf(operand));
-    stage = behindTile(op, stage);
+    stage = how.alternates ? alternated(op) : behindTile(op, stage);
     if (endsSweep(op)) {
       auto it = performed.try_emplace(&op, stage).first;
       it->second = std::max(it->second, stage);
@@ -222,9 +302,10 @@ void SweepPlanner::findSinks() {
     if (!collect)
       continue;
     int stage = std::max({stageOf(collect.getElement()), condition ? stageOf(condition) : 0, plan.products});
-    plan.sinks.push_back({collect.getElement(), {}, stream, condition, stage});
+    plan.sinks.push_back({collect.getElement(), {}, stream, condition, placeOf(stream, stage)});
   }
-  for (const Sink &sink : plan.sinks)
-    plan.stages = std::max(plan.stages, sink.stage + 1);
+  plan.alternates = how.alternates;
+  for (const Sink &sink : plan.sinks) // a store may have to wait for one more
+    plan.stages = std::max(plan.stages, sink.stage + 1 + how.alternates);
 }
 

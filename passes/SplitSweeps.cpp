@@ -3,6 +3,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/IR/Verifier.h"
 #include "passes/MatrixPlaces.h"
 #include "passes/SweepPlan.h"
 
@@ -27,14 +28,16 @@ private:
     IRMapping map;
     Block *block;
     SmallVector<Value> loads;
+    SmallVector<bool> renewed; // of the loads
     int stage;
   };
   void writeStage(int stage, unsigned set);
+  void writeApart(int stage, StringRef name, ArrayRef<Sink> sinks);
   SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Sink> sinks);
   void writeStores(int stage, StringRef name, ArrayRef<Sink> always, ArrayRef<Sink> conditional);
   Value commonCondition(int stage, unsigned set, ArrayRef<Sink> always, ArrayRef<Sink> conditional);
   Value kept(Body &body, const Sink &sink, Value code);
-  Value load(Body &body, Value list);
+  Value load(Body &body, Value list, bool renewed = false);
   Value clone(Body &body, Value value);
   Value uniform(Value value);
   Value spillOf(Value value);
@@ -84,12 +87,14 @@ Value SweepWriter::listOf(Value list) {
   return computed ? matrices.of(list) : list;
 }
 
-Value SweepWriter::load(Body &body, Value list) {
+// `renewed`: what an earlier sweep has stored.
+Value SweepWriter::load(Body &body, Value list, bool renewed) {
   Value stream = listOf(list);
   for (auto [index, loaded] : llvm::enumerate(body.loads))
-    if (loaded == stream)
+    if (loaded == stream && body.renewed[index] == renewed)
       return body.block->getArgument(index);
   body.loads.push_back(stream);
+  body.renewed.push_back(renewed);
   FormatAttr format = cast<TensorsType>(stream.getType()).getFormat();
   return body.block->addArgument(format.getCodeType(), stream.getLoc());
 }
@@ -101,7 +106,7 @@ Value SweepWriter::clone(Body &body, Value value) {
     return known;
   Operation *op = value.getDefiningOp();
   if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
-    Value kept = load(body, it->second ? it->second : spillOf(value));
+    Value kept = load(body, it->second ? it->second : spillOf(value), /*renewed=*/bool(it->second));
     body.map.map(value, kept);
     return kept;
   }
@@ -166,7 +171,8 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   Value guard = condition ? uniform(condition) : Value();
   auto sweep = SweepOp::create(builder, loc, results, builder.getStringAttr(name), guard, body.loads, stores,
                                builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
-                               builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
+                               builder.getI64IntegerAttr(1), builder.getDenseBoolArrayAttr(body.renewed),
+                               /*wideRegionsCount=*/0);
   sweep.getBody().push_back(owned.release());
   unsigned next = 0;
   for (const Sink &sink : sinks)
@@ -205,6 +211,14 @@ Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Sink> alway
   return isCommon ? condition : Value();
 }
 
+// A sweep each; what the caller sees is overwritten last.
+void SweepWriter::writeApart(int stage, StringRef name, ArrayRef<Sink> sinks) {
+  for (bool isSeen : {false, true})
+    for (const Sink &sink : sinks)
+      if (isa<BlockArgument>(sink.stream) == isSeen)
+        writeSweep(stage, name, sink.condition, sink);
+}
+
 void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
   SmallVector<Sink> always, conditional;
@@ -221,6 +235,8 @@ void SweepWriter::writeStage(int stage, unsigned set) {
       Value condition = plan.crossing.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
       (condition ? conditional : always).push_back({value, {}, spillOf(value), condition, stage});
     }
+  if (plan.isOfTiles(stage))
+    return writeApart(stage, "update" + suffix, always), writeApart(stage, "update" + suffix, conditional);
   writeStores(stage, "update" + suffix, always, conditional);
 }
 
@@ -253,6 +269,24 @@ void SweepWriter::write() {
     op->erase();
 }
 
+// A plan is tried on a copy: what the verifier refuses is not taken, but for the last one, which goes wherever tiles are.
+static PlanChoice split(StepOp step) {
+  for (auto [index, way] : llvm::enumerate(planningWays)) {
+    OwningOpRef<StepOp> copy = cast<StepOp>(step->clone());
+    if (way.alternates)
+      relayTileStores(*copy);
+    PlanChoice choice = planSweeps(*copy, way);
+    SweepWriter(*copy, choice.plan).write();
+    bool isLast = index + 1 == std::size(planningWays);
+    ScopedDiagnosticHandler quiet(step.getContext(), [](Diagnostic &) { return success(); });
+    if (!isLast && (!choice.plan.possible || failed(verify(*copy))))
+      continue;
+    step.getBody().takeBody(copy->getBody());
+    return choice;
+  }
+  llvm_unreachable("there is a last way");
+}
+
 namespace {
 struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
   void runOnOperation() override {
@@ -268,8 +302,7 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
                        "made by altgrad-plan-phases");
         return signalPassFailure();
       }
-    PlanChoice choice = planSweeps(step);
-    SweepWriter(step, choice.plan).write();
+    PlanChoice choice = split(step);
     if (choice.plan.stages > 1)
       remark::passed(step.getLoc(), remark::RemarkOpts::name("split").category("altgrad"))
           << remark::metric("recompute-bytes", formatBytes(choice.recomputeBytes))

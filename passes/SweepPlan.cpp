@@ -15,13 +15,13 @@ static bool fits(Value value) { return bool(keptFormat(value)); }
 SweepPlanner::SweepPlanner(StepOp step, Planning how) : step(step), how(how), variances(step), sets(step) {
   do {
     findStages();
-    if (how.late)
+    if (how.late && !how.alternates)
       delayReductions();
     findSinks();
   } while (separateTiles());
   keepCrossing();
   for (int k = 1; how.spill && k < plan.stages; ++k)
-    decideStage(k);
+    decideStages(k);
   if (!how.spill)
     delayStores();
   plan.possible &= suitsTiles();
@@ -87,7 +87,7 @@ void SweepPlanner::delayStores() {
       findLoads(reader.value, reader.stage, streams);
       for (Sink &writer : plan.sinks)
         if (writer.stream && streams.contains(writer.stream) && writer.stage < reader.stage) {
-          writer.stage = reader.stage;
+          writer.stage = placeOf(writer.stream, reader.stage);
           changed = true;
         }
     }
@@ -121,7 +121,7 @@ bool SweepPlanner::valid(Value value, int k) {
 // a condition is there for sweeps under the same one, of which nothing is kept.
 Value SweepPlanner::storedCopy(Value value, int k) {
   auto seenIf = [&](Value condition) {
-    return !condition || (k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
+    return !condition || (!how.alternates && k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
                             return sink.stage != k || sink.condition == condition;
                           }));
   };
@@ -181,6 +181,18 @@ void SweepPlanner::decideStage(int k) {
   }
 }
 
+// What an earlier stage keeps for this one, that stage has to compute: what it loads is decided again.
+void SweepPlanner::decideStages(int last) {
+  SmallVector<int> undecided{last};
+  while (!undecided.empty()) {
+    size_t known = plan.spilled.size();
+    decideStage(undecided.pop_back_val());
+    for (auto [value, stage] : llvm::drop_begin(plan.spilled, known))
+      if (stage > 0)
+        undecided.push_back(stage);
+  }
+}
+
 void SweepPlanner::countBytes() {
   for (int k = 0; k < plan.stages; ++k) {
     SetVector<Value> streams;
@@ -211,29 +223,19 @@ static unsigned doubleFolds(const SweepPlan &plan) {
 }
 
 // Of equal plans the one without a workspace, with early reductions unless units make more phases of them.
-PlanChoice altgrad::planSweeps(StepOp step) {
+PlanChoice altgrad::planSweeps(StepOp step, Planning way) {
   auto better = [](const SweepPlan &one, const SweepPlan &other) {
     auto cost = [](const SweepPlan &plan) { return std::tuple(!plan.possible, plan.bytes, doubleFolds(plan)); };
     return cost(one) < cost(other);
   };
-  auto best = [&](Planning how) {
-    how.late = false;
-    SweepPlan early = SweepPlanner(step, how).plan;
-    how.late = true;
-    SweepPlan late = SweepPlanner(step, how).plan;
+  auto best = [&](bool spill) {
+    way.spill = spill;
+    way.late = false;
+    SweepPlan early = SweepPlanner(step, way).plan;
+    way.late = true;
+    SweepPlan late = SweepPlanner(step, way).plan;
     return better(late, early) ? late : early;
   };
-  PlanChoice choice;
-  for (unsigned way = 0; way < 4; ++way) {
-    Planning how;
-    how.apart = way >= 2;
-    how.shared = way % 2 == 0;
-    SweepPlan recompute = best(how);
-    how.spill = true;
-    SweepPlan kept = best(how);
-    choice = {better(kept, recompute) ? kept : recompute, recompute.bytes, kept.bytes};
-    if (choice.plan.possible)
-      break;
-  }
-  return choice;
+  SweepPlan recompute = best(false), kept = best(true);
+  return {better(kept, recompute) ? kept : recompute, recompute.bytes, kept.bytes};
 }

@@ -41,7 +41,27 @@ struct SweepPlan {
   double bytes = 0; // per element, over all stages
   /// Whether no code would have to wait in the workspace, and no tile meets sums.
   bool possible = true;
+  /// Whether tiles have every second stage for themselves, a sweep for each thing that leaves it.
+  bool alternates = false;
+  bool isOfTiles(int stage) const { return alternates && stage % 2; }
 };
+
+/// What a planner may do to save bytes, or to have a plan at all.
+struct Planning {
+  /// What is reduced over tiles is loaded by a sweep of its own, whose operand another one leaves.
+  bool apart = false;
+  /// What a block of columns or a square shares lies in the workspace once for each, and not for each element.
+  bool shared = false;
+  /// Sweeps over tiles do nothing but reduce, read and store what tiles share, each one such thing, of and for numbers in
+  /// the workspace. That is slow, and there is nothing that it cannot split.
+  bool alternates = false;
+  /// Reductions wait for a later stage that loads their operands anyway.
+  bool late = false;
+  /// Values may lie in the workspace.
+  bool spill = false;
+};
+/// From the quickest on.
+constexpr Planning planningWays[] = {{false, true}, {false, false}, {true, true}, {true, false}, {false, false, true}};
 
 /// The cheapest plan in bytes per element, and the two it was chosen from.
 struct PlanChoice {
@@ -49,7 +69,9 @@ struct PlanChoice {
   double recomputeBytes; // every sweep computes what it needs from its loads
   double spillBytes;     // what several sweeps need may lie in the workspace
 };
-PlanChoice planSweeps(StepOp step);
+PlanChoice planSweeps(StepOp step, Planning way);
+/// Every list that tiles share gets its number from a reduction over them: before a plan that alternates.
+void relayTileStores(StepOp step);
 
 } // namespace altgrad
 

@@ -8,18 +8,6 @@
 
 namespace altgrad {
 
-/// What a planner may do to save bytes, or to have a plan at all.
-struct Planning {
-  /// Reductions wait for a later stage that loads their operands anyway.
-  bool late = false;
-  /// Values may lie in the workspace.
-  bool spill = false;
-  /// What is reduced over tiles is loaded by a sweep of its own, whose operand another one leaves.
-  bool apart = false;
-  /// What a block of columns or a square shares lies in the workspace once for each, and not for each element.
-  bool shared = false;
-};
-
 class SweepPlanner {
 public:
   SweepPlanner(StepOp step, Planning how);
@@ -28,6 +16,9 @@ public:
 private:
   // PlanStages.cpp
   void findStages();
+  int alternated(mlir::Operation &op);
+  /// The first stage from `stage` on in which a stream may be stored.
+  int placeOf(mlir::Value stream, int stage);
   int behindTile(mlir::Operation &op, int stage);
   bool isOfTile(mlir::Operation &op, mlir::Operation *tile, int stage);
   void delayReductions();
@@ -44,6 +35,7 @@ private:
   // SweepPlan.cpp
   void keepCrossing();
   void delayStores();
+  void decideStages(int last);
   void decideStage(int k);
   void countBytes();
   int stageOf(mlir::Value value) { return stages.lookup(value); }
@@ -62,6 +54,7 @@ private:
   RowSets sets;
   llvm::DenseMap<mlir::Operation *, int> earliest;       // of reductions over tiles that wait
   llvm::DenseMap<mlir::Value, int> stages;               // when a value can be computed
+  llvm::DenseSet<mlir::Operation *> alone;               // reductions over tiles of which one list is all
   llvm::DenseMap<mlir::Operation *, int> performed;      // the sweep of a reduction
   llvm::DenseMap<mlir::Value, mlir::Operation *> behind; // the reduction over a tile that a value is of alone
 };

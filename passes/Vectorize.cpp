@@ -39,7 +39,8 @@ static void vectorize(SweepOp sweep, const Variances &variances, int64_t width) 
   OpBuilder builder(sweep);
   auto wide = SweepOp::create(builder, sweep.getLoc(), sweep.getResultTypes(), sweep.getNameAttr(),
                               sweep.getCondition(), sweep.getLoads(), sweep.getStores(), sweep.getReductions(),
-                              sweep.getScopes(), builder.getI64IntegerAttr(width), /*wideRegionsCount=*/1);
+                              sweep.getScopes(), builder.getI64IntegerAttr(width), sweep.getRenewedAttr(),
+                              /*wideRegionsCount=*/1);
   Block *block = builder.createBlock(&wide.getWide().front());
   IRMapping map;
   for (BlockArgument argument : sweep.getBody().getArguments())

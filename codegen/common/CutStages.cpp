@@ -61,6 +61,8 @@ static llvm::SetVector<Value> sharedBy(SweepOp sweep, ReduceOp most, const Opera
   }
   auto meet = [&](Value value) {
     Operation *from = value.getDefiningOp();
+    if (value == most.getValue()) // of the element, though lists may be in it
+      return;
     if (from ? ofColumn.contains(from) && !ofElement.contains(from) : origins.contains(value))
       met.insert(value);
   };
@@ -81,15 +83,18 @@ static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueR
   builder.setInsertionPointAfter(sweep);
   auto tiles = SweepOp::create(builder, sweep.getLoc(), TypeRange(), sweep.getNameAttr(), /*condition=*/Value(), tile,
                                streams, builder.getArrayAttr({}), builder.getArrayAttr({}),
-                               builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
+                               builder.getI64IntegerAttr(1), DenseBoolArrayAttr(), /*wideRegionsCount=*/0);
   Block *block = builder.createBlock(&tiles.getBody());
   map.map(number, block->addArgument(number.getType(), number.getLoc()));
   llvm::BitVector lists = argumentsFor(values, sweep.getBody(), map);
+  SmallVector<bool> renewed(1);
   for (unsigned list : lists.set_bits()) {
     BlockArgument code = sweep.getBody().getArgument(list);
     tiles.getLoadsMutable().append(sweep.getLoads()[list]);
+    renewed.push_back(sweep.isRenewed(list));
     map.map(code, block->addArgument(code.getType(), code.getLoc()));
   }
+  tiles.setRenewed(renewed);
   Operations needed = neededFor(values, sweep.getBody(), map);
   for (Operation &op : sweep.getBody().front().without_terminator())
     if (needed.contains(&op))
@@ -137,11 +142,15 @@ static void cutTiles(SweepOp sweep) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (late.contains(&op) || (op.use_empty() && unused.contains(&op)))
       op.erase();
+  SmallVector<bool> renewed;
   for (unsigned i = sweep.getLoads().size(); i-- > 0;)
     if (isOfTileBlock(sweep.getLoads()[i]) && body.getArgument(i).use_empty()) {
       body.eraseArgument(i);
       sweep.getLoadsMutable().erase(i);
+    } else {
+      renewed.insert(renewed.begin(), sweep.isRenewed(i));
     }
+  sweep.setRenewed(renewed);
 }
 
 //===-- Blocks --------------------------------------------------------------===//

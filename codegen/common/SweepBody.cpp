@@ -112,7 +112,8 @@ SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, Valu
                                         const BodyInputs &inputs) {
   IRMapping map(inputs.known);
   for (auto op : body.getOps<IndexOp>())
-    map.map(op.getIndex(), indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
+    if (inputs.index) // scalars are wanted without one
+      map.map(op.getIndex(), indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
   for (auto [op, bits] : llvm::zip(body.getOps<DrawOp>(), inputs.draws))
     map.map(op.getBits(), bits);
   for (ReduceOp op : blockReductions(body))

@@ -52,7 +52,7 @@ struct BodyInputs {
   ValueRange loaded;
   /// The scalars, and results of block reductions; a pointer is where one waits.
   const IRMapping &known;
-  /// The global index of the first element; null where usesIndex() is false.
+  /// The global index of the first element; null where what is wanted reads none.
   Value index;
   /// How far apart the elements of a vector are.
   int64_t apart = 1;

@@ -319,7 +319,7 @@ void QuickBody::append(std::unique_ptr<Region> quick) {
   auto with =
       SweepOp::create(before, sweep.getResultTypes(), sweep.getNameAttr(), sweep.getCondition(), sweep.getLoads(),
                       sweep.getStores(), sweep.getReductions(), sweep.getScopes(), sweep.getWidthAttr(),
-                      /*wideRegionsCount=*/2);
+                      sweep.getRenewedAttr(), /*wideRegionsCount=*/2);
   with.getBody().takeBody(sweep.getBody());
   with.getWide()[0].takeBody(sweep.getWide()[0]);
   with.getWide()[1].takeBody(*quick);
