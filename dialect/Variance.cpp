@@ -4,6 +4,12 @@
 using namespace mlir;
 using namespace altgrad;
 
+// Whether rows of the table, of which an operation of a phase has one, are tensors.
+static bool hasWholeRows(Operation &op) {
+  auto phase = op.getParentOfType<PhaseOp>();
+  return !phase->getParentOfType<StepOp>().hasUnits(phase.getSet());
+}
+
 static bool isList(Value value) { return isa<TensorsType, RealsType>(value.getType()); }
 
 // What the elements of a result share, of operands that share at least `least`.
@@ -23,7 +29,7 @@ BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const
   if (auto recall = dyn_cast<RecallOp>(op))
     return recall.getSpace() == Space::Step ? ofStep : ofTensor;
   if (auto fold = dyn_cast<FoldOp>(op))
-    return fold.getTensor() ? ofTensor : ofUnit;
+    return fold.getTensor() || hasWholeRows(op) ? ofTensor : ofUnit;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
     return ofStep;
   if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, MoveOp, UpperCodeOp, LowerCodeOp, JoinCodesOp>(op))
@@ -55,7 +61,8 @@ void Variances::visit(Operation &op) {
     return;
   }
   if (auto recall = dyn_cast<RecallOp>(op); recall && recall.getSpace() == Space::Row) {
-    blocks[recall.getResult()] = rowWords.lookup_or(recall.getWord(), ofUnit);
+    auto known = rowWords.find(recall.getWord());
+    blocks[recall.getResult()] = known != rowWords.end() ? known->second : hasWholeRows(op) ? ofTensor : ofUnit;
     return;
   }
   BlockAttr least = ofStep;

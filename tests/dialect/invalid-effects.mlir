@@ -1,16 +1,14 @@
 // RUN: altgrad-opt %s --split-input-file --verify-diagnostics
 // No step reads an old content after it was overwritten, whoever wrote the step: a person, or a pass.
 
-!f = !altgrad.tensors<f32>
-
-altgrad.step @s(inout %w: !f, out %a: !f) {
-  sweep @first load(%x from %w : !f) reduce() store(%w : !f) {
+altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>) {
+  sweep @first load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
     %y = arith.negf %x : f32
     emit %y : f32
   }
   // sweep_c19
   // expected-error@+1 {{'altgrad.sweep' op loads what '%w' held before the step, which an earlier sweep has overwritten}}
-  sweep @second load(%x from %w : !f) reduce() store(%a : !f) {
+  sweep @second load(%x from %w : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>) {
     emit %x : f32
   }
   commit
@@ -19,15 +17,13 @@ altgrad.step @s(inout %w: !f, out %a: !f) {
 // -----
 
 // Overwritten if a condition holds is overwritten.
-!f = !altgrad.tensors<f32>
-
-altgrad.step @s(inout %w: !f, out %a: !f, in %k: f32) {
+altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>, in %k: f32) {
   %ok = arith.cmpf ord, %k, %k : f32
-  sweep @first if %ok load() reduce() store(%w : !f) {
+  sweep @first if %ok load() reduce() store(%w : !altgrad.tensors<f32>) {
     emit %k : f32
   }
   // expected-error@+1 {{'altgrad.sweep' op loads what '%w' held before the step}}
-  sweep @second if %ok load(%x from %w : !f) reduce() store(%a : !f) {
+  sweep @second if %ok load(%x from %w : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>) {
     emit %x : f32
   }
   commit
@@ -35,15 +31,13 @@ altgrad.step @s(inout %w: !f, out %a: !f, in %k: f32) {
 
 // -----
 
-!f = !altgrad.tensors<f32>
-
-altgrad.step @s(inout %w: !f, out %a: !f) {
+altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>) {
   // sweep_c20
   // expected-error@+1 {{'altgrad.sweep' op loads '%w', where no earlier sweep has stored what it wants under no condition or its own}}
-  sweep @first load(%x from new %w : !f) reduce() store(%a : !f) {
+  sweep @first load(%x from new %w : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>) {
     emit %x : f32
   }
-  sweep @second load(%x from %w : !f) reduce() store(%w : !f) {
+  sweep @second load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
     emit %x : f32
   }
   commit
@@ -52,16 +46,14 @@ altgrad.step @s(inout %w: !f, out %a: !f) {
 // -----
 
 // What was stored under a condition is there under no other.
-!f = !altgrad.tensors<f32>
-
-altgrad.step @s(in %w: !f, out %a: !f, in %k: f32) {
-  %kept = spill : !f
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>, in %k: f32) {
+  %kept = spill : !altgrad.tensors<f32>
   %ok = arith.cmpf ord, %k, %k : f32
-  sweep @first if %ok load(%x from %w : !f) reduce() store(%kept : !f) {
+  sweep @first if %ok load(%x from %w : !altgrad.tensors<f32>) reduce() store(%kept : !altgrad.tensors<f32>) {
     emit %x : f32
   }
   // expected-error@+1 {{'altgrad.sweep' op loads a list in the workspace, where no earlier sweep has stored what it wants}}
-  sweep @second load(%x from %kept : !f) reduce() store(%a : !f) {
+  sweep @second load(%x from %kept : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>) {
     emit %x : f32
   }
   commit
@@ -69,16 +61,14 @@ altgrad.step @s(in %w: !f, out %a: !f, in %k: f32) {
 
 // -----
 
-!f = !altgrad.tensors<f32>
-
-altgrad.step @s(in %w: !f, out %a: !f) {
-  %kept = spill : !f
-  sweep @first load(%x from %w : !f) reduce() store(%kept : !f) {
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>) {
+  %kept = spill : !altgrad.tensors<f32>
+  sweep @first load(%x from %w : !altgrad.tensors<f32>) reduce() store(%kept : !altgrad.tensors<f32>) {
     emit %x : f32
   }
   // sweep_c21
   // expected-error@+1 {{'altgrad.sweep' op loads a list in the workspace as new, which has nothing from before the step}}
-  sweep @second load(%x from new %kept : !f) reduce() store(%a : !f) {
+  sweep @second load(%x from new %kept : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>) {
     emit %x : f32
   }
   commit
@@ -87,17 +77,15 @@ altgrad.step @s(in %w: !f, out %a: !f) {
 // -----
 
 // In phases, too.
-!f = !altgrad.tensors<f32>
-
-altgrad.step @s(inout %w: !f, out %a: !f) {
+altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>) {
   phase @one chunks {
-    sweep @first load(%x from %w : !f) reduce() store(%w : !f) {
+    sweep @first load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
       emit %x : f32
     }
   }
   phase @two chunks {
     // expected-error@+1 {{'altgrad.sweep' op loads what '%w' held before the step}}
-    sweep @second load(%x from %w : !f) reduce() store(%a : !f) {
+    sweep @second load(%x from %w : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>) {
       emit %x : f32
     }
   }

@@ -48,6 +48,11 @@ write("functions.mlir", rule.replace(") {", ", hyper %h: f64) {")
       + "".join(f"  %a{i} = math.exp %h : f64\n" for i in range(513)) + "  %x = negf %w : f32\n" + end)
 write("reductions.mlir", "altgrad.step @s(in %w: !altgrad.tensors<f32>) {\n  %v = dequantize %w : !altgrad.tensors<f32>\n"
       + "  %x = element %v\n" + "".join(f"  %a{i} = reduce add %x over step : f32\n" for i in range(33)) + "  commit\n}\n")
+for name, many, block in (("runs", 129, "1x32"), ("tiles", 33, "32x1")):
+    write(f"{name}.mlir", rule + "".join(f"  %a{i} = altgrad.reduce add %g over block<{block}> : f32\n" for i in range(many))
+          + "  %x = negf %w : f32\n" + end)
+write("stepruns.mlir", "altgrad.step @s(in %w: !altgrad.tensors<f32>) {\n  %v = dequantize %w : !altgrad.tensors<f32>\n"
+      + "  %x = element %v\n" + "".join(f"  %a{i} = reduce add %x over block<1x32> : f32\n" for i in range(129)) + "  commit\n}\n")
 write("updates.mlir", rule + "  %a0 = addf %w, %g : f32\n"
       + "".join(f"  %a{i} = addf %a{i - 1}, %g : f32\n" for i in range(1, 4_000)) + "  %x = negf %a3999 : f32\n" + end
       + "altgrad.step @s(inout %w: !altgrad.tensors<f32>) {\n  %x0 = dequantize %w : !altgrad.tensors<f32>\n"
