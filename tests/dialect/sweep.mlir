@@ -18,12 +18,28 @@ altgrad.step @reduced(in %grads: !altgrad.tensors<bf16>, out %sum: f32, out %n: 
   commit always %s to %sum : f32, %n1 to %n : f32
 }
 
+// What an earlier sweep has stored is new.
+// CHECK-LABEL: @renewed
+altgrad.step @renewed(inout %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>) {
+  sweep @first load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
+    emit %x : f32
+  }
+  // CHECK: sweep @second load(%{{.*}} from new %w : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>)
+  sweep @second load(%x from new %w : !altgrad.tensors<f32>) reduce() store(%a : !altgrad.tensors<f32>) {
+    emit %x : f32
+  }
+  commit
+}
+
 // A condition, a spilled list, a body for whole vectors and a quick one.
 // CHECK-LABEL: @wide
 altgrad.step @wide(inout %w: !altgrad.tensors<f32>, in %limit: f32) {
   // CHECK: %[[KEPT:.*]] = spill : !altgrad.tensors<f32>
   %kept = spill : !altgrad.tensors<f32>
   %ok = arith.cmpf olt, %limit, %limit : f32
+  sweep @before load(%a from %w : !altgrad.tensors<f32>) reduce() store(%kept : !altgrad.tensors<f32>) {
+    emit %a : f32
+  }
   // CHECK: sweep @go if %{{.*}} load(%[[A:.*]] from %w : !altgrad.tensors<f32>, %[[B:.*]] from %[[KEPT]] : !altgrad.tensors<f32>)
   // CHECK-SAME: reduce() store(%w : !altgrad.tensors<f32>) {
   sweep @go if %ok load(%a from %w : !altgrad.tensors<f32>, %b from %kept : !altgrad.tensors<f32>)

@@ -30,7 +30,7 @@ AGAIN = """
 
 def agree(compiled, length=1):
     """Matrices whose rows are units, as any tensor of a set is where one is."""
-    shapes = [(33, 5 * length), (1, 77), (130, 2 * length), (0, 64), (64, 132 // length * length), (2, 4096 + length)]
+    shapes = [(33, 5 * length), (1, 77), (130, 2 * length), (0, 128), (64, 132 // length * length), (2, 4096 + length)]
     rows, rng = compiled.rows([shapes], groups=2, apart=4096 * 16), np.random.default_rng(4)
     for special, odd in ((0.0, True), (0.001, False)):
         values = templatecases.start_values(compiled, rows, rng, special)
@@ -76,3 +76,34 @@ def test_numpy_has_the_same_numbers(tmp_path):
         run(got)
         np.testing.assert_allclose(got.streams["s"].get().view(np.float32), expected, rtol=1e-6, err_msg=name)
         np.testing.assert_array_equal(got.streams["w"].get().view(np.float32), (w - g).ravel(), err_msg=name)
+
+
+# Each was refused by words about sweeps, or ended the back end.
+BEHIND = {"of what is of one": """
+  %x = altgrad.reduce sumsq %w over block<BLOCK> : f32
+  %y = maximumf %x, %g : f32
+  %s1 = altgrad.reduce sumsq %y over block<BLOCK> : f32
+  %w1 = addf %s, %y : f32
+""", "beside the tensor's": """
+  %a = altgrad.reduce absmax %s over block<BLOCK> : f32
+  %b = altgrad.reduce add %w over block<BLOCK> : f32
+  %t = altgrad.reduce absmax %g over tensor : f32
+  %p = cmpf ole, %a, %t : f32
+  %c = select %p, %b, %t : f32
+  %s1 = altgrad.lerp %s to %c by %t : f32
+  %w1 = subf %w, %c : f32
+""", "of a run, of the unit": """
+  %u = altgrad.reduce sumsq %g over unit : f32
+  %r = altgrad.reduce sumsq %w over block<1x32> : f32
+  %x = divf %r, %u : f32
+  %m = altgrad.reduce max %x over block<BLOCK> : f32
+  %y = mulf %m, %u : f32
+  %s1 = altgrad.reduce add %y over block<1x32> : f32
+  %w1 = subf %w, %m : f32
+"""}
+
+
+@pytest.mark.parametrize("block", ["32x1", "128x128"])
+@pytest.mark.parametrize("body", BEHIND.values(), ids=BEHIND)
+def test_a_tile_behind_another_one_and_behind_units(body, block, tmp_path):
+    agree(program.Program(program.generated(rule(tmp_path, body, block), "param=bf16 s=f32")), length=32)

@@ -79,7 +79,7 @@ altgrad.step @stored(in %a: !altgrad.tensors<f32>, out %b: !altgrad.tensors<f32>
   sweep @one load(%p from %a : !altgrad.tensors<f32>) reduce() store(%b : !altgrad.tensors<f32>) {
     emit %p : f32
   }
-  %x = sweep @two load(%p from %b : !altgrad.tensors<f32>) reduce(add over step) store() {
+  %x = sweep @two load(%p from new %b : !altgrad.tensors<f32>) reduce(add over step) store() {
     emit %p : f32
   }
   commit always %x to %s : f32

@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: @summed
 // CHECK: sweep @update0 load({{.*}} from %w {{.*}}) reduce(add over step) store(%w : !altgrad.tensors<f32>)
-// CHECK: sweep @update1 load({{.*}} from %w {{.*}}) reduce() store(%top : !altgrad.tensors<f32 per 32x1>)
+// CHECK: sweep @update1 load({{.*}} from new %w {{.*}}) reduce() store(%top : !altgrad.tensors<f32 per 32x1>)
 // CHECK: reduce absmax
 altgrad.step @summed(inout %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>, out %total: f32) {
   %ws = dequantize %w : !altgrad.tensors<f32>
@@ -23,7 +23,7 @@ altgrad.step @summed(inout %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f3
 // CHECK-LABEL: @conditional
 // CHECK: reduce(and over step) store()
 // CHECK: sweep @update1 if %{{.*}} load({{.*}}) reduce() store(%w {{.*}}, %most : !altgrad.tensors<f32 per 1x256>)
-// CHECK: sweep @update2 if %{{.*}} load({{.*}} from %w {{.*}}) reduce() store(%top : !altgrad.tensors<f32 per 32x1>)
+// CHECK: sweep @update2 if %{{.*}} load({{.*}} from new %w {{.*}}) reduce() store(%top : !altgrad.tensors<f32 per 32x1>)
 altgrad.step @conditional(inout %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>,
                           out %most: !altgrad.tensors<f32 per 1x256>) {
   %ws = dequantize %w : !altgrad.tensors<f32>
