@@ -33,7 +33,7 @@ def phase(domain, body):
 def phases(text):
     """A step in phases."""
     return (f"altgrad.step @s({LISTS} set 1, in %lr: f64, inout %norm: f32, inout %t: i64) {{\n{text}\n"
-            + phase("once", "%o = read %norm : f32\n%k = read %t : i64\nwrite %o to %norm : f32\nwrite %k to %t : i64")
+            + phase("once", "%o = arith.constant 1.0 : f32\n%k = arith.constant 1 : i64\nwrite %o to %norm : f32\nwrite %k to %t : i64")
             + "commit\n}").replace("inout %master", "in %master")
 
 
@@ -49,6 +49,13 @@ def folded(number=0, **of):
     """The same and a phase that keeps the sum of each tensor."""
     return (swept(number, **of) + f"phase @fold rows set {number} {{\n%n = fold sumsq chunk 0 : f32\n"
             "keep %n in row 0 : f32\n}\n")
+
+
+def filled(name, kind):
+    """A sweep that fills a list in the workspace."""
+    source = "grads" if kind == "bf16" else "master"
+    return (f"sweep @fill load(%c from %{source} : !altgrad.tensors<{kind}>) reduce() store(%{name} : !altgrad.tensors<{kind}>) {{\n"
+            f"emit %c : {'i16' if kind == 'bf16' else 'f32'}\n}}\n")
 
 
 def rename(text, **names):
@@ -106,6 +113,7 @@ CONTEXTS = {
     "Altgrad_DescendOp": lambda text: multiplied(rename(text, w="u", m="u"), ", in %lr: f64"),
     "Altgrad_MultiplyOp": lambda text: step("".join(f"%{name} = spill : !altgrad.tensors<bf16>\n" for name in "xaby")
                                             + "".join(f"%{name} = spill : !altgrad.tensors<f32>\n" for name in ("r", "w0", "t"))
+                                            + "".join(filled(name, kind) for name, kind in (("x", "bf16"), ("r", "f32"), ("w0", "f32")))
                                             + rename(text, w="w0")),
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
