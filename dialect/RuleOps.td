@@ -300,8 +300,8 @@ def Altgrad_DimOp : Altgrad_Op<"dim", [Pure,
   let summary = "an extent of this tensor";
   let description = [{
     A tensor is `batch` matrices of `rows` by `columns`, in row-major order; a slice has the
-    extents of its whole. A caller of the C ABI who gives no extents has one row with all elements. `altgrad.optim` and
-    LibTorch give the last two dimensions of a parameter, in the order of its memory.
+    extents of its whole. A caller of the C ABI who gives no extents has one row with all elements. `altgrad.optim`
+    gives the last two dimensions of a parameter, LibTorch those in the order of its memory.
 
     ```mlir
     %n = altgrad.dim columns : i64

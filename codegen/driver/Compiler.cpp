@@ -184,20 +184,21 @@ LogicalResult Compiler::checkModule() {
                                   << " --storage=\"param=bf16 master=f32\", or " << flag << " alone for f32";
 }
 
+RuleOp Compiler::ruleOf(UpdateOp update) {
+  for (auto &[spelled, rule] : rules)
+    if (rule && rule->getSymName() == update.getRule())
+      return *rule;
+  if (auto own = module->lookupSymbol<RuleOp>(update.getRule()))
+    return own;
+  OwningOpRef<RuleOp> &rule = rules[update.getRule().str()];
+  rule = findRule(update.getRule(), request.rulePath, update.getLoc());
+  return rule.get();
+}
+
 // What is lost in the step as it is written: places are those of its rules, in the
 // files that they come from.
 FailureOr<Findings> Compiler::findLosses() {
-  auto ruleOf = [&](UpdateOp update) -> RuleOp {
-    for (auto &[spelled, rule] : rules)
-      if (rule && rule->getSymName() == update.getRule())
-        return *rule;
-    if (auto own = module->lookupSymbol<RuleOp>(update.getRule()))
-      return own;
-    OwningOpRef<RuleOp> &rule = rules[update.getRule().str()];
-    rule = findRule(update.getRule(), request.rulePath, update.getLoc());
-    return rule.get();
-  };
-  return analyze(theStep(), ruleOf, request.values);
+  return analyze(theStep(), [&](UpdateOp update) { return ruleOf(update); }, request.values);
 }
 
 LogicalResult Compiler::analyzeStep(std::string &product) {
@@ -247,12 +248,14 @@ FailureOr<std::string> Compiler::hostOf(const Target &target, HostForm form) {
   return emitHost(**lowered, target, form);
 }
 
-// Whatever is wrong with the step is said when it is lowered.
-void Compiler::findLimits() {
-  bool wanted = request.product == Product::Bundle || request.product == Product::Manifest;
-  if (!wanted || !hasLimits(theStep()))
+// What the manifest says of the step as it is written. Whatever is wrong with it is said when it is lowered.
+void Compiler::lookAtStep() {
+  if (request.product != Product::Bundle && request.product != Product::Manifest)
     return;
   ScopedDiagnosticHandler silence(context.get(), [](Diagnostic &) { return success(); });
+  places = findPlaces(theStep(), [&](UpdateOp update) { return ruleOf(update); });
+  if (!hasLimits(theStep()))
+    return;
   FailureOr<Findings> findings = findLosses();
   if (succeeded(findings))
     limits = std::move(findings->limits);
@@ -261,6 +264,7 @@ void Compiler::findLimits() {
 llvm::json::Object Compiler::manifest() {
   llvm::json::Object manifest = writeManifest(theStep(), targets);
   manifest["warnings"] = writeLimits(limits);
+  manifest["places"] = llvm::json::Array(places);
   return manifest;
 }
 
@@ -364,7 +368,7 @@ LogicalResult Compiler::run(std::string &product) {
     return failure();
   if (request.product == Product::Analysis)
     return analyzeStep(product);
-  findLimits();
+  lookAtStep();
   if (failed(lowerToPhases()))
     return failure();
   return make(product);

@@ -65,9 +65,10 @@ private:
   void quoteSets(llvm::SourceMgr &sources);
   mlir::LogicalResult checkModule();
   mlir::LogicalResult lowerToPhases();
+  RuleOp ruleOf(UpdateOp update);
   mlir::FailureOr<Findings> findLosses();
   mlir::LogicalResult analyzeStep(std::string &product);
-  void findLimits();
+  void lookAtStep();
   llvm::json::Object manifest();
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerTo(const Target &target);
@@ -84,6 +85,7 @@ private:
   llvm::SmallVector<const Target *> targets;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::SmallVector<Limit> limits;                        // of its formats, before it was lowered
+  llvm::SmallVector<bool> places;                         // of its sets, see findPlaces
   std::map<std::string, mlir::OwningOpRef<RuleOp>> rules; // read for sets
 };
 

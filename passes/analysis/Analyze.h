@@ -48,6 +48,10 @@ std::string whyNoValues(StepOp step, const llvm::StringMap<double> &hypers);
 mlir::FailureOr<Findings> analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
                                   const llvm::StringMap<double> &hypers);
 
+/// Of each set of a step: whether what an element becomes hangs on where it is in its tensor, by an index, a draw, a
+/// block, a unit or as a matrix. `rules` as above; a rule that is not found asks for nothing.
+llvm::SmallVector<bool> findPlaces(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules);
+
 /// Whether a step keeps anything narrow, and says what its hyper-parameters are.
 bool hasLimits(StepOp step);
 

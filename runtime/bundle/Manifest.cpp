@@ -161,6 +161,7 @@ static void from_json(const json &root, Manifest &out) {
   out.units.resize(units.size());
   for (size_t set = 0; set < units.size(); ++set)
     choose(units, set, unitKinds, out.units[set]);
+  out.places = root.value("places", std::vector<bool>()); // which bundles of a compiler before it lack
   root.at("row_words").get_to(out.rowWords);
   root.at("inputs").get_to(out.inputs);
   root.at("group_scalars").get_to(out.groupScalars);

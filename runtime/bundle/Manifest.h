@@ -93,6 +93,7 @@ struct Manifest {
   std::vector<std::string> host, ptx;
   int64_t rowWords, inputs, groupScalars, stepScalars, sets;
   std::vector<UnitKind> units; // of each set: what a row of the table is
+  std::vector<bool> places;    // of each set: whether an element's place in its tensor matters
   std::vector<Stream> streams;
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;

@@ -104,6 +104,11 @@ int64_t altgrad_row_multiple(const altgrad_bundle *bundle, int64_t set) {
   return bundle ? manifestOf(bundle)->rowMultiple(set) : 1;
 }
 
+int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set) {
+  return bundle && set >= 0 && set < int64_t(manifestOf(bundle)->places.size()) &&
+         manifestOf(bundle)->places[size_t(set)];
+}
+
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;

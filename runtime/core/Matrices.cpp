@@ -93,15 +93,6 @@ Numbers altgrad::core::placesOf(const altgrad_table_matrices &of, int64_t dims) 
   return places;
 }
 
-// Within a row any order of the elements is fine: turned columns turn the result's.
-static bool liesByRows(const altgrad_table_matrices &of, const Layout &param) {
-  if (of.turned)
-    return param.inOrder(placesOf(of, int64_t(param.dims()))).isContiguous();
-  const Layout row(Numbers(param.sizes.begin() + 1, param.sizes.end()),
-                   Numbers(param.strides.begin() + 1, param.strides.end()));
-  return param.isContiguous() || (product(row.sizes) == of.columns && param.strides[0] >= of.columns && row.isDense());
-}
-
 altgrad_status altgrad_table_find_matrices(const altgrad_table_parts *said, int64_t dims, const int64_t *sizes,
                                            altgrad_table_matrices *out) {
   return guarded([&] { *out = find(*said, Numbers(sizes, sizes + dims)); });
@@ -117,7 +108,7 @@ int32_t altgrad_table_lie(const altgrad_table_matrices *of, int64_t dims, const 
     wanted[place] = ordered.strides[i];
     units[place] = (of->turned ? place != of->leading - 1 : place < of->leading) ? sizes[place] : 1;
   }
-  return liesByRows(*of, param);
+  return param.inOrder(places).isContiguous(); // with columns in another order sums would round in another one
 }
 
 void altgrad_table_piece_of(const altgrad_table_matrices *of, int64_t index, int64_t place, int64_t more,

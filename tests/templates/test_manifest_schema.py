@@ -25,6 +25,7 @@ ROLES = ["none", "param", "grad", "state", "master", "copy", "block_scale", "rem
 # A type, a list of the words that there are, {key: ...} of an object, [...] of a list's entries.
 SCHEMA = {
     "altgrad": int, "step": str, "producer": str, "host": (str,), "ptx": (str,), "sets": int, "units": (UNITS,),
+    "places": (bool,),
     "row_words": int, "inputs": int, "group_scalars": int, "step_scalars": int,
     "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int},
     "streams": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "format": str,

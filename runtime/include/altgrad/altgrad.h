@@ -164,6 +164,10 @@ ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle,
 // number, so that tiles cut no block. It is 1 if rows may have any length.
 ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
                                          int64_t set);
+// 1 if what a step does to an element of the set hangs on where it is in its tensor: on its index, a draw, or a block, a
+// unit or a matrix of the rule. Memory is then in the order of the index, row by row; a tensor that lies otherwise, such
+// as a transposed one, is given as a copy. 0: elements may lie in any order, the same in all lists.
+ALTGRAD_API int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set);
 // The number of streams (lists of tensors), scalars, phases and exchanges, and about each one.
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status

@@ -24,7 +24,7 @@
 //    "scalars": [{"name": "lr", "key": "lr", "role": "hyper", "access": "in",
 //                 "type": "f64", "scope": "group", "slot": 0, "set": 0,
 //                 "default": 0.001}, ...],
-//    "group_scalars": 6, "step_scalars": 2, "units": ["none"],
+//    "group_scalars": 6, "step_scalars": 2, "units": ["none"], "places": [false],
 //    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1,
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
@@ -72,6 +72,9 @@
 // unit of a tensor has a row of the table and chunks of its own, one behind the other. Shape, tag, group and scalars are the tensor's and
 // the same in all its rows. The first of its rows writes a scalar of the tensor, in
 // a phase after all that read it.
+//
+// Places. For each set "places" says whether what an element becomes hangs on where it is in its tensor. Elements of
+// other sets may lie in any order, the same in all lists.
 //
 // Phases. "kind" is sweep, fold (a tensor's partial sums), total (the step's), scalars or
 // matrix. "set" says whose chunks or rows the phase covers; null: all.

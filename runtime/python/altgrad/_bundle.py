@@ -151,6 +151,10 @@ class Bundle:
         """Of how many elements each unit of a tensor of this set is a multiple, where it has several; 0: it has none."""
         return library().altgrad_unit_multiple(self.handle, index)
 
+    def has_places(self, index):
+        """Whether it matters in this set where in its tensor an element is: rows are then in the order of the index."""
+        return bool(library().altgrad_has_places(self.handle, index))
+
     def _all(self, kind, info):
         native = library()
         for index in range(getattr(native, f"altgrad_{kind}_count")(self.handle)):

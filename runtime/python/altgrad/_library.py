@@ -117,6 +117,7 @@ _FUNCTIONS = {
     "altgrad_scaled_preset": (c_char_p, c_char_p),
     "altgrad_book_least_scale": (c_float, c_char_p),
     "altgrad_has_units": (c_int32, c_void_p),
+    "altgrad_has_places": (c_int32, c_void_p, c_int64),
     "altgrad_set_count": (c_int64, c_void_p),
     "altgrad_stream_count": (c_int64, c_void_p),
     "altgrad_scalar_count": (c_int64, c_void_p),

@@ -27,7 +27,7 @@ class Folds:
     def __init__(self, table, ranks):
         self._table, self._ranks, bundle = table, ranks, table.bundle
         declared = [(whole, *facts, 0, whole) for _, *facts, _, whole in table.declared]
-        # Not the matrix, which follows the order of memory and says nothing of a sum.
+        # Not the matrix, which says nothing of a sum.
         if (other := ranks.agree(repr([(*of[:4], of[5]) for of in declared]))) is not None:
             raise ValueError(f"rank {other} steps other tensors than rank 0, and sums with the bits of one process need "
                              "parts of all tensors on all ranks")

@@ -47,6 +47,15 @@ def same_order(tensor, strides):
                                  for mine, theirs, size in zip(own, strides, tensor.shape))
 
 
+def contiguous_strides(tensor):
+    """The strides of a contiguous tensor of its shape."""
+    strides, count = [], 1
+    for size in reversed(tensor.shape):
+        strides.append(count)
+        count *= max(size, 1)
+    return tuple(reversed(strides))
+
+
 def in_order(tensor, strides, dtype=None):
     """`tensor` itself if the dense `strides`, and the dtype, are its own, else a copy that has them."""
     dtype = dtype or tensor.dtype
@@ -165,14 +174,9 @@ def check_unit_state(key, state, param, matrices=None):
                          f"shape {tuple(param.shape)} on {param.device}, with {shape} values of its rows")
 
 
-def matrix_of(param, strides):
-    """(rows, columns) of the last two dimensions in the order of memory; (0, 0), one row, where there are less."""
-    if param.dim() < 2:
-        return 0, 0
-    if param.is_contiguous():
-        return tuple(param.shape[-2:])
-    order = sorted(range(param.dim()), key=strides.__getitem__, reverse=True)
-    return param.shape[order[-2]], param.shape[order[-1]]
+def matrix_of(shape):
+    """(rows, columns) of the last two dimensions; (0, 0), one row, where there are less."""
+    return tuple(shape[-2:]) if len(shape) > 1 else (0, 0)
 
 
 def check_grad(owner, param, grad):

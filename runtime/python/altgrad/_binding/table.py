@@ -368,10 +368,11 @@ def _where(row):
     if row.matrices:
         of, whole = row.matrices, prod(shape_of(row.owner))
         return (of.rows, of.columns), of.rows * of.count if whole else 1, 0, whole
-    if at is None or at.offset is None or not (at.parted or is_absent(row.owner)):
-        return matrix_of(row.param, row.strides), units_of(row.param), 0, row.param.numel()
+    if at is None or not (at.parted or is_absent(row.owner)):
+        return matrix_of(row.param.shape), units_of(row.param), 0, row.param.numel()
     units = at.shape[0] if len(at.shape) > 1 and prod(at.shape) else 1
-    return tuple(at.shape[-2:]) if len(at.shape) > 1 else (0, 0), units, at.offset, prod(at.shape)
+    # Without an offset nothing asks where the elements are.
+    return matrix_of(at.shape), units, at.offset or 0, prod(at.shape)
 
 
 def _begin(words):

@@ -102,5 +102,5 @@ def cost_of(param, group):
     """About how many products a step takes: those of five Newton-Schulz steps, or some for each element."""
     if not group.get("use_muon", True):
         return 16.0 * param.numel()
-    rows, columns = matrix_of(param, param.stride())
+    rows, columns = matrix_of(param.shape)
     return 5.0 * param.numel() * (4 * min(rows, columns) + 2 * min(rows, columns) ** 2 / max(1, rows, columns))

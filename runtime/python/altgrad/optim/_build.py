@@ -11,7 +11,7 @@ from .._binding.table import TensorTable
 from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_extent, check_grad, check_mode, check_param,
-                               check_states_apart, check_unit_state, is_dense, is_dtensor, name_of)
+                               check_states_apart, check_unit_state, contiguous_strides, is_dense, is_dtensor, name_of)
 from .._binding.offload import Twin
 from .._binding.shards import Part, Place, check_parts, check_units, is_cut_within_blocks, local_states, place_of, shape_of
 from .._binding.table import FRESH
@@ -207,6 +207,9 @@ class _Part:
             self.__init__(device, rows, rules, asked, counted)
             return
         _number(self.rows, lines)
+        for row in self.rows:
+            if self.bundle.has_places(row.set) and not row.param.is_contiguous() and not row.matrices:
+                row.strides, row.dense = contiguous_strides(row.param), False
         self.cells = _cells(self.rows)
 
     def check(self, optimizer):
@@ -225,6 +228,9 @@ class _Part:
                 self._check_unit_states(optimizer, row)
                 if units and row.at and row.at.parted:
                     check_units(row.at)
+                if row.at and row.at.parted and row.at.offset is None and self.bundle.has_places(row.set):
+                    raise ValueError("it is sharded in columns, and its rule asks where in the whole its elements are: "
+                                     "shard dimension 0")
                 if not row.finished:
                     check_blocks(optimizer, self.bundle.sets[row.set], row)
                 if asks[row.set]:

@@ -54,10 +54,7 @@ class Matrices(NamedTuple):
     native: _Matrices
 
     def lies_in(self, param):
-        """Whether the rows of a parameter lie one behind the other; if not, kernels work on a copy that does.
-
-        Within a row any order of the elements is fine: turned columns turn the result's.
-        """
+        """Whether the rows of a parameter lie one behind the other; if not, kernels work on a copy that does."""
         if not param.numel():  # what another rank steps has not the shape of its whole, either
             return True
         return _lie(self.native, param.shape, param.stride())[0] and not (self.turned and param.is_neg())

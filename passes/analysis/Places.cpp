@@ -1,0 +1,53 @@
+// In which sets it matters where in its tensor an element is.
+#include "passes/analysis/Analyze.h"
+
+#include "dialect/RowSets.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static bool isOfPlaces(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.isOverBlock() || reduce.getScope() == Scope::Unit;
+  return isa<IndexOp, MatrixOp, OrthogonalizeOp, RowMeanSquareOp>(op);
+}
+
+// Extents alone are the caller's word. An option that leaves an operation out is not looked at.
+static bool asksForPlaces(RuleOp rule) {
+  auto isOfUnit = [&](BlockArgument state) { return rule.isOfUnit(state); };
+  auto visit = [](Operation *op) { return isOfPlaces(op) ? WalkResult::interrupt() : WalkResult::advance(); };
+  return llvm::any_of(rule.getByRole("state"), isOfUnit) || rule.walk(visit).wasInterrupted();
+}
+
+// Blocks that share a scale are of neighbours in memory, and then draws are by the order of memory, too.
+static SmallVector<bool> setsOfBlocks(StepOp step) {
+  SmallVector<bool> blocks(step.getSetCount(), false);
+  for (BlockArgument argument : step.getBody().getArguments())
+    if (step.getRole(argument) == "block_scale")
+      blocks[step.getSet(argument).value_or(0)] = true;
+  return blocks;
+}
+
+SmallVector<bool> altgrad::findPlaces(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules) {
+  RowSets sets(step);
+  SmallVector<bool> found(step.getSetCount(), false), blocks = setsOfBlocks(step);
+  auto setOf = [&](Operation &op) {
+    for (Value value : op.getOperands())
+      if (std::optional<unsigned> set = sets.of(value))
+        return *set;
+    return 0u;
+  };
+  auto isDraw = [](Value value) { return value.getDefiningOp<DrawOp>(); };
+  for (Operation &op : step.getBody().front()) {
+    auto norm = dyn_cast<NormOp>(op);
+    if (auto update = dyn_cast<UpdateOp>(op)) {
+      RuleOp rule = rules(update);
+      found[setOf(op)] |= rule && asksForPlaces(rule);
+    } else if (norm && norm.getScope() == Scope::Unit) {
+      found[setOf(op)] = true;
+    } else if (llvm::any_of(op.getOperands(), isDraw)) {
+      found[setOf(op)] |= !blocks[setOf(op)];
+    }
+  }
+  return found;
+}
