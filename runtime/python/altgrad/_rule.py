@@ -14,7 +14,8 @@ _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
 _PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b")
 _REMAINDERS = {"bf16+i16": "int16", "bf16+i8": "int8"}
-_NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
+# A name, or a word of a rule with matrices: "steps=8".
+_OPTION = re.compile(r"[A-Za-z_][\w.$-]*(=[\w.$/|+-]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -109,17 +110,17 @@ def format_of(word):
 
 
 def parse_options(options):
-    """The names of the options that are on, in a fixed order, each once.
+    """The options that are on and words such as "steps=8", in a fixed order, each once.
 
-    `options` is a name, several names, or a mapping from names to whether they are on.
+    `options` is one of them, several, or a mapping from them to whether they are on.
     """
     if isinstance(options, str):
         options = (options,)
     if isinstance(options, Mapping):
         options = [name for name, on in options.items() if on]
     for name in options:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot be the name of an option")
+        if not isinstance(name, str) or not _OPTION.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be the name of an option, nor a word such as 'steps=8'")
     return tuple(sorted(set(options)))
 
 

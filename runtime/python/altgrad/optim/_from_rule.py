@@ -3,6 +3,7 @@
 import copyreg
 import inspect
 import keyword
+import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 import torch
 from torch.optim.optimizer import ParamsT
 
+from .._binding.layout import units_of
 from .._bundle import compile_sets
+from .._library import Error
+from .._plan import Plan
 from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage, StorageLike
@@ -34,6 +38,7 @@ class _Made(type(Optimizer)):
 class _FromRule(Optimizer, metaclass=_Made):
     _rule = None
     _chosen = ()
+    _trial = None  # a plan that says which shapes a rule with products of matrices takes
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
@@ -56,6 +61,26 @@ class _FromRule(Optimizer, metaclass=_Made):
             raise TypeError(f"rule @{self._rule.name} gives no default to {', '.join(missing)}")
         check_hypers({**self._older, **given})
         super().__init__(params, {**self._older, **given}, **shared)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a group of parameters.
+
+        Args:
+            param_group: A dict with "params" and whatever differs from the defaults.
+
+        Raises:
+            ValueError: The rule multiplies matrices, and a parameter is none.
+        """
+        super().add_param_group(param_group)
+        place = len(self.param_groups) - 1
+        for index, param in enumerate(self.param_groups[-1]["params"]):
+            if self._trial and not _takes(self._trial, param.shape, units_of(param)):
+                del self.param_groups[place]
+                stacks = " or more" * _takes(self._trial, (2, 2, 2), 2)
+                raise ValueError(
+                    f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place} has the shape "
+                    f"{tuple(param.shape)}, and rule @{self._rule.name} multiplies matrices: it takes parameters of two "
+                    f"dimensions{stacks}; give the others to an optimizer of their own")
 
     def _rule_of(self, group):
         return self._rule
@@ -85,7 +110,7 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
             word. With a master, a value that is written into the parameter between steps is taken over into the
             master, except for writes through `.data`, which leave no trace.
         options: The rule's options that are on: a name, several names, or a mapping from names to whether they
-            are on.
+            are on. Of a rule with `altgrad.orthogonalize` words such as "steps=8", too.
         name: Which rule of the source is meant, where it holds several.
 
     Returns:
@@ -116,7 +141,8 @@ def _make(rule, storage, options):
     words = Storage(storage)
     first = "bf16" if splits(words.get("master", "")) else "f32"
     words = {"param": first, "grad": first, "states": "f32" if "master" in words else "param", "step": "f32", **words}
-    part, = compile_sets([set_line(rule, options, words)], [rule]).sets
+    bundle = compile_sets([set_line(rule, options, words)], [rule])
+    part, = bundle.sets
     keys = {stream.key: stream.key for stream in part.states
             if stream.role == "state" and not stream.of_units}
     hypers = {hyper.key: hyper.default for hyper in part.hypers}
@@ -125,10 +151,20 @@ def _make(rule, storage, options):
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": _signature(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
+        "_trial": Plan(bundle) if bundle.matrices else None,
         "_recipe": (rule.text if rule.text is not None else rule.name, storage, options,
                     rule.name),
     })
     return made
+
+
+def _takes(trial, shape, units):
+    """Whether a plan takes a tensor of this shape."""
+    try:
+        trial.bind_tensors([(math.prod(shape), 0, 0, 0, tuple(shape[-2:]) if len(shape) > 1 else (0, 0), units)], 1)
+    except Error:
+        return False
+    return True
 
 
 def _doc(rule, hypers):
