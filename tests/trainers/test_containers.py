@@ -121,3 +121,36 @@ def test_a_factory_of_automodel_steps_as_with_torchs():
         steps(net, optimizer, 6, scheduled(optimizer))
     for ours, theirs in zip(nets[0].parameters(), nets[1].parameters()):
         torch.testing.assert_close(ours, theirs)
+
+
+class LoraPlus:
+    """peft's factory: groups with rates of their own, and bitsandbytes where a class has one of its names."""
+
+    def __init__(self, optimizer_cls, optimizer_kwargs, lowers, uppers, ratio):
+        rates = (optimizer_kwargs["lr"], ratio * optimizer_kwargs["lr"])
+        groups = [{"params": params, "lr": lr, "weight_decay": optimizer_kwargs.get("weight_decay", 0.0)}
+                  for params, lr in zip((lowers, uppers), rates)]
+        self.made = optimizer_cls([*groups, {"params": [], "lr": 1e-6}], **optimizer_kwargs)
+        if optimizer_cls.__name__ in ("Adam8bit", "AdamW8bit", "PagedAdam8bit", "PagedAdamW8bit"):
+            raise ImportError("bitsandbytes")
+
+
+def test_a_storage_is_adamw8bit_under_a_name_that_peft_does_not_take_for_its_own():
+    torch.manual_seed(0)
+    start, grads = torch.randn(2, 64, 128), torch.randn(3, 2, 64, 128)
+    words = {"lr": 1e-2, "storage": "states=bnb8u:256,keep_positive m=bnb8:256"}
+    factory = lambda lower, upper: LoraPlus(altgrad.optim.AdamW, words, [lower], [upper], 16).made
+    named = lambda lower, upper: altgrad.optim.AdamW8bit([{"params": [lower]}, {"params": [upper], "lr": 0.16}], lr=1e-2,
+                                                         weight_decay=0.0)
+    results = []
+    for make in (factory, named):
+        params = [torch.nn.Parameter(part.clone()) for part in start]
+        optimizer = make(*params)
+        for grad in grads:
+            params[0].grad, params[1].grad = grad
+            optimizer.step()
+        results.append([(param.detach(), optimizer.state[param]["exp_avg_sq"]) for param in params])
+    for (param, square), (other, same) in zip(*results):
+        assert torch.equal(param, other) and torch.equal(square, same) and square.dtype == torch.uint8
+    with pytest.raises(ImportError, match="bitsandbytes"):
+        LoraPlus(altgrad.optim.AdamW8bit, {"lr": 1e-2}, [params[0]], [params[1]], 16)
