@@ -30,6 +30,14 @@ def test_a_rule_of_units_has_numpys_numbers():
     assert rules.run(SUMS) is None
 
 
+@pytest.mark.parametrize("block", freerule.TILES)
+def test_tiles_read_the_parameter_that_was(block):
+    one = {"hypers": [], "states": ["m"], "unit_states": [], "words": [], "shapes": [[64, 128]], "yields": {"w": "v3", "m": "v4"},
+           "statements": [["v0", "reduce", ["g"], "absmax over unit"], ["v1", "divf", ["g", "v0"], ""], ["v2", "mulf", ["w", "v1"], ""],
+                          ["v3", "subf", ["w", "g"], ""], ["v4", "reduce", ["v2"], f"absmax over block<{block}>"]]}
+    assert rules.run({"seed": 1, "steps": 1, "flags": [], "sets": [one]}) is None
+
+
 @pytest.mark.parametrize("operation", ["mulf", "subf", "maximumf", "altgrad.lerp"])
 def test_another_number_is_noticed(monkeypatch, operation):
     monkeypatch.setitem(freereference.TAKES, operation, lambda a, b, *_: (a * np.float32(1 + 2e-7) + b).astype(np.float32))
