@@ -74,7 +74,7 @@ static constexpr AllowedOperation operations[] = {
      "%c = altgrad.row_mean_square %g : f32"},
     {"altgrad.scale_by_shape", "f64",
      "original: sqrt(max(1, rows / columns)); match_rms: 0.2 sqrt(max(rows, columns)); unclamped: sqrt(rows / columns); "
-     "transposed: of the transpose",
+     "spectral: sqrt(max(rows, columns)); transposed: of the transpose",
      "%c = altgrad.scale_by_shape original : f64"},
     {"altgrad.descend", "f32, by f64", "the weight (1 - decay), minus rate times the direction",
      "%c = altgrad.descend %w along %m rate(%lr) decay(%lr) : f32"},

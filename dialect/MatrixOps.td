@@ -241,7 +241,8 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
 def Altgrad_ShapeScale : Altgrad_Enum<"ShapeScale", "how the step of a matrix depends on its shape", [
     I32EnumCase<"Original", 0, "original">,
     I32EnumCase<"MatchRms", 1, "match_rms">,
-    I32EnumCase<"Unclamped", 2, "unclamped">]>;
+    I32EnumCase<"Unclamped", 2, "unclamped">,
+    I32EnumCase<"Spectral", 3, "spectral">]>;
 def Altgrad_ShapeScaleAttr : EnumAttr<Altgrad_Dialect, Altgrad_ShapeScale, "shape_scale">;
 
 def Altgrad_ScaleByShapeOp : Altgrad_Op<"scale_by_shape", [Pure]> {
@@ -252,6 +253,7 @@ def Altgrad_ScaleByShapeOp : Altgrad_Op<"scale_by_shape", [Pure]> {
     | `original` | sqrt(max(1, rows / columns)) | K. Jordan, Muon (2024) |
     | `match_rms` | 0.2 sqrt(max(rows, columns)) | Moonlight (2025) |
     | `unclamped` | sqrt(rows / columns) | torch.optim.Muon's spectral_unclamped |
+    | `spectral` | sqrt(max(rows, columns)) | Emerging-Optimizers |
 
     With `transposed` the tensors are the transposes of the matrices whose scale it is. Among a rule's options,
     `shape=transposed` says so.

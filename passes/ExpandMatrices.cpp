@@ -148,6 +148,8 @@ static Value expand(CodeBuilder &b, ScaleByShapeOp op) {
   Value square;
   if (op.getBy() == ShapeScale::MatchRms)
     square = b.mulF(b.f64(0.04), arith::MaximumFOp::create(b, rows, columns));
+  else if (op.getBy() == ShapeScale::Spectral)
+    square = arith::MaximumFOp::create(b, rows, columns);
   else
     square = b.divF(rows, columns);
   if (op.getBy() == ShapeScale::Original)

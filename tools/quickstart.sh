@@ -44,7 +44,7 @@ done
 
 step "4. the Python package"
 where=$({ cd / && "$ALTGRAD_PYTHON" -c 'import altgrad; print(altgrad.__file__)'; } 2>/dev/null) || where=
-if [[ $where != "$root"/* ]]; then
+if [[ $where != "$root"/runtime/* ]]; then # nor from a wheel, which would not be the checkout's code
   if "$ALTGRAD_PYTHON" -m pip install -q --disable-pip-version-check --no-deps -e . >build/quickstart/pip.log 2>&1; then
     echo "  installed (editable)"
   else

@@ -82,10 +82,13 @@ typedef struct altgrad_table_piece {
 ALTGRAD_API void altgrad_table_piece_of(const altgrad_table_matrices *of, int64_t index, int64_t place, int64_t more,
                                         altgrad_table_piece *out);
 
-// In what the Muon of a source differs from torch's.
+// In what the Muon of a source differs from torch's, and the AdamW beside it from that Muon.
+typedef struct altgrad_table_numbers {
+  double lr, decay, eps; // NaN: no difference
+} altgrad_table_numbers;
 typedef struct altgrad_table_profile {
-  double lr, decay, eps; // NaN: as torch's
-  const char *options;   // of the rule, by commas
+  altgrad_table_numbers muon, adamw;
+  const char *options; // of Muon's rule, by commas
 } altgrad_table_profile;
 // ALTGRAD_INVALID for a name of none, with a sentence that lists the known ones.
 ALTGRAD_API altgrad_status altgrad_table_find_profile(const char *name, altgrad_table_profile *out);

@@ -195,41 +195,50 @@ TEST(MuonEdges, AGroupThatIsNewIsSavedAsTheNextStepHasIt) {
   }
 }
 
-// The words by which each differs from torch's, written by hand.
-const std::map<std::string, RuleOptions> profiles{
-    {"torch", RuleOptions(1e-3)},
-    {"kj", RuleOptions(0.02).hyper("decay", 0).option("length=added")},
-    {"dion", RuleOptions(1e-3)
-                 .hyper("eps", 1e-6)
-                 .option("plain")
-                 .option("coefficients=polar_dion")
-                 .option("length=added")
-                 .option("scale=unclamped")},
-    {"moonlight", RuleOptions(1e-3).option("scale=match_rms")},
-    {"emerging", RuleOptions(1e-3).hyper("eps", 1e-15).option("plain").option("coefficients=polar_emerging")},
-    {"vibetensor", RuleOptions(0.02).hyper("decay", 0.01).option("length=added")}};
+RuleOptions saying(double lr, std::vector<const char *> words) {
+  RuleOptions options(lr);
+  for (const char *word : words)
+    options.option(word);
+  return options;
+}
+
+// The words by which each differs from torch's, written by hand, and what AdamW beside it has.
+const std::map<std::string, std::pair<RuleOptions, RuleOptions>> profiles{
+    {"torch", {RuleOptions(1e-3), RuleOptions(1e-3)}},
+    {"kj", {saying(0.02, {"length=added"}).hyper("decay", 0), RuleOptions(3e-4).hyper("eps", 1e-10)}},
+    {"dion",
+     {saying(0.01, {"plain", "coefficients=polar_dion", "length=added", "scale=unclamped", "flatten=false"})
+          .hyper("decay", 0.01)
+          .hyper("eps", 1e-8),
+      RuleOptions(0.01)}},
+    {"moonlight", {saying(1e-3, {"length=added", "scale=match_rms"}), RuleOptions(1e-3).hyper("eps", 1e-8)}},
+    {"emerging",
+     {saying(3e-4, {"plain", "coefficients=you", "scale=spectral"}).hyper("decay", 0.01).hyper("eps", 1e-15),
+      RuleOptions(3e-4).hyper("eps", 1e-8)}},
+    {"vibetensor", {saying(0.02, {"length=added", "flatten=true"}).hyper("decay", 0.01), RuleOptions(0.02)}}};
 
 TEST(MuonEdges, AProfileIsTheWordsOfItsSource) {
   at::manual_seed(7);
-  for (const auto &[name, words] : profiles) {
+  for (const auto &[name, found] : profiles) {
+    const auto &[words, beside] = found;
     std::vector<Tensor> params{leaf({24, 40}), leaf({40, 24}), leaf({24})}, others = twinsOf(params);
     const RuleSpec spec = RuleSpec().profile(name);
-    auto grouped = [&](const std::vector<Tensor> &of, const RuleOptions &second) {
+    auto grouped = [&](const std::vector<Tensor> &of, const RuleOptions &second, RuleOptions third) {
       std::vector<Group> groups{Group({of[0]})};
       groups.emplace_back(std::vector<Tensor>{of[1]}, std::make_unique<RuleOptions>(second));
       groups.emplace_back(std::vector<Tensor>{of[2]},
-                          std::make_unique<RuleOptions>(RuleOptions().option("rule=adamw")));
+                          std::make_unique<RuleOptions>(third.option("rule=adamw")));
       return groups;
     };
-    Muon one(grouped(params, RuleOptions(0.05)), {}, spec),
-        two(grouped(others, RuleOptions(words).hyper("lr", 0.05)), words);
+    Muon one(grouped(params, RuleOptions(0.05), {}), {}, spec),
+        two(grouped(others, RuleOptions(words).hyper("lr", 0.05), beside), words);
     one.step(), two.step();
     EXPECT_TRUE(sameBits(params, others)) << name;
     Tensor param = leaf({24, 40}), other = twin(param);
     const auto own = RuleOptions(0.3).hyper("decay", 0.2).option("length=clamped").option("scale=original");
     Muon(std::vector<Tensor>{param}, own, spec).step();
     auto wanted = RuleOptions(words).hyper("lr", 0.3).hyper("decay", 0.2).option("length=added", false);
-    for (const char *word : {"scale=unclamped", "scale=match_rms"})
+    for (const char *word : {"scale=unclamped", "scale=match_rms", "scale=spectral"})
       wanted.option(word, false);
     Muon(std::vector<Tensor>{other}, wanted).step();
     EXPECT_TRUE(sameBits(param, other)) << name;

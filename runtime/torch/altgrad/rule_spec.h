@@ -52,7 +52,7 @@ struct RuleSpec {
   // unscaling and after the clip, as torch's own functions do. Empty: each gradient is
   // multiplied once, in f32. Muon has also "kj" (KellerJordan), "dion", "moonlight", "emerging" (Emerging-Optimizers)
   // and "vibetensor", which decide what RuleOptions do not, where these differ from torch's: coefficients, length,
-  // scale, plain, and eps, lr and decay.
+  // scale, flatten, plain, lr, decay and eps, and lr and eps of AdamW.
   TORCH_ARG(std::string, profile);
   // For rules that multiply: a parameter is a matrix or holds several, as the options "split=", "flatten=" and
   // "red_dim=" say. "units": these are units of one tensor, as Muon's; "rows": each is a tensor of its own, because its

@@ -109,7 +109,7 @@ public:
     bool multipliesOnDevice() const;
   };
   std::vector<Part> parts; // none: no parameter has a gradient
-  const altgrad_table_profile profile;
+  altgrad_table_profile profile;
   size_t begun = 0; // groups that have been parted and have the words of the profile
   RuleSpec spec;
 

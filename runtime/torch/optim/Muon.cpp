@@ -13,7 +13,7 @@ using torch::optim::OptimizerParamGroup;
 
 altgrad_table_profile altgrad::optim::takeProfile(RuleSpec &spec) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  altgrad_table_profile found{none, none, none, ""};
+  altgrad_table_profile found{{none, none, none}, {none, none, none}, ""};
   if (spec.rule() != "muon" || spec.profile().empty())
     return found;
   checkTable(altgrad_table_find_profile(spec.profile().c_str(), &found));
@@ -44,12 +44,19 @@ static void addOptions(RuleOptions &options, const altgrad_table_profile &profil
   }
 }
 
-static void addNumbers(RuleOptions &options, const altgrad_table_profile &profile) {
-  const std::pair<const char *, double> numbers[] = {
-      {"lr", profile.lr}, {"decay", profile.decay}, {"eps", profile.eps}};
+static void addNumbers(RuleOptions &options, const altgrad_table_numbers &of) {
+  const std::pair<const char *, double> numbers[] = {{"lr", of.lr}, {"decay", of.decay}, {"eps", of.eps}};
   for (const auto &[name, value] : numbers)
     if (!std::isnan(value) && !options.hypers().count(name))
       options.hyper(name, value);
+}
+
+// Leaves out of a profile's numbers for AdamW what the options of all groups decide.
+static void leaveOut(altgrad_table_numbers &of, const RuleOptions &common) {
+  const std::pair<const char *, double *> numbers[] = {{"lr", &of.lr}, {"decay", &of.decay}, {"eps", &of.eps}};
+  for (const auto &[name, value] : numbers)
+    if (common.hypers().count(name))
+      *value = std::numeric_limits<double>::quiet_NaN();
 }
 
 // The options of the parameters that Muon takes, or of those that AdamW takes.
@@ -93,11 +100,16 @@ void RuleOptimizer::beginGroups() {
   auto *common = dynamic_cast<RuleOptions *>(defaults_.get());
   if (!common || (binding->begun && binding->begun >= param_groups_.size()))
     return;
-  addNumbers(*common, binding->profile);
+  if (!binding->begun)
+    leaveOut(binding->profile.adamw, *common);
+  addNumbers(*common, binding->profile.muon);
   addOptions(*common, binding->profile, nullptr);
   for (size_t &g = binding->begun; g < param_groups_.size(); ++g) {
     as<RuleOptions>(param_groups_[g].options());
     partGroup(g);
-    addOptions(static_cast<RuleOptions &>(param_groups_[g].options()), binding->profile, common);
+    auto &options = static_cast<RuleOptions &>(param_groups_[g].options());
+    if (options.options().count("rule=adamw"))
+      addNumbers(options, binding->profile.adamw);
+    addOptions(options, binding->profile, common);
   }
 }

@@ -23,7 +23,8 @@ from ._named import BETAS, Named, constructor, find_template
 from ._shapes import matrices_of
 
 # adjust_lr_fn -> the word of altgrad.scale_by_shape
-_SCALES = {None: "original", "original": "original", "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped"}
+_SCALES = {None: "original", "original": "original", "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped",
+           "spectral": "spectral"}
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 # What an entry of a group may be.
 _KNOWN = {"adjust_lr_fn": tuple(_SCALES), "ns_length": ("clamped", "added"), "ns_dtype": tuple(_DTYPES),
@@ -31,31 +32,40 @@ _KNOWN = {"adjust_lr_fn": tuple(_SCALES), "ns_length": ("clamped", "added"), "ns
           **dict.fromkeys(("nesterov", "cautious", "reproducible"), (True, False))}
 
 
+class _Numbers(ctypes.Structure):
+    """altgrad_table_numbers."""
+
+    _fields_ = [("lr", ctypes.c_double), ("weight_decay", ctypes.c_double), ("eps", ctypes.c_double)]
+
+    def given(self):
+        numbers = {name: getattr(self, name) for name, _ in self._fields_}
+        return {name: number for name, number in numbers.items() if not math.isnan(number)}
+
+
 class _Profile(ctypes.Structure):
     """altgrad_table_profile."""
 
-    _fields_ = [("lr", ctypes.c_double), ("weight_decay", ctypes.c_double), ("eps", ctypes.c_double),
-                ("options", ctypes.c_char_p)]
+    _fields_ = [("muon", _Numbers), ("adamw", _Numbers), ("options", ctypes.c_char_p)]
 
     def arguments(self):
         """The constructor's arguments that it decides, which the library has as numbers and options of the rule."""
-        numbers = {name: getattr(self, name) for name in ("lr", "weight_decay", "eps")}
         options = dict(word.partition("=")[::2] for word in self.options.decode().split(",") if word)
         scales = {word: name for name, word in _SCALES.items()}
         given = {"nesterov": False} if "plain" in options else {}
         given |= {f"ns_{key}": options[key] for key in ("coefficients", "length") if key in options}
         given |= {"adjust_lr_fn": scales[options["scale"]]} if "scale" in options else {}
-        return given | {name: number for name, number in numbers.items() if not math.isnan(number)}
+        given |= {"flatten": options["flatten"] == "true"} if "flatten" in options else {}
+        return given | self.muon.given()
 
 
-def _arguments_of(profile):
-    """The arguments of a profile by its name; ValueError lists the known ones."""
+def _profile_of(profile):
+    """The profile of this name; ValueError lists the known ones."""
     found = _Profile()
     try:
         core().altgrad_table_find_profile(str(profile).encode(), ctypes.byref(found))
     except Error as error:
         raise ValueError(f"altgrad.optim.Muon: {error}") from None
-    return found.arguments()
+    return found
 
 
 def _profiled(init):
@@ -64,11 +74,13 @@ def _profiled(init):
 
     @functools.wraps(init)
     def __init__(self, *positional, profile=None, **keywords):
-        given = names[1:1 + len(positional)]
-        found = {} if profile is None else _arguments_of(profile)
-        decided = {name: value for name, value in found.items() if name not in given}
+        given = {*names[1:1 + len(positional)], *keywords}
+        found = _Profile() if profile is None else _profile_of(profile)
+        decided = {} if profile is None else {name: value for name, value in found.arguments().items() if name not in given}
+        if profile is not None:
+            self._beside = {name: value for name, value in found.adamw.given().items() if name not in given}
         # "torch" is what every optimizer takes.
-        init(self, *positional, **({"profile": profile} if profile == "torch" else {}), **{**decided, **keywords})
+        init(self, *positional, **({"profile": profile} if profile == "torch" else {}), **decided, **keywords)
 
     return __init__
 
@@ -87,9 +99,10 @@ class Muon(Named):
     GPU cuBLAS multiplies them, in one call for neighbours of one shape. The formula is in templates/muon.mlir.
 
     `profile` says whose Muon it is: "torch", or "kj" (KellerJordan), "dion", "moonlight", "emerging"
-    (Emerging-Optimizers) or "vibetensor", which decide arguments that are not given: coefficients, eps and length,
-    scale, nesterov, and lr and weight_decay where the source has others. The momentum of a source that keeps the sum
-    b = momentum b + g is here 1 - momentum times that sum, which the division by the norm undoes.
+    (Emerging-Optimizers) or "vibetensor", which decide arguments that are not given, as the source's class has them in
+    2026-08: lr, weight_decay, eps, nesterov, coefficients, length, scale and flatten, and lr and eps of AdamW's groups.
+    The momentum of a source that keeps the sum b = momentum b + g is here 1 - momentum times that sum, which the
+    division by the norm undoes.
 
     Args:
         momentum: The decay rate of the momentum, from 0 and below 1.
@@ -99,7 +112,8 @@ class Muon(Named):
         eps: The least norm by which a matrix is divided, and what is added to AdamW's denominator.
         ns_steps: The steps of the iteration, as many as the coefficients are for.
         adjust_lr_fn: The scale: "original" or None is sqrt(max(1, rows / columns)), "match_rms_adamw" is
-            0.2 sqrt(max(rows, columns)), "spectral_unclamped" is sqrt(rows / columns).
+            0.2 sqrt(max(rows, columns)), "spectral" is sqrt(max(rows, columns)), "spectral_unclamped" is
+            sqrt(rows / columns).
         ns_dtype: What the products take: torch.bfloat16 as torch's do, torch.float16 or torch.float32. In
             float32 elongated matrices take the Gram form, with fewer operations.
         ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
@@ -126,6 +140,7 @@ class Muon(Named):
     _hypers = BETAS
     _unchecked = "ns_coefficients", "split"
     _keys = {"buf": "momentum_buffer", "m": "exp_avg", "v": "exp_avg_sq"}
+    _beside: dict[str, Any] = {}  # what a profile decides of AdamW's groups
 
     @_profiled
     @constructor
@@ -158,11 +173,15 @@ class Muon(Named):
         before = len(self.param_groups)
         try:
             for group in _parted(param_group, self.defaults):
-                super().add_param_group(group)
+                is_muon = not isinstance(group, dict) or group.get("use_muon", self.defaults["use_muon"])
+                super().add_param_group(group if is_muon else {**self._beside, **group})
                 self._check(self.param_groups[-1])
         except (TypeError, ValueError, RuntimeError):
             del self.param_groups[before:]
             raise
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_beside": self._beside}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # What a file does not say, as torch's do not say use_muon, stays.
