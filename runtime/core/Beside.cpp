@@ -2,6 +2,8 @@
 #include "Layout.h"
 #include "Table.h"
 
+#include <torch/headeronly/core/ScalarType.h>
+
 #include <cstring>
 #include <utility>
 
@@ -138,6 +140,12 @@ int32_t altgrad_table_dtype(const char *format) {
     if (!strcmp(name, format))
       return type();
   return altgrad_format_bits(format) > 8 ? aoti_torch_dtype_int16() : aoti_torch_dtype_uint8();
+}
+
+int32_t altgrad_table_stream_dtype(const altgrad_stream_info *info) {
+  if (info->role == ALTGRAD_ROLE_BLOCK_SCALE && !strcmp(info->format, "ocp.e8m0"))
+    return int32_t(torch::headeronly::ScalarType::Float8_e8m0fnu); // which no function says in torch 2.10
+  return info->even != ALTGRAD_UNPACKED ? aoti_torch_dtype_uint8() : altgrad_table_dtype(info->format);
 }
 
 const char *altgrad_table_format(int32_t type) {

@@ -95,7 +95,8 @@ altgrad_status altgrad_table_run_one(const altgrad_table_one *one, void *from, v
   return guarded([&] {
     Handle x = handleIn(from), out = handleIn(to);
     *taken = keysOf(x) != 0 && keysOf(x) == keysOf(out) && typeOf(x) == one->type && numelOf(x) == one->numel &&
-             isContiguous(x) && isContiguous(out) && isWithin(x);
+             typeOf(out) == one->into && numelOf(out) == one->numel && isContiguous(x) && isContiguous(out) &&
+             isWithin(x);
     if (!*taken)
       return;
     void *read = const_cast<void *>(readableOf(x)), *written = writableOf(out);

@@ -23,6 +23,7 @@ void Table::readSets(altgrad_bundle *bundle) {
   }
   findSums(bundle);
   findRows(bundle);
+  findKept(bundle);
 }
 
 // Of each set, side by side, the sweep that comes before whatever depends on it
@@ -107,7 +108,8 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *
     for (size_t i = 0; i < set.width; ++i)
       seen.push_back(seenNow(*handles++));
     const Seen &param = paramOf(set, row);
-    rows_.push_back({tensor.numel, types[row], param.shape + uint32_t(param.dims), isContiguous(param.handle), 0});
+    rows_.push_back({tensor.numel, types[row], param.shape + uint32_t(param.dims), isContiguous(param.handle), 0,
+                     tensor.units, tensor.columns});
   }
   int64_t chunks = 0, own = 0;
   for (const Row &row : rows_)

@@ -24,9 +24,22 @@ struct Seen {
   int32_t type;
 };
 
+// What a step keeps beside each parameter of a set, as one tensor.
+struct Kept {
+  std::string key;
+  int32_t type;         // torch's number of its dtype
+  int64_t block;        // elements that share a value; 0: there is one value for each unit, or one of all
+  int64_t columns = 0;  // of a block over rows
+  bool pairs = false;   // two codes share a byte
+  bool ofUnits = false; // a value for each unit
+  bool ofCopy = false;
+};
+
 // What the rows of one set have in common.
 struct SetRows {
   std::string grad; // name of the stream
+  int32_t type = 0; // of its parameters
+  std::vector<Kept> kept;
   int64_t first = 0, last = 0;
   size_t firstSeen = 0, width = 0; // entries of `seen` for a row
   int64_t sum = -1;                // the phase that reads its gradients alone, first of all
@@ -64,6 +77,7 @@ private:
     uint32_t strides;  // in `shapes`: how its elements are visited
     bool isContiguous; // and whether that is the plain order
     int64_t skipped;   // bytes of the gradient before its first element
+    int64_t units, columns;
   };
   // A gradient that was summed, kept so that no other object passes for it.
   struct Summed {
@@ -81,7 +95,11 @@ private:
   void readSets(altgrad_bundle *bundle);
   void findSums(altgrad_bundle *bundle);
   void findRows(altgrad_bundle *bundle);
+  void findKept(altgrad_bundle *bundle);
   Seen seenNow(Handle handle);
+  int64_t valuesOf(int64_t row, const Kept &kept, const Seen &param) const;
+  bool liesAs(int64_t row, const Seen &param, const Seen &other) const;
+  void checkKept();
 
   const Seen &paramOf(const SetRows &set, int64_t row) const {
     return seen[set.firstSeen + size_t(row - set.first) * set.width];
@@ -120,6 +138,7 @@ private:
   std::vector<uint8_t> present_, takesPart; // now, and as it was bound
   uint64_t keys = 0;                        // of a plain gradient
   bool moved = true;                        // a gradient is not where it was bound
+  bool checked = false;                     // that what is kept is as the step takes it
 
   void *workspace = nullptr;
   uint64_t bytes = 0;

@@ -102,7 +102,10 @@ struct altgrad_table_values {
     if (cell.placed && objectOf(cell.tensor) == objectOf(tensor))
       return;
     const Number &of = *cell.number;
-    if (typeOf(tensor) != of.type.dtype() || numelOf(tensor) != of.count || !isContiguous(tensor))
+    const bool here = device ? onSameDevice(device, tensor)
+                             : ask<int32_t>(aoti_torch_get_device_type, tensor) == aoti_torch_device_type_cpu();
+    if (typeOf(tensor) != of.type.dtype() || numelOf(tensor) != of.count || !isContiguous(tensor) || !here ||
+        !isWithin(tensor))
       throw Refusal(ALTGRAD_INVALID, "no place for '" + of.name + "'");
     cell = {&of, hold(tensor), true};
     bound.clear();

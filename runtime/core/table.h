@@ -37,6 +37,8 @@ ALTGRAD_API int32_t altgrad_table_multiply(const altgrad_gemm *gemm, void *conte
 // dtype; NULL where its numbers are none of a stream.
 ALTGRAD_API int32_t altgrad_table_dtype(const char *format);
 ALTGRAD_API const char *altgrad_table_format(int32_t dtype);
+// That of the tensor that holds a stream: scales and codes of which two share a byte have dtypes of their own.
+ALTGRAD_API int32_t altgrad_table_stream_dtype(const altgrad_stream_info *info);
 // How the tensor of a stream lies beside a parameter: sizes and strides over those of the parameter, with room for two,
 // and how many there are. `block` and `columns` are those of altgrad_stream_info, `pairs` says that two codes share a
 // byte, `copy` that the stream's key is "copy". ALTGRAD_INVALID, with what follows the parameter's name, where bytes of
@@ -238,14 +240,14 @@ ALTGRAD_API altgrad_status altgrad_table_list(void *list, int64_t count, int32_t
 ALTGRAD_API int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths, int64_t count, void *const *items);
 
 // A plan on the CPU that makes one tensor of another: its memory, the names of the streams of both,
-// and what it takes: elements, and torch's number of their dtype.
+// and what it takes: elements, and torch's number of their dtype, and of the dtype of what it makes.
 typedef struct altgrad_table_one {
   altgrad_plan *plan;
   void *workspace;
   uint64_t bytes;
   const char *from, *to;
   int64_t numel;
-  int32_t type;
+  int32_t type, into;
 } altgrad_table_one;
 // Runs it on two tensors of Python, `to` a new one; *taken is 0, and nothing done, where one is no
 // plain contiguous memory of that size. The lock is held: it is for little work.

@@ -17,6 +17,10 @@ if "ALTGRAD_STANDS_FOR_CUDA" in os.environ:  # here, and in what the tests start
 
 torch = pytest.importorskip("torch")
 
+if "ALTGRAD_UNDER" in os.environ:  # altgrad's code runs under these of torch's settings
+    import modes
+    modes.install(os.environ["ALTGRAD_UNDER"])
+
 
 @pytest.fixture(autouse=True)
 def reproducible():

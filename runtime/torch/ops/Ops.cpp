@@ -56,7 +56,9 @@ std::string clipping(double normType, bool perTensor) {
 }
 
 // The norm of no gradients.
-Tensor nothing(bool perTensor) { return perTensor ? at::zeros({0}) : at::zeros({}); }
+Tensor nothing(bool perTensor) {
+  return perTensor ? at::zeros({0}, at::dtype(at::kFloat)) : at::zeros({}, at::dtype(at::kFloat));
+}
 
 // Nothing where torch has to do it: a kernel takes other tensors, or is not
 // `wanted`.
@@ -208,7 +210,7 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given, double maxN
   maxNorm = maxNorm == 0 ? infinite : maxNorm;
   at::NoGradGuard none;
   Tensors grads = definedOf(given);
-  Unscaled result{given.vec(), nothing(perTensor), at::zeros({})};
+  Unscaled result{given.vec(), nothing(perTensor), nothing(false)};
   if (grads.empty())
     return result;
   Tensor inverse = inverseOf(lossScale);

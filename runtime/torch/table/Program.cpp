@@ -4,18 +4,10 @@
 
 #include <c10/util/Exception.h>
 
-#include <cstring>
-
 using namespace altgrad::optim;
 using c10::ScalarType;
 
 namespace {
-
-ScalarType typeOf(const altgrad_stream_info &info) {
-  if (info.role == ALTGRAD_ROLE_BLOCK_SCALE && !strcmp(info.format, "ocp.e8m0"))
-    return ScalarType::Float8_e8m0fnu;
-  return info.even != ALTGRAD_UNPACKED ? ScalarType::Byte : ScalarType(altgrad_table_dtype(info.format));
-}
 
 template <typename Info> [[noreturn]] void refuse(const Info &info) {
   TORCH_CHECK(false, "altgrad: '", info.name, "' of the step has no place in an optimizer");
@@ -40,7 +32,7 @@ void Program::readStreams() {
     altgrad_stream_info info{};
     info.size = sizeof info;
     check(altgrad_stream_at(bundle.get(), i, &info));
-    Stream stream{info.name,   info.key, info.role, typeOf(info), info.block, info.even != ALTGRAD_UNPACKED,
+    Stream stream{info.name,   info.key, info.role, ScalarType(altgrad_table_stream_dtype(&info)), info.block, info.even != ALTGRAD_UNPACKED,
                   info.columns};
     Set &set = sets.at(size_t(info.set));
     switch (info.role) {

@@ -32,7 +32,8 @@ class Folds:
             raise ValueError(f"rank {other} steps other tensors than rank 0, and sums with the bits of one process need "
                              "parts of all tensors on all ranks")
         self._plan, groups = Plan(bundle, table.where.name), 1 + max([group for _, group, *_ in declared])
-        mine = torch.tensor([[of[-2], of[0], self._chunks_of(of, groups)] for of in table.declared], dtype=torch.int64)
+        mine = torch.tensor([[of[-2], of[0], self._chunks_of(of, groups)] for of in table.declared],
+                            dtype=torch.int64, device="cpu")
         gathered = ranks.gather(mine.view(-1)).view(-1, len(declared), 3).tolist()
         self._parts = [_parts_of([of[row][:2] for of in gathered], numel) for row, (numel, *_) in enumerate(declared)]
         self._chunks = [[chunks for *_, chunks in of] for of in gathered]

@@ -33,8 +33,9 @@ def watched(step: Method) -> Method:
                 hook(self, (self, *positional), keywords)
         return result
 
-    # Without this attribute torch wraps the method once more.
-    wrapper.hooked = True
+    # Without these attributes torch wraps the method once more, and each scheduler wraps that of its optimizer in a
+    # function that torch.compile does not trace.
+    wrapper.hooked = wrapper._wrapped_by_lr_sched = True
     return wrapper
 
 

@@ -24,6 +24,13 @@ PLAIN = {torch.Tensor, torch.nn.Parameter}
 WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
 
 
+def has_memory(tensor):
+    """Whether a tensor that is strided has its numbers in memory: not a FakeTensor, a wrapper or a meta tensor, whose
+    address is 0 or none."""
+    return (type(tensor).__torch_dispatch__ == torch.Tensor.__torch_dispatch__ and not tensor.is_meta
+            and not torch._is_functional_tensor(tensor) and not is_functorch_wrapped_tensor(tensor))
+
+
 def is_dense(tensor):
     """Whether the elements fill one stretch of memory, each exactly once, in any order."""
     if tensor.is_neg():
@@ -71,9 +78,9 @@ def check_kind(owner, param, more=()):
 
     `more`: dtypes that torch steps in our place.
     """
-    kind = type(local_of(param))
-    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
-        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} parameters: "
+    local = local_of(param)
+    if not has_memory(local) and not local.is_meta:
+        raise TypeError(f"altgrad.optim.{owner} does not support {_name_of_kind(local)} parameters: "
                         "it needs plain tensors with memory of their own")
     if param.dtype in PARAM_DTYPES or param.dtype in more:
         return
@@ -82,6 +89,21 @@ def check_kind(owner, param, more=()):
                            "torch.view_as_real(param)")
     raise TypeError(f"altgrad.optim.{owner} does not support {param.dtype} parameters: the kernels compute in float32 and "
                     "take float32, bfloat16 and float16 parameters")
+
+
+def _name_of_kind(tensor):
+    kind = type(tensor)
+    return (kind.__name__ if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__ else
+            "functional" if torch._is_functional_tensor(tensor) else "transformed")
+
+
+def check_memory(name, tensor):
+    """Raises TypeError for what stands in the place of a state and is no plain tensor with memory of its own."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} is {type(tensor).__name__}, not a tensor")
+    if not has_memory(tensor) and not tensor.is_meta:
+        raise TypeError(f"{name} is a {_name_of_kind(tensor)} tensor, and the kernels need plain tensors with memory of "
+                        "their own")
 
 
 def is_dtensor(tensor):
@@ -168,6 +190,7 @@ def check_unit_state(key, state, param, matrices=None):
     """Raises ValueError or TypeError for a state that cannot have one value for each unit of its parameter."""
     if not isinstance(state, torch.Tensor) or state.dtype != torch.float32 or not state.is_contiguous():
         raise TypeError(f"state {key!r} is no contiguous tensor of float32")
+    check_memory(f"state {key!r}", state)
     shape = unit_shape(param, matrices)
     if state.shape != shape or state.device != param.device:
         raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not belong to a parameter of "
@@ -183,9 +206,8 @@ def check_grad(owner, param, grad):
     """Raises unless `grad` can be read by a kernel that updates `param`."""
     if grad.is_sparse or grad.layout != torch.strided:
         raise RuntimeError(f"{owner} does not support sparse gradients")
-    kind = type(grad)
-    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
-        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} gradients: "
+    if not has_memory(grad) and not grad.is_meta:
+        raise TypeError(f"altgrad.optim.{owner} does not support {_name_of_kind(grad)} gradients: "
                         "it needs plain tensors with memory of their own")
     if grad.dtype not in PARAM_DTYPES:
         raise TypeError(f"altgrad.optim.{owner} does not support {grad.dtype} gradients: give them in the "
@@ -211,7 +233,7 @@ def check_states_apart(optimizer, states):
     the parameters.
     """
     params = [(local_of(param), None, param) for group in optimizer.param_groups for param in group["params"]
-              if is_known(param.device) and param.layout == torch.strided]
+              if is_known(param.device) and param.layout == torch.strided and has_memory(local_of(param))]
     places = [place for place in (*states, *params) if place[0].numel()]
     met = [places[place] for place in find_met([tensor for tensor, _, _ in places])]
     for index, (tensor, key, param) in enumerate(met):

@@ -32,7 +32,7 @@ class Parts:
         said = []
         for number, reduction, rows in self._sums.get(phase, ()):
             places = [self._place(number, index) if present[index] else -1 for index, _ in rows]
-            said.append((reduction, torch.tensor(places), torch.tensor([row.at.counted for _, row in rows])))
+            said.append((reduction, *[torch.tensor(of, device="cpu") for of in (places, [row.at.counted for _, row in rows])]))
         return Shares(self._words, said) if said else None
 
     def _place(self, number, row):

@@ -61,7 +61,7 @@ class Ranks:
         `share` is a number, or a 0-dim tensor; then the sum is one, on the same device.
         """
         own = isinstance(share, torch.Tensor)
-        mine = (share if own else torch.tensor(share, device="cpu")).detach().to(torch.float64).reshape(1)
+        mine = (share if own else torch.tensor(share, dtype=torch.float64, device="cpu")).detach().to(torch.float64).reshape(1)
         total = torch.zeros_like(mine)
         for part in self.gather(mine):
             total += part

@@ -2,7 +2,7 @@
 
 import torch
 
-from .._binding.layout import FORMATS, check_mode, same_order
+from .._binding.layout import FORMATS, check_memory, check_mode, same_order
 from .._binding.where import unwritten
 from .._core import beside
 from .._library import library
@@ -167,6 +167,7 @@ def _check_scale(key, other, held, param, block, format, columns=0):
     if codes is None or not isinstance(scales, torch.Tensor):
         lone, other = (key, other) if scales is None else (other, key)
         raise ValueError(f"there is a state {lone!r} without its {other!r}: load both, or neither")
+    check_memory(f"state {other!r}", scales)
     check_mode(scales)
     shape, dtype = beside(param.shape, param.stride(), block, columns, copy=key == "copy")[0], SCALES[format]
     if (scales.dtype != dtype or scales.shape != shape or not scales.is_contiguous()

@@ -43,16 +43,26 @@ def kept_dtypes(optimizer):
         for held in filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))):
             for key in [key for key in held if _is_stale(optimizer, key)]:
                 del held[key]
+        for entries in (*optimizer.param_groups, *filter(None, map(optimizer.state.get, _flat(optimizer.param_groups)))):
+            _make_lasting(entries)
         if not any(BOUND in group for group in optimizer.param_groups):
             optimizer.max_grad_norm = bound
 
     hooks = (optimizer.register_load_state_dict_pre_hook(remember),
              optimizer.register_load_state_dict_post_hook(restore, prepend=True))
     try:
-        yield
+        with torch.inference_mode(False), torch.no_grad():  # what is taken from a file outlives a mode
+            yield
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _make_lasting(entries):
+    """Copies what was read in inference mode: outside of it no step could write it."""
+    for key, value in entries.items():
+        if isinstance(value, torch.Tensor) and value.is_inference():
+            entries[key] = value.clone()
 
 
 def _flat(groups):

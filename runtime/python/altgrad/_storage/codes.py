@@ -72,7 +72,7 @@ def encode_blocks(word, numbers, block, by_kernel):
     if bent := bent_by(word):
         codes, scales = _encode_bent(word, numbers, block, most)
         return codes, scales.half() if half else scales
-    top = decode(name, encode(name, torch.tensor([torch.inf], device="cpu"), scaled=True))
+    top = decode(name, encode(name, torch.tensor([torch.inf], dtype=torch.float32, device="cpu"), scaled=True))
     least = library().altgrad_book_least_scale(name.encode())
     scales = (largest(numbers, block) / top).clamp(least or (_HALF_LEAST if half else _LEAST), most)
     scales = scales.half() if half else scales
@@ -112,7 +112,7 @@ def kept_positive(word, numbers, units=None):
     share = _least_share(format_of(word), bent_by(word)) if KEPT in word.split(",") else 0
     if not share:
         return numbers
-    share = torch.tensor(share, device="cpu") * torch.tensor(1.001, device="cpu")
+    share = torch.tensor(share, dtype=torch.float32, device="cpu") * torch.tensor(1.001, dtype=torch.float32, device="cpu")
     least = share if units is None else (units * share).clamp(2.0**-126)
     return torch.where(numbers > 0, torch.maximum(numbers, least), numbers)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from .._binding.layout import check_extent
+from .._binding.layout import check_extent, check_memory
 from .._binding.where import is_host
 
 # From here on a float32 count cannot become an int64, in which rules have it.
@@ -26,6 +26,7 @@ def count_of(value, device):
     """
     tensor = isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_meta
     if tensor and not value.is_complex():
+        check_memory("a step count", value)
         if is_host(value.device) and not value._is_zerotensor():
             check_extent(value)
             check_count(value.item())

@@ -200,7 +200,7 @@ class StepStatistics(Callback):
         """Begins to count the steps of the Trainer's optimizers."""
         self._optimizers, self._logged = list(trainer.optimizers), trainer.global_step
         self._before = list(map(_counted, self._optimizers))
-        self._skipped += [torch.zeros(())] * (len(self._optimizers) - len(self._skipped))
+        self._skipped += [torch.zeros((), dtype=torch.float32, device="cpu")] * (len(self._optimizers) - len(self._skipped))
         for index, optimizer in enumerate(self._optimizers):
             self._hooks.append(optimizer.register_step_post_hook(
                 lambda optimizer, *_, index=index: self._count(index, optimizer)))
@@ -256,7 +256,7 @@ class StepStatistics(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on from the counts of a checkpoint."""
-        self._skipped = [torch.tensor(float(count)) for count in state_dict["skipped"]]
+        self._skipped = [torch.tensor(float(count), dtype=torch.float32, device="cpu") for count in state_dict["skipped"]]
 
 
 def _counted(optimizer):

@@ -217,7 +217,7 @@ class Sharded(torch.optim.Optimizer):
         if any(param.grad is not None for param in self._at) or not any(b.sum is not None or b._arriving
                                                                          for b in self._buckets):
             self._flush()
-        used = torch.tensor([param in self._used for param in self._order], dtype=torch.float32)
+        used = torch.tensor([param in self._used for param in self._order], dtype=torch.float32, device="cpu")
         used = self._ranks.gather(used.to(next(iter(self._order)).device)).amax(0).tolist() if self._order else []
         for bucket in self._buckets:
             self._arrive(bucket)

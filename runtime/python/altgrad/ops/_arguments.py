@@ -1,12 +1,14 @@
 """Checks the arguments of quantize and its relatives, and finds out whether torch traces or transforms them."""
 
 import math
+from contextlib import nullcontext
 from functools import cache
 from numbers import Integral
 
 import torch
 from torch._C import _is_tracing, _len_torch_dispatch_stack
 from torch._C._functorch import TransformType, get_interpreter_stack
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from .._binding.layout import PARAM_DTYPES, check_extent
@@ -148,8 +150,12 @@ def _check_blocks(scale, x, block):
                          f"{blocks}, because the {extent} elements of x are {blocks} blocks of {block}")
 
 
-def as_tensor(scale):
-    return scale if isinstance(scale, torch.Tensor) else torch.full((), scale, dtype=torch.float32, device="cpu")
+def as_tensor(scale, x=None):
+    """A scale as a tensor; of a fake `x` it is fake, too."""
+    if isinstance(scale, torch.Tensor):
+        return scale
+    with x.fake_mode if isinstance(x, FakeTensor) else nullcontext():
+        return torch.full((), scale, dtype=torch.float32, device="cpu")
 
 
 def _levels():

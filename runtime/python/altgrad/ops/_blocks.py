@@ -147,7 +147,7 @@ def begin_copy(param, held, word):
         quantize_into(param, held["copy"], held["copy_scale"], by_rows)
         return _begin_columns(param, held, by_rows) if has_columns(word) else None
     parts = {key: value for key, value in held.items() if key in ("copy", "copy_scale", "copy_tensor_scale")}
-    parts["copy_amax"] = held.get("copy_amax", torch.empty((), device=param.device))
+    parts["copy_amax"] = held.get("copy_amax", torch.empty((), dtype=torch.float32, device=param.device))
     _run(param, look([param], written=False), word.replace(by, "current") if by else word, parts)
 
 

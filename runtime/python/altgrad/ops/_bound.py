@@ -12,7 +12,7 @@ from .._binding.values import Values
 from .._binding.where import Where, storages
 from .._binding.workspace import Workspace
 from .._bundle import compile_gradients
-from .._core import TYPES, core, torch_parallel_for
+from .._core import TYPES, core, dtype_of, torch_parallel_for
 from .._plan import Plan
 
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
@@ -113,7 +113,7 @@ class One:
         part, = bound.bundle.sets
         self._bound = bound
         self._one = _One(bound.plan.handle, *bound._workspace.memory, part.grad.name, part.states[0].name, x.numel(),
-                         TYPES[x.dtype])
+                         TYPES[x.dtype], TYPES[dtype_of(part.states[0].format)])
 
     def run(self, x, out, given):
         """Whether it has made `out`, a new tensor, of `x`: if not, the two are no plain contiguous memory of its size."""
@@ -128,7 +128,7 @@ class _One(ctypes.Structure):
     """altgrad_table_one."""
 
     _fields_ = [("plan", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("bytes", ctypes.c_uint64),
-                ("from", ctypes.c_char_p), ("to", ctypes.c_char_p), ("numel", ctypes.c_int64), ("type", ctypes.c_int32)]
+                ("from", ctypes.c_char_p), ("to", ctypes.c_char_p), ("numel", ctypes.c_int64), ("type", ctypes.c_int32), ("into", ctypes.c_int32)]
 
 
 class _Kept(threading.local):

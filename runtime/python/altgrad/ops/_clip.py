@@ -5,7 +5,7 @@ import torch
 from . import _by_torch
 from ._bound import run
 from ._lists import (KINDS, Tensors, are_fake, bound_of, number_of, check_finite, coefficient_for, grads_of, is_traced,
-                     list_of, single)
+                     list_of, norm_of_none, single)
 from ._look import look
 
 
@@ -45,7 +45,7 @@ def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0
         clip = torch.ops.altgrad.clip_grads_by_norm_ if is_traced() else clip_by_norm
         norm = clip(grads, max_norm, norm_type, error_if_nonfinite, per_tensor)
     else:
-        norm = torch.zeros((0,) * per_tensor)
+        norm = norm_of_none(per_tensor)
     return (norm, coefficient_for(norm, max_norm)) if return_coefficient else norm
 
 
@@ -93,7 +93,7 @@ def compute_global_grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_no
     """
     grads, norm_type = [grad for grad in list_of(grads) if grad is not None], number_of("norm_type", norm_type)
     if not grads:
-        return torch.zeros((0,) * per_tensor)
+        return norm_of_none(per_tensor)
     norm = (torch.ops.altgrad.grad_norm if is_traced() else norm_of)(grads, norm_type, per_tensor)
     if error_if_nonfinite:
         check_finite(norm, norm_type)

@@ -66,6 +66,11 @@ def are_fake(tensors):
     return any([isinstance(tensor, (FakeTensor, FunctionalTensor)) for tensor in tensors])
 
 
+def norm_of_none(per_tensor):
+    """The norm of no gradients, or the norm of each of them."""
+    return torch.zeros((0,) * per_tensor, dtype=torch.float32, device="cpu")
+
+
 def norm_dtype(tensors):
     """What norms of these are: those of our kernels are float32."""
     wide = {torch.float64, torch.complex128}

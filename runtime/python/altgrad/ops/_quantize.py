@@ -77,7 +77,7 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
             raise NotImplementedError("torch.compile drops the gradient of altgrad.quantize under torch.func and in "
                                       "forward mode: call those outside of what is compiled")
         way = StraightThrough.apply if not compiling and is_transformed() else torch.ops.altgrad.quantize
-        return way(x, fmt, as_tensor(factor), mask_saturated)
+        return way(x, fmt, as_tensor(factor, x), mask_saturated)
     factor = looked_at(factor)
     if torch.is_grad_enabled() and _has_gradient(x):
         return PlainStraightThrough.apply(x, fmt, factor, mask_saturated, block)
@@ -116,7 +116,7 @@ def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0,
         prepare(x, scale, block)
     factor = scale_of(scale, x)
     if seen:
-        return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(spread(factor, x, block)))
+        return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(spread(factor, x, block), x))
     block = check_spread(factor, x, block)
     with torch.no_grad():
         return _rounded(x, fmt, looked_at(factor), into=fmt, block=block)

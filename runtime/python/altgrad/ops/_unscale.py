@@ -10,7 +10,7 @@ from .._binding.where import stays_on_device, unwritten
 from . import _by_torch
 from ._bound import run
 from ._clip import _each, _kind, written
-from ._lists import KINDS, are_fake, as_tensor, bound_of, is_traced, list_of, single
+from ._lists import KINDS, are_fake, as_tensor, bound_of, is_traced, list_of, norm_of_none, single
 from ._look import look
 
 
@@ -64,7 +64,7 @@ def fused_grad_unscale_clip(grads: Any, max_norm: float | None, loss_scale: Numb
     given = [grad for grad in list_of(grads) if grad is not None]
     inverse = _inverse(loss_scale)
     if not given:
-        return grads, torch.zeros((0,) * per_tensor), torch.zeros(())
+        return grads, norm_of_none(per_tensor), norm_of_none(False)
     if is_traced():
         ways = torch.ops.altgrad.unscale_clip, torch.ops.altgrad.unscale_clip_
         inverse = as_tensor(inverse, given)
@@ -117,8 +117,13 @@ def dynamic_loss_scale_update(found_inf: Number, loss_scale: Number, growth_trac
     device = next(of.device for of in (loss_scale, found_inf, growth_tracker)
                   if isinstance(of, torch.Tensor))
     return torch.ops.altgrad.loss_scale_update(
-        torch.as_tensor(found_inf, device=device), torch.as_tensor(loss_scale, device=device),
-        torch.as_tensor(growth_tracker, device=device), int(growth_interval), float(backoff_factor))
+        *[_on(device, number) for number in (found_inf, loss_scale, growth_tracker)],
+        int(growth_interval), float(backoff_factor))
+
+
+def _on(device, number):
+    """A number as a tensor there, a float in float32; a tensor as it is."""
+    return torch.as_tensor(number, dtype=torch.float32 if isinstance(number, float) else None, device=device)
 
 
 def _inverse(scale):

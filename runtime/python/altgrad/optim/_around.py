@@ -3,7 +3,7 @@
 import sys
 
 import torch
-from torch._C import _is_tracing, _len_torch_dispatch_stack
+from torch._C import _get_dispatch_mode, _is_tracing, _len_torch_dispatch_stack, _TorchDispatchModeKey
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .._binding.kinds import OF_PARAMETERS, number_and_kind
@@ -52,8 +52,15 @@ def tell_accelerate(optimizer, flag):
 
 
 def check_untraced(owner):
-    """Raises RuntimeError where a tracer looks on: a graph would lack the update."""
-    if _is_tracing() or (_len_torch_dispatch_stack() and get_proxy_mode() is not None):
+    """Raises RuntimeError where a tracer looks on, as a graph would lack the update, or where new tensors have no memory."""
+    if not _is_tracing() and not _len_torch_dispatch_stack():
+        return
+    if _is_tracing() or get_proxy_mode() is not None:
         raise RuntimeError(
             f"altgrad.optim.{owner}: step() runs compiled kernels, which a tracer (make_fx, torch.export, "
             "torch.jit.trace) cannot record; call it outside of what is traced, or trace torch's class")
+    for key in (_TorchDispatchModeKey.FAKE, _TorchDispatchModeKey.FUNCTIONAL):
+        if mode := _get_dispatch_mode(key):
+            raise RuntimeError(
+                f"altgrad.optim.{owner}: step() runs compiled kernels, and under {type(mode).__name__} what it makes has no "
+                "memory for them; call it outside of the mode")

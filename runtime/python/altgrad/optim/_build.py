@@ -10,8 +10,9 @@ import torch
 from .._binding.table import TensorTable
 from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
-from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_extent, check_grad, check_mode, check_param,
-                               check_states_apart, check_unit_state, contiguous_strides, is_dense, is_dtensor, name_of)
+from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_extent, check_grad, check_memory, check_mode,
+                               check_param, check_states_apart, check_unit_state, contiguous_strides, is_dense, is_dtensor,
+                               name_of)
 from .._binding.offload import Twin
 from .._binding.shards import Part, Place, check_parts, check_units, is_cut_within_blocks, local_states, place_of, shape_of
 from .._binding.table import FRESH
@@ -382,5 +383,6 @@ def _state_dtype(key, state, param, packed):
     if state.layout != torch.strided:
         raise TypeError(f"state {key!r} is {state.layout}, because its gradients were: the "
                         "kernels and torch need a dense state")
+    check_memory(f"state {key!r}", state)
     check_mode(state)
     return state.dtype

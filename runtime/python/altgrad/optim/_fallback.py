@@ -22,6 +22,10 @@ def left_to_torch(optimizer):
     for group in optimizer.param_groups:
         for param in group["params"]:
             if param.grad is not None:
+                try:
+                    check_kind(owner, param, WIDE_DTYPES)  # before anybody asks where it lies
+                except (TypeError, RuntimeError) as error:
+                    raise type(error)(f"{error}: {name_of(optimizer, param)}") from None
                 reason = _reason(optimizer, group, param)
                 if reason:
                     _check(owner, local_of(param), group.get("fused"))
@@ -110,7 +114,7 @@ class TorchPart:
         values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]
         norms = [_whole(torch.linalg.vector_norm(v)) for v in values]
         norms = [n.to(norms[0].device) for n in norms]
-        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device="cpu")
+        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), dtype=torch.float32, device="cpu")
 
     def step(self, grads, coefficient=None):
         """torch's step on `grads`, which are multiplied by `coefficient`, a constant."""
@@ -125,9 +129,9 @@ class TorchPart:
             shadow = self._shadow()
             # Below what wraps it for a profiler and for hooks: both see our step.
             step = type(shadow).step
-            # States that are made in inference mode could never be changed outside of it.
+            # States that are made in inference mode could never be changed outside of it; a count goes to the default device.
             inside = torch.is_inference_mode_enabled()
-            with torch.inference_mode(inside and any([p.is_inference() for p in self._params])):
+            with torch.device("cpu"), torch.inference_mode(inside and any([p.is_inference() for p in self._params])):
                 getattr(step, "__wrapped__", step)(shadow) if hasattr(step, "hooked") else step(shadow)
             self._optimizer._tallies.slow["torch"] += sum([grad is not None for grad in grads])
         finally:

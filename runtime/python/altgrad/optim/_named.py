@@ -47,7 +47,7 @@ class Named(Optimizer):
         check_numbers(type(self).__name__, given, {name: default for name, default in self._older.items()
                                                    if name in given and name not in self._unchecked})
         if self._reference is not None:
-            example = torch.nn.Parameter(torch.zeros(1, device="cpu"))
+            example = torch.nn.Parameter(torch.zeros(1, dtype=torch.float32, device="cpu"))
             defaults = self._reference([example], **given).defaults
         else:
             _check(given)

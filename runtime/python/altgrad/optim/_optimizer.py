@@ -192,7 +192,7 @@ class Optimizer(RuleNames, Measured, Traced):
 
     @uncompiled
     def _step(self, closure):
-        loss = None
+        loss, self._opt_called = None, True  # which a scheduler asks for
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()

@@ -50,7 +50,8 @@ class Record:
             row |= {f"{key}_{place}": value for place, value in zip(_PLACES, _spread(getattr(said, key)))}
         if self._scaler is not None:
             scale = scale_of(self._scaler)
-            row["loss_scale"] = scale if isinstance(scale, torch.Tensor) else torch.tensor(scale, device="cpu")
+            row["loss_scale"] = scale if isinstance(scale, torch.Tensor) else torch.tensor(
+                scale, dtype=torch.float64, device="cpu")
         device = row["grad_norm"].device
         self._rows.append((tuple(row), torch.stack([
             value.to(device, torch.float64, non_blocking=device.type != "cpu")
@@ -135,7 +136,7 @@ def _clip_rates(table):
 def _spread(values):
     """(min, median, max) of what is a number, NaN where nothing is."""
     known = ~values.isnan()
-    none = torch.full((), float("nan"), device=values.device)
+    none = torch.full((), float("nan"), dtype=values.dtype, device=values.device)
     least = values.where(known, torch.inf).amin().where(known.any(), none)
     most = values.where(known, -torch.inf).amax().where(known.any(), none)
     return least, values.nanmedian(), most

@@ -2,7 +2,7 @@
 
 import torch
 
-from .._binding.layout import check_extent, in_order, name_of, same_order, unit_shape
+from .._binding.layout import check_extent, check_memory, in_order, name_of, same_order, unit_shape
 from .._binding.shards import in_whole, local_states
 from .._core import dtype_of
 from .._storage.blocks import check_codes, zeros_beside
@@ -50,9 +50,7 @@ def kept_states(optimizer, bundle, rows):
             state = held.get(key)
             if state is None:
                 continue
-            if not isinstance(state, torch.Tensor):
-                raise TypeError(f"altgrad.optim.{type(optimizer).__name__}: {name_of(optimizer, row.owner)}: state {key!r} "
-                                f"is {type(state).__name__}, not a tensor")
+            check_memory(f"altgrad.optim.{type(optimizer).__name__}: {name_of(optimizer, row.owner)}: state {key!r}", state)
             check_extent(state)  # of those that are copied into another order, too
             if _fits(stream, state, row):
                 yield state, key, row.owner
@@ -105,7 +103,8 @@ def _made(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            state = (torch.zeros(unit_shape(param, row.matrices), device=param.device) if stream.of_units else
+            state = (torch.zeros(unit_shape(param, row.matrices), dtype=dtype_of(stream.format), device=param.device)
+                     if stream.of_units else
                      zeros_beside(param, stream, row.strides) if stream.block != 1 or stream.packed else
                      optimizer._first_state(stream, row, dtype_of(stream.format)))
             made.add(key)

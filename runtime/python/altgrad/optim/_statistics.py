@@ -211,7 +211,7 @@ class Statistics:
         if self._counts:
             self.stall_ratio = _stall_ratio(self.flips, self.updates)
         self.columns = *_OF_TENSORS, "ratio", *self._counts, *["stall_ratio"] * bool(self._counts)
-        self.clip_rate = self.clipped_steps / self.steps
+        self.clip_rate = self.clipped_steps.float() / self.steps.float()
 
     def summary(self) -> dict[str, torch.Tensor]:
         """Numbers over all parameters that kernels step: {name: 0-dim tensor}.

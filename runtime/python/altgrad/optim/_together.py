@@ -90,7 +90,7 @@ class _Others:
         """1.0 where anybody's products are wrong; `share`: ours, or None. Every rank asks once, after its other shares."""
         if self._multiplied:
             self._multiplied = False
-            mine = torch.zeros((), device="cpu") if share is None else share
+            mine = torch.zeros((), dtype=torch.float32, device="cpu") if share is None else share
             share = self._ranks.gather(mine.reshape(1)).amax()
         self._wrong = share
         return share
@@ -140,7 +140,7 @@ def _bound(theirs, grads, ranks, share, max_norm):
     The first and the third are 0-dim tensors. The norm is a number if no device has to be waited for. If torch steps all
     parameters, the norm is bounded in the precision of torch's gradients.
     """
-    norm = theirs.norm(grads) if theirs else torch.zeros((), device="cpu")
+    norm = theirs.norm(grads) if theirs else torch.zeros((), dtype=torch.float32, device="cpu")
     total = None
     if share is not None or ranks:
         device = norm.device if share is None else share.device

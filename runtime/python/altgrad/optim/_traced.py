@@ -105,16 +105,19 @@ def trace(optimizer):
 
 
 def said(groups):
-    """(floats, tensors, everything else in words) that the groups say, in their order; the words are None where a
-    step would change what a group says."""
-    numbers, tensors, words = [], [], ""
+    """(floats as tensors, tensors, everything else in words) that the groups say, in their order; the words are None
+    where a step would change what a group says.
+
+    A graph is made for one float, and for every number of a tensor; of a float's product with a tensor torch makes one.
+    """
+    numbers, tensors, words, one = [], [], "", torch.ones((), dtype=torch.float64, device="cpu")
     for group in groups:
         for key, value in group.items():
             if key in _ASIDE:
                 continue
             for part in _flat(value):
                 if isinstance(part, float):
-                    numbers.append(part)
+                    numbers.append(one * part)
                 elif isinstance(part, Tensor) and key not in _CHANGED:
                     tensors.append(part)
                 elif part is None or isinstance(part, (bool, int, str, torch.dtype)):
@@ -131,7 +134,7 @@ def _flat(value):
 
 
 @custom_op("altgrad::step", mutates_args={"params", "states"})
-def _step(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[Tensor], numbers: Sequence[float],
+def _step(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[Tensor], numbers: Sequence[Tensor],
           rates: Sequence[Tensor], places: Sequence[int], optimizer: str, words: str) -> None:
     own = _optimizers.get(optimizer)
     if own is None or not own._held.are_of(own) or said(own.param_groups)[2] != words:
@@ -140,6 +143,7 @@ def _step(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[Te
                               "outside of torch.compile once"))
     if own._double is None:
         own._double = _Double(own)
+    own._opt_called = True  # what a scheduler asks for
     own._double.step(params, grads, states, places, iter(numbers), iter(rates))
     own._norm = own._double.optimizer._norm
 
@@ -212,7 +216,7 @@ def _fill(group, like, numbers, rates):
     def own(value):
         if isinstance(value, tuple):
             return tuple(map(own, value))
-        return next(numbers) if isinstance(value, float) else next(rates) if isinstance(value, Tensor) else value
+        return next(numbers).item() if isinstance(value, float) else next(rates) if isinstance(value, Tensor) else value
 
     for key, value in like.items():
         if key not in _ASIDE:
