@@ -180,7 +180,7 @@ def test_rows_that_end_within_blocks_are_said_to_keep_float32():
     (wide, tall) = params = matrices((64, 256), (256, 96))
     give(params, 0)
     optimizer = altgrad.optim.NorMuon(params, storage="states=ocp.e4m3fn:256")
-    with pytest.warns(UserWarning, match=r"shape \(256, 96\) stay float32, because its rows of 96 elements"):
+    with pytest.warns(UserWarning, match=r"shape \(256, 96\) stay float32, because their rows of 96 elements"):
         optimizer.step()
     assert optimizer.state[wide]["momentum_buffer"].dtype == torch.float8_e4m3fn
     assert optimizer.state[tall]["momentum_buffer"].dtype == torch.float32

@@ -31,6 +31,7 @@ class Ranks:
     def __init__(self, groups=(), mesh=None, mixed=()):
         self._groups, self.mesh, self.mixed = list(groups), mesh, mixed
         self._first = mesh is None or not any(mesh.get_coordinate())
+        self._copies = () if mesh is None else tuple([dim for dim in range(mesh.ndim) if mesh.size(dim) > 1])
 
     def __bool__(self):
         return bool(self._groups)
@@ -41,6 +42,10 @@ class Ranks:
         The same plain tensor beside DTensors is on every rank of their mesh.
         """
         return self._first if at is None else at.counted
+
+    def copies(self, at):
+        """The dimensions of the mesh along which other ranks have the same as the parameter at this Place, or None."""
+        return self._copies if at is None else at.copies
 
     def gather(self, words):
         """[ranks, words]: the tensors of one dimension of all ranks, on the device of this one's."""
@@ -74,20 +79,20 @@ class Ranks:
         return next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
 
     def check(self, optimizer, said):
-        """Raises where parameters of different meshes have to be added up; and, before the first step of an optimizer,
-        where another rank has other DTensors to add up: `said` tells them."""
+        """Raises where parameters of different meshes have to be added up; and where another rank has other DTensors to
+        add up: `said` tells them. All ranks have others in the same step, so they ask in the same."""
         if self.mixed:
             names = " and ".join([name_of(optimizer, param) for param in self.mixed])
             raise RuntimeError(
                 f"altgrad.optim.{type(optimizer).__name__}: {names} are DTensors of different meshes, and the step "
                 "adds up what all processes know: give an optimizer parameters of one mesh")
-        if self.mesh is None or optimizer._agreed:
+        if self.mesh is None or hash(said) in optimizer._agreed:
             return
         if (other := self.agree(said)) is not None:
             raise ValueError(
                 f"altgrad.optim.{type(optimizer).__name__}: rank {other} of {self.mesh} has other DTensors with "
                 "gradients than rank 0, another order of them, or other options, so that the ranks cannot add up their parts")
-        optimizer._agreed = True
+        optimizer._agreed = optimizer._agreed | {hash(said)}
 
 
 def ranks_of(optimizer):

@@ -15,6 +15,7 @@ class Place:
     `offset` is the index in the whole of its first element; None where it is no run of neighbours. `counted`:
     whether sums over all processes take its elements from here, and not from an earlier replica. `parted`: whether
     other processes have other parts. Parts are cut at multiples of `cut` elements, or at the end of the whole.
+    `copies`: the dimensions of the mesh along which other processes have the same part.
     """
 
     shape: tuple
@@ -22,6 +23,7 @@ class Place:
     counted: bool
     parted: bool
     cut: int
+    copies: tuple = ()
 
 
 class Part:
@@ -75,10 +77,12 @@ def place_of(param):
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     mesh, shape = param.device_mesh, tuple(param.shape)
     here, first = compute_local_shape_and_global_offset(shape, mesh, param.placements)
-    replicas = [at for at, placement in zip(mesh.get_coordinate(), param.placements) if placement.is_replicate()]
+    copies = tuple([dim for dim, of in enumerate(param.placements) if of.is_replicate() and mesh.size(dim) > 1])
+    counted = not any([mesh.get_local_rank(dim) for dim in copies])
     # On a mesh of one rank, too, so that its files are those of any other mesh.
     parted = not all(placement.is_replicate() for placement in param.placements)
-    return Place(shape, _offset(shape, here, first), not any(replicas), parted, max(1, prod(shape[1:])))
+    by_rows = all([of.is_replicate() or of.dim == 0 for of in param.placements])
+    return Place(shape, _offset(shape, here, first), counted, parted, max(1, prod(shape[1:])) if by_rows else 1, copies)
 
 
 def _offset(shape, here, first):
@@ -103,11 +107,16 @@ def in_whole(local, param, block=1):
         if local.dim() == 1 < part.dim():
             local = local.view(part.shape[0], prod(param.shape[1:]) // block)
         shape = tuple(param.shape) if local.shape == part.shape else (param.shape[0], *local.shape[1:])
+    return dtensor_of(local, param, shape)
+
+
+def dtensor_of(local, like, shape):
+    """A DTensor of this shape, of which `local` lies here, with the mesh and placements of `like`."""
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
     stride = tuple([prod(shape[dim + 1:]) for dim in range(len(shape))])
     # from_local would bring the states of an offloaded parameter to the device of its mesh.
-    spec = DTensorSpec(param.device_mesh, param.placements, tensor_meta=TensorMeta(torch.Size(shape), stride, local.dtype))
+    spec = DTensorSpec(like.device_mesh, like.placements, tensor_meta=TensorMeta(torch.Size(shape), stride, local.dtype))
     return DTensor(local, spec, requires_grad=False)
 
 
@@ -138,11 +147,6 @@ def shape_of(param):
     """The shape of a parameter, or of the whole of which it is a part."""
     at = getattr(param, "altgrad_place", None)
     return tuple(param.shape) if at is None else at.shape
-
-
-def is_cut_within_blocks(at):
-    """Whether the states of a parameter at this Place have no blocks: a vector is cut anywhere."""
-    return at is not None and at.parted and at.cut == 1
 
 
 def check_parts(at, bundle, index):

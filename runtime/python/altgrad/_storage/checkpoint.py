@@ -10,8 +10,9 @@ from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
 from .._binding.offload import home_of
 from .blocks import COLUMNS, SCALES, is_of_copy, scale_key
 from .described import LINE, check_file, described
-from .filed import filed
+from .filed import filed, in_bytes
 from .master import kept_beside
+from .portable import in_blocks, in_numbers, travels
 from .rungs import code_dtypes, take_gradients
 
 
@@ -40,6 +41,7 @@ def kept_dtypes(optimizer):
                 if key != optimizer._count_key and _keeps_dtype(optimizer, param, value):
                     tensor = isinstance(value, torch.Tensor)
                     optimizer.state[param][key] = value.to(home_of(optimizer, param)) if tensor else value
+        _take_blocks(optimizer)
         for held in filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))):
             for key in [key for key in held if _is_stale(optimizer, key)]:
                 del held[key]
@@ -65,6 +67,24 @@ def _make_lasting(entries):
             entries[key] = value.clone()
 
 
+def _words_by_keys(optimizer):
+    """{key: word} of the states that may have blocks."""
+    words = optimizer._words
+    return {key: words.get(name, words.get("states", "")) for name, key in optimizer._keys.items()
+            if name not in optimizer._of_units} if words else {}
+
+
+def _take_blocks(optimizer):
+    """Gives loaded states the blocks that they have here and had not where their file was made."""
+    words = _words_by_keys(optimizer)
+    for group in optimizer.param_groups if words else ():
+        for param in group["params"]:
+            if isinstance(held := optimizer.state.get(param), dict) and held:
+                at, matrices = getattr(param, "altgrad_place", None), optimizer._matrices_of(group, param)
+                unit = optimizer._unit_of(optimizer._options_of(group), matrices) if matrices else 0
+                optimizer.state[param] = in_blocks(held, words, param, at.cut if at and at.parted else unit)
+
+
 def _flat(groups):
     return [param for group in groups for param in group["params"]]
 
@@ -86,10 +106,15 @@ def _keeps_dtype(optimizer, param, value):
 
 def filed_states(optimizer, states):
     """The states of a file, by places, from those that torch's state_dict() has."""
-    unbegun = optimizer._not_begun()
-    places = {place for place, param in enumerate(_flat(optimizer.param_groups)) if id(param) in unbegun}
-    return {place: filed(_without(optimizer, held) if place in places else held, optimizer._keys.values())
-            for place, held in states.items()}
+    params, words, (far, whole) = dict(enumerate(_flat(optimizer.param_groups))), _words_by_keys(optimizer), travels()
+    unbegun, entries = optimizer._not_begun(), {}
+    for place, held in states.items():
+        param = params.get(place) if isinstance(held, dict) else None
+        held = _without(optimizer, held) if id(params.get(place)) in unbegun else held
+        held = filed(in_numbers(held, words, param) if far and param is not None else held, optimizer._keys.values())
+        # altgrad.distributed gathers nothing.
+        entries[place] = in_bytes(held) if whole and param is not None and not hasattr(param, "altgrad_place") else held
+    return entries
 
 
 def _without(optimizer, held):

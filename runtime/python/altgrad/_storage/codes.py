@@ -76,9 +76,17 @@ def encode_blocks(word, numbers, block, by_kernel):
     least = library().altgrad_book_least_scale(name.encode())
     scales = (largest(numbers, block) / top).clamp(least or (_HALF_LEAST if half else _LEAST), most)
     scales = scales.half() if half else scales
-    units = spread(scales.float(), block, len(numbers))
-    numbers = kept_positive(word, numbers, units)
-    return encode(name, numbers / units if least else numbers * (1 / units), scaled=True), scales
+    return encode_under(word, numbers, scales, block), scales
+
+
+def encode_under(word, numbers, scales, block):
+    """The codes of numbers under these scales."""
+    name, units = format_of(word), spread(scales.float(), block, len(numbers))
+    numbers = kept_positive(word, _rooted(word, numbers), units)
+    if bent_by(word):
+        return _bend(word, numbers, units)
+    least = library().altgrad_book_least_scale(name.encode())
+    return encode(name, numbers / units if least else numbers * (1 / units), scaled=True)
 
 
 def _encode_powers(word, numbers, by_kernel):
@@ -128,20 +136,26 @@ def decode_blocks(word, codes, scales, block):
 
 def _encode_bent(word, numbers, block, most):
     """FlashOptim's companding, as codegen/frontend/Blocks.cpp has it."""
-    bent = bent_by(word)
-    # In float64: torch's root of a float32 is off by a place in one case of five.
-    numbers = numbers.double().sqrt().float() if bent == "sqrt" else numbers
     floored = KEPT in word.split(",") and format_of_scales(word) == "f16"
-    scales = largest(numbers, block).clamp(_HALF_LEAST if floored else _BENT_LEAST, most)
+    scales = largest(_rooted(word, numbers), block).clamp(_HALF_LEAST if floored else _BENT_LEAST, most)
     units = spread(scales, block, len(numbers))
-    numbers = kept_positive(word, numbers, units)
+    return _bend(word, kept_positive(word, _rooted(word, numbers), units), units), scales
+
+
+def _rooted(word, numbers):
+    # In float64: torch's root of a float32 is off by a place in one case of five.
+    return numbers.double().sqrt().float() if bent_by(word) == "sqrt" else numbers
+
+
+def _bend(word, numbers, units):
+    """The codes of numbers, or of their roots."""
     within = torch.minimum(numbers, units)
-    if bent == "sqrt":
+    if bent_by(word) == "sqrt":
         places, dtype = within / units * 255, torch.uint8
     else:
         within = torch.maximum(within, -units)
         places, dtype = within / (units + within.abs()) * 254, torch.int8
-    return (places + 0.5).floor().nan_to_num(0).to(dtype), scales
+    return (places + 0.5).floor().nan_to_num(0).to(dtype)
 
 
 @cache

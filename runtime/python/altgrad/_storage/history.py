@@ -30,7 +30,7 @@ def check_adaptive(optimizer, clip, entries, theirs, group):
 def place_history(entries, built):
     """Lets the step keep its norms in `entries`, the first param_group, with a new history if need be.
 
-    Devices find the same norm, and each notes it in a history of its own; the group holds that of
+    Tables find the same norm, and each notes it in a history of its own; the group holds that of
     the first. `built`, the Tables, know from then on when another one lies there.
     """
     for place, table in enumerate(built.tables):
@@ -39,8 +39,8 @@ def place_history(entries, built):
                 kept = _on(table.where.device, entries.get(HISTORY))
                 if place == 0:
                     entries[HISTORY] = kept
-                elif kept is entries[HISTORY]:
-                    kept = kept.clone()
+                else:
+                    kept = kept.clone()  # several tables may have one device
                 table.place([(index, kept)])
     built.watch(entries, (HISTORY,))
 

@@ -14,7 +14,7 @@ from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_
                                check_param, check_states_apart, check_unit_state, contiguous_strides, is_dense, is_dtensor,
                                name_of)
 from .._binding.offload import Twin
-from .._binding.shards import Part, Place, check_parts, check_units, is_cut_within_blocks, local_states, place_of, shape_of
+from .._binding.shards import Part, Place, check_parts, check_units, local_states, place_of, shape_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn, is_host
@@ -40,8 +40,8 @@ class Row:
 
     `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
     part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
-    request, `strides` the order in which the kernel visits the elements, `tensors` its states in the order of its set,
-    `count` its step count, `matrices` what `_matrices_of` says, `piece` the one of them that a row of a table is. A
+    request, `copies` the dimensions of the mesh along which other ranks have the same, `strides` the order in which the
+    kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what `_matrices_of` says, `piece` the one of them that a row of a table is. A
     finished row, whose states are there, can be used again.
     """
 
@@ -61,7 +61,7 @@ class Row:
     cell: int = 0
     tensors: list = field(default_factory=list)
     count: torch.Tensor | None = None
-    counted: bool = True
+    copies: tuple = ()
     piece: Piece | None = None
 
 
@@ -71,25 +71,27 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params`
     every parameter but those whose id is in `left`, `known` finished rows by their place
     that may be used again, `asked` what the step does beside the update for `ranks`, `exchange` whether others take part
-    in it. Raises TypeError, ValueError,
-    RuntimeError or altgrad.Error with nothing changed; only then are missing
-    states made.
+    in it. Raises TypeError, ValueError, RuntimeError or altgrad.Error with nothing changed; missing states are made then.
     """
     owner = type(optimizer).__name__
     rows, rules = _rows_of(optimizer, kinds, left, known, ranks)
+    common = _is_common(asked)
     if not rows:
-        return None
+        return ranks.check(optimizer, "[]") if common else None
     check_apart(optimizer, [row.owner if isinstance(row.part, Twin) else row.param for row in rows])
     if optimizer._reproducible:  # then what all ranks have is put together, replicas once
         for row in rows:
-            row.counted = True
+            row.copies = ()
     devices = in_turn([row.param.device for row in rows])
-    counted = sorted({row.counted for row in rows}, reverse=True)
-    asked["exchange"] = _is_common(asked) and (asked["exchange"] or len(devices) * len(counted) > 1)
-    parts = [_Part(device, here, rules, asked, of) for device in devices for of in counted
-             if (here := [row for row in rows if row.param.device == device and row.counted == of])]
+    # What sums over the step count on other ranks is a table of its own; on every rank, so that all have the same ones.
+    copies = sorted({row.copies for row in rows}) if common else [None]
+    asked["exchange"] = common and (asked["exchange"] or len(devices) * len(copies) > 1)
+    parts = [_Part(device, here, rules, asked, optimizer._reproducible or ranks.counts(here[0].at))
+             for device in devices for of in copies
+             if (here := [row for row in rows if row.param.device == device and of in (row.copies, None)])]
     if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
-        ranks.check(optimizer, repr([(row.at.shape, row.line, row.place) for row in rows if row.at and row.at.parted]))
+        ranks.check(optimizer, repr([(row.at.shape, row.line, row.place, row.copies) for row in rows
+                                     if row.at and row.at.parted]))
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.where.on_host for part in parts])
@@ -162,13 +164,14 @@ def _rows_of(optimizer, kinds, left, known, ranks):
                 rows.append(row)
                 rules[row.line] = kind[0]
             place += 1
+    namer.warn()
     stepped = {_set_of(row) for row in rows}
     rows += [row for row in known.values() if row.owner.grad is None and _set_of(row) in stepped]
     return sorted(rows, key=lambda row: row.place), rules
 
 
 def _set_of(row):
-    return row.param.device, row.counted, row.line
+    return row.param.device, row.copies, row.line
 
 
 def _check_pair(optimizer, param, group, known_well):
@@ -286,14 +289,14 @@ def _row(namer, owner, group, place, kind):
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
     line = namer.line(namer.optimizer._kind_with(kind, matrices), owner, param, at, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
-               counted=namer.ranks.counts(at))
+               copies=namer.ranks.copies(at))
 
 
 class _Namer:
     """Puts a parameter's set into words by its rule, options and dtypes."""
 
     def __init__(self, optimizer, ranks):
-        self.optimizer, self.ranks, self.lines, self.warned = optimizer, ranks, {}, set()
+        self.optimizer, self.ranks, self.lines, self.wide = optimizer, ranks, {}, {}
         check_copy(optimizer._words)
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
@@ -306,8 +309,8 @@ class _Namer:
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
-        small = self.blocked and (prod(shape_of(owner)) < blocked_numel() or is_cut_within_blocks(at)
-                                  or (matrices and self._cuts_blocks(kind[1], matrices, names, owner)))
+        small = self.blocked and (prod(shape_of(owner)) < blocked_numel()
+                                  or self._cuts_blocks(kind[1], matrices, names, owner, at))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         word_of = lambda name: own.get(name, own.get("states", ""))
         states = tuple([_state_dtype(key, held.get(key), param, packs(word_of(name))) for name, key in names])
@@ -323,16 +326,27 @@ class _Namer:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
 
-    def _cuts_blocks(self, options, matrices, names, owner):
-        """Whether a unit of the rule ends within a block of a state: warned of once for such a unit."""
-        unit, words = self.optimizer._unit_of(options, matrices), self.optimizer._words
-        blocks = [block_of(words.get(name, words.get("states", ""))) for name, _ in names]
-        cut = [block for block in blocks if unit and unit % max(block, 1)]
-        if cut and unit not in self.warned:
-            self.warned.add(unit)
-            warn(f"altgrad: the states of a parameter of shape {tuple(owner.shape)} stay float32, because its rows of "
-                 f"{unit} elements end within blocks of {cut[0]}: choose blocks that divide them in storage=")
+    def _cuts_blocks(self, options, matrices, names, owner, at):
+        """Whether a unit of the rule, or the part of a rank, ends within a block of a state."""
+        words = self.optimizer._words
+        units = [self.optimizer._unit_of(options, matrices)] if matrices else []
+        units += [at.cut] if at is not None and at.parted else []
+        cut = [(unit, block) for name, _ in names if name != "copy" for unit in units if unit
+               and unit % (block := max(1, block_of(words.get(name, words.get("states", "")))))]
+        if cut and owner.dim() > 1:
+            self.wide.setdefault((cut[0][1], None if at is not None and at.parted else cut[0][0]), []).append(owner)
         return bool(cut)
+
+    def warn(self):
+        """Says once which parameters keep float32 states where the storage says blocks; not of vectors, which are small."""
+        for (block, unit), params in self.wide.items():
+            names = [f"{name_of(self.optimizer, param)} of shape {tuple(param.shape)}" for param in params]
+            why = f"the parts of ranks end within blocks of {block} elements" if unit is None else (
+                f"their rows of {unit} elements end within blocks of {block}")
+            if not self.optimizer._wide.issuperset(names):
+                self.optimizer._wide = self.optimizer._wide.union(names)
+                warn(f"altgrad.optim.{type(self.optimizer).__name__}: the states of {', '.join(names)} stay float32, because "
+                     f"{why}: choose blocks that divide their rows in storage=")
 
     def _words(self, kind, param, grad, states, small):
         own = unblocked(self.optimizer._words) if small else self.optimizer._words

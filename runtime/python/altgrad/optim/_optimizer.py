@@ -74,7 +74,7 @@ class Optimizer(RuleNames, Measured, Traced):
     fused_amp: bool
     _ranks = None
     _together = Ranks()
-    _agreed = False  # whether all ranks are known to have the same DTensors
+    _agreed = frozenset()  # what all ranks are known to have said of their DTensors
     _left_behind = False
     _warned = False
     fallback: bool = True

@@ -23,6 +23,7 @@ class RuleNames:
     _reference = None  # torch's class of the same name
     _takes_sparse = False  # whether that takes sparse gradients
     _words = Storage()
+    _wide = frozenset()  # the parameters that are said to keep float32 states where the storage says blocks
     _count_key = "step"
     _always_counts = False
 
