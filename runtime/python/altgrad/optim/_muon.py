@@ -183,11 +183,19 @@ class Muon(Named):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_beside": self._beside}
 
+    def state_dict(self) -> dict[str, Any]:
+        """The state_dict of altgrad.optim.Optimizer; `ns_dtype` is a word there, which torch.distributed.checkpoint takes."""
+        given = super().state_dict()
+        return {**given, "param_groups": [{**group, "ns_dtype": str(group["ns_dtype"])} for group in given["param_groups"]]}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         # What a file does not say, as torch's do not say use_muon, stays.
         for group, own in zip(state["param_groups"], self.__dict__.get("param_groups", ())):
             for key in self._older:
                 group.setdefault(key, own[key])
+        for group in state["param_groups"]:
+            if "ns_dtype" in group:
+                group["ns_dtype"] = _dtype_of(group["ns_dtype"])
         super().__setstate__(state)
 
     def _check(self, group):
@@ -199,7 +207,7 @@ class Muon(Named):
                 raise ValueError(f"{where}: {rate} is {group[rate]}, not from 0 and below 1")
         words = {"use_muon": (True, False)} | (_KNOWN if group["use_muon"] else {})
         for key, known in words.items():
-            if key in group and group[key] not in known:
+            if key in group and (_dtype_of(group[key]) if key == "ns_dtype" else group[key]) not in known:
                 raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
         if not group["use_muon"]:
             return
@@ -239,7 +247,7 @@ class Muon(Named):
             words.append("over=unit")
         words += ["decay=cautious"] * bool(group["cautious"]) + ["batches=none"] * bool(group["reproducible"])
         words += [f"scale={_SCALES[group['adjust_lr_fn']]}"]
-        return (*words, f"coefficients={_coefficients(group['ns_coefficients'])}", f"in={_DTYPES[group['ns_dtype']]}",
+        return (*words, f"coefficients={_coefficients(group['ns_coefficients'])}", f"in={_DTYPES[_dtype_of(group['ns_dtype'])]}",
                 f"length={group['ns_length']}", f"steps={group['ns_steps']}")
 
 
@@ -318,6 +326,11 @@ def _parted(group, defaults):
     said = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
     return [{**group, "params": list(compress(entries, map(which.__eq__, said))), "use_muon": which}
             for which in (True, False) if which in said or (which and not said)]
+
+
+def _dtype_of(given):
+    """A torch.dtype, also of the word that a file has for it."""
+    return getattr(torch, given.removeprefix("torch."), given) if isinstance(given, str) else given
 
 
 def _coefficients(given, name="ns_coefficients"):
