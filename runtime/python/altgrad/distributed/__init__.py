@@ -9,6 +9,7 @@ Parameters of FSDP2 need nothing of this, but for Muon: every other class of alt
 
 from ._files import joined
 from ._memory import Memory, memory
-from ._sharded import DistAdamW, DistMuon, Sharded
+from ._named import DistAdamW, DistMuon
+from ._sharded import Sharded
 
 __all__ = ["DistAdamW", "DistMuon", "Memory", "Sharded", "joined", "memory"]

@@ -18,14 +18,17 @@ IN_FLIGHT = 2
 class Arriving:
     """Gradients whose average is on its way: `_arriving` is None or (work, what arrives, what is read meanwhile)."""
 
+    def is_here(self, place):
+        """Whether this rank steps a parameter, or a part of it."""
+        return True
+
     def share(self):
         """Gives every rank the first one's parameters."""
         dist.broadcast(self.flat, dist.get_global_rank(self.group, 0), group=self.group)
 
     def is_still(self, place):
         """Whether a parameter lies where it was laid."""
-        param = self.params[place]
-        return not param.numel() or param.data_ptr() == self.flat.data_ptr() + self.starts[place] * param.itemsize
+        return lies(self.params[place]) == self._laid[place]
 
     def wait(self):
         """Adds what arrives to the sum of earlier backward passes; whether anything came."""
@@ -56,6 +59,9 @@ class Bucket(Arriving):
     seen: set = field(default_factory=set)
     sum: torch.Tensor | None = None
     _arriving: tuple | None = None
+
+    def __post_init__(self):
+        self._laid = list(map(lies, self.params))
 
     def take(self, place):
         """Takes a gradient that is complete, and lets go of it."""
@@ -107,6 +113,12 @@ class Bucket(Arriving):
     def grad_of(self, place):
         begin, end = self.run_of(place)
         return self.sum[begin - self.own.start:end - self.own.start]
+
+
+def lies(tensor, moves=False):
+    """Where a tensor lies, unless it `moves` with its owner, and how."""
+    address = 0 if moves or not tensor.numel() else tensor.data_ptr()
+    return address, tensor.dtype, tensor.device, tensor.shape, tensor.stride()
 
 
 def check_kind(owner, kind):

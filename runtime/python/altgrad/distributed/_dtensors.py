@@ -10,6 +10,7 @@ from .._binding.layout import is_dtensor, local_of
 from .._binding.ranks import Ranks, check_reach, exchange
 from .._binding.shards import absent, check_placements, local_grad, place_of
 from .._core import chunk
+from ._buckets import lies
 from ._whole import cost_of, owners_of, stand_in
 
 
@@ -18,14 +19,23 @@ class _Parts:
 
     def __init__(self, params, group, wire):
         self.params, self.slow = params, Counter()
+        self._laid = [self._lies(param) for param in params]
         self._group, self._wire = group, wire
         self.sum, self._arriving, self._grads = None, None, {}
 
     def share(self):
         """Every rank has its part already."""
 
-    def is_still(self, place):
+    moves = False
+
+    def is_here(self, place):
         return True
+
+    def _lies(self, param):
+        return param.device_mesh, param.placements, param.shape, lies(local_of(param), self.moves)
+
+    def is_still(self, place):
+        return self._lies(self.params[place]) == self._laid[place]
 
     def take(self, place):
         param = self.params[place]
@@ -54,9 +64,6 @@ class Stay(_Parts):
             part.altgrad_place = place_of(param)
             part.grad_dtype = wire
 
-    def is_still(self, place):
-        return self._parts[place].data_ptr() == local_of(self.params[place]).data_ptr()
-
     def part_of(self, place):
         return self._parts[place]
 
@@ -76,6 +83,8 @@ class Stay(_Parts):
 class Gathered(_Parts):
     """DTensors of which each has an owner, who steps a plain parameter of its own that has all of it."""
 
+    moves = True  # what lies here is read in every step
+
     def __init__(self, params, owners, group, wire, reproducible):
         super().__init__(params, group, wire)
         self._reproducible = reproducible
@@ -94,6 +103,9 @@ class Gathered(_Parts):
     def _empty(self, place, dtype):
         param = self.params[place]
         return torch.empty(param.shape, dtype=dtype, device=local_of(param).device)
+
+    def is_here(self, place):
+        return place in self._wholes
 
     def part_of(self, place):
         if place in self._wholes:

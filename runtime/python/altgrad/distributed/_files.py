@@ -6,47 +6,84 @@ from math import prod
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from .._binding.shards import is_absent
+from .._binding.layout import is_dtensor, local_of
+from .._binding.ranks import exchange
+from .._binding.shards import in_whole, shape_of
 from .._core import beside
 from .._storage.blocks import block_of
 from .._storage.packed import packs
-from ._runs import Run
+from ._runs import PartOf, Run
 
 _SCALE = "_scale"
 REMEDY = "give the files of all ranks to altgrad.distributed.joined, or use torch.distributed.checkpoint"
 
 
-def filed(part, given):
-    """The state_dict `given` of the optimizer `part` of a rank's parts, with a Run of each state that has elements."""
-    given = _without(part, given)
-    return _changed(part, given, lambda at, param, key, value: Run(value, *_layout(part, at, key, value)[:2]))
+def filed(part, given, owners, elsewhere):
+    """The state_dict `given` of the optimizer `part` of a rank's parts, which says of each state where it is in the whole.
+
+    It is a DTensor where `owners` has one for the part, and else a Run. Of parts `elsewhere`, which other ranks step as a
+    whole, it has no element: torch.distributed.checkpoint wants every rank to know the same states.
+    """
+    def placed(at, param, key, value):
+        whole, begin, elements = _layout(part, at, key, value)
+        return in_whole(value, owners[param], elements) if param in owners else Run(value, whole, begin)
+
+    return _changed(part, _with_nothing(part, _without(part, given, elsewhere), elsewhere), placed)
 
 
-def taken(owner, part, given):
+def taken(owner, part, given, elsewhere):
     """`given`, which has whole tensors or Runs of this rank, as the optimizer `part` of this rank's parts loads it.
 
     Raises ValueError for the Runs of another rank or of other buckets, and for tensors of other sizes.
     """
     def own(at, param, key, value):
+        value = value if _run_of(value) or not is_dtensor(value) else local_of(value)
         whole, begin, elements = _layout(part, at, key, value if isinstance(value, torch.Tensor) else value["run"])
         count = -(-param.numel() // elements)
         said = _run_of(value)
-        if said is None and value.numel() == prod(whole):
-            return value.reshape(-1)[begin:begin + count].clone()
+        if said is None and value.numel() in (count, prod(whole)):
+            local = value.reshape(-1)
+            return _shaped(local if len(local) == count else local[begin:begin + count].clone(), param, elements)
         if said is None or said[1:] != (whole, begin) or said[0].numel() != count:
             raise ValueError(
                 f"{owner}: the file has {_words(value)} of a state {key!r}, and this rank has {count} elements from {begin} "
                 f"of {whole}, for other buckets or another model: {REMEDY}")
         return said[0]
-    return _changed(part, _without(part, given), own)
+    return _changed(part, _without(part, given, elsewhere), own)
 
 
-def _without(part, given):
+def _shaped(local, param, elements):
+    """A state in the form that a step makes it in: codes of 4 bits and numbers lie as their parameter, scales in one row."""
+    if param.dim() < 2 or elements > 2 or len(local) != prod(shape := param.shape if elements == 1 else beside(
+            param.shape, param.stride(), pairs=True)[0]):
+        return local
+    return local.view(shape)
+
+
+def _without(part, given, elsewhere):
     """A state_dict without the states of what other ranks step as a whole."""
-    places = [place for mine, theirs in zip(part.param_groups, given["param_groups"])
-              for param, place in zip(mine["params"], theirs["params"]) if is_absent(param)]
+    places = {place for _, param, place in _places(part, given) if param in elsewhere}
     return {**given, "state": {place: held for place, held in given["state"].items() if place not in places}}
+
+
+def _with_nothing(part, given, elsewhere):
+    """A state_dict with a Run without elements of the numbers that other ranks keep, if any rank has states yet."""
+    state = dict(given["state"])
+    for group, param, place in _places(part, given) if part.state else ():
+        if param in elsewhere:
+            rule, options, *_ = part._kind_of(group)
+            held = {key: Run(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options)
+                    if name in rule.declared("state") and not part._words.get(name, part._words.get("states", ""))}
+            state |= {place: held} if held else {}
+    return {**given, "state": state}
+
+
+def _places(part, given):
+    """(group, parameter, its place in the state_dict `given`) of everything."""
+    return [(mine, param, place) for mine, theirs in zip(part.param_groups, given["param_groups"])
+            for param, place in zip(mine["params"], theirs["params"])]
 
 
 def joined(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -75,10 +112,36 @@ def joined(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"state": state, "param_groups": files[0]["param_groups"]}
 
 
+def gathered(part, group, to):
+    """The state_dict `part` of every rank, as one with whole states on the CPU of rank `to`; None on the others."""
+    rank, files = dist.get_rank(group), [_plain(part)]
+    with exchange("the exchange of states"):
+        if rank != to:
+            dist.send_object_list(files, dist.get_global_rank(group, to), group=group)
+            return None
+        for other in range(dist.get_world_size(group)):
+            if other != rank:
+                came = [None]
+                dist.recv_object_list(came, dist.get_global_rank(group, other), group=group)
+                files += came
+    return joined(files)
+
+
+def _plain(value):
+    """What a file has of a state_dict, in the memory of the host."""
+    if isinstance(value, Run):
+        return _plain(value.described())
+    if isinstance(value, dict):
+        return type(value)((key, _plain(of)) for key, of in value.items())
+    return value.cpu() if isinstance(value, torch.Tensor) else tuple(value) if isinstance(value, PartOf) else value
+
+
 def _join(state, held):
     for key, value in held.items():
         if (run := _run_of(value)) is not None:
             local, shape, begin = run
+            if prod(shape) and not local.numel():
+                continue
             if key not in state:
                 # One process has its scales in one row.
                 shape = (prod(shape),) if key.endswith(_SCALE) else shape

@@ -4,11 +4,39 @@ from collections import OrderedDict
 from math import prod
 
 import torch
+import torch.distributed as dist
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 from torch.utils._pytree import tree_map_only
 
+from .._warn import warn
+
 _COPIES = "detach", "clone", "_to_copy", "empty_like", "new_empty", "copy_"
+
+
+_warned = set()
+
+
+def warn_of_part(rank, ranks):
+    """Warns once, where what the first of several ranks has of the states is saved: some trainers save there alone."""
+    if rank == 0 and ranks > 1 and not _warned:
+        _warned.add(rank)
+        warn(f"altgrad.distributed: what is saved here are the states of rank 0's part, of {ranks} ranks: if the others do "
+             "not save theirs, call optimizer.consolidate_state_dict() on every rank before, and the file has all of them")
+
+
+class PartOf(tuple):
+    """(rank, ranks) in the state_dict of a rank's part."""
+
+    def __reduce_ex__(self, protocol):
+        warn_of_part(*self)
+        return torch.Size, (tuple(self),)  # which torch.load reads without the classes of others
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
 
 
 class Run(torch.Tensor):
@@ -38,9 +66,13 @@ class Run(torch.Tensor):
                         **tree_map_only(Run, lambda run: run.local, kwargs or {}))
         return Run(made, first.shape, first.begin)
 
+    def described(self):
+        """What a file has in its place."""
+        return OrderedDict([("run", self.local), ("whole", tuple(self.shape)), ("begin", self.begin)])
+
     def __reduce_ex__(self, protocol):
-        said = ("run", self.local), ("whole", tuple(self.shape)), ("begin", self.begin)
-        return OrderedDict, (said,)
+        warn_of_part(*(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1))
+        return OrderedDict, (tuple(self.described().items()),)
 
     def __deepcopy__(self, memo):
         return self.clone()

@@ -8,26 +8,25 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.optim.optimizer import ParamsT
-from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import optim
-from .._binding.layout import is_dtensor
+from .._binding.layout import is_dtensor, local_of
 from .._binding.ranks import Ranks, check_reach, exchange
-from .._binding.shards import is_absent
 from .._binding.sums import Ahead
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
+from ..optim._around import warn_of_ddp
 from ..optim._shapes import whole_ways
 from ..optim._together import check_group
+from ._agreed import Change, are_same, check_changes, check_same, hook, look, parameters_of
 from ._buckets import IN_FLIGHT, check_kind, make_buckets, way_of
-from ._dtensors import make_dtensors
-from ._files import REMEDY, filed, taken
+from ._dtensors import Stay, make_dtensors
+from ._files import REMEDY, filed, gathered, taken
+from ._runs import PartOf
 from ._scaled import check_scaler, step_part
-from ._whole import cost_of, make_whole, stand_in
+from ._whole import stand_in
 
-_ASIDE = "params", "param_names"
-# {parameter: its hook} of the optimizer that was made for it last.
-_HOOKS = WeakIdKeyDictionary()
+_ASIDE = "params",
 
 
 class Sharded(torch.optim.Optimizer):
@@ -83,25 +82,30 @@ class Sharded(torch.optim.Optimizer):
         if reproducible and self._whole:
             words["reproducible"] = True
         self._reproducible = reproducible
-        self._inner, self._overlap, self._syncs = None, overlap, True
+        self._inner, self._overlap, self._syncs, self._hooks, self._looked = None, overlap, True, (), False
         super().__init__(params, {})
-        every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
-        self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
-        check_reach(owner, [param for param in every if not is_dtensor(param)], group)
-        _check_same(owner, self.param_groups, group, words, kind, bucket_bytes, wire, reproducible, order)
         self._group, self._ranks = group, Ranks([group])
-        self._buckets = self._made(owner, every, group, bucket_bytes, wire)
+        self._asked = kind, words, bucket_bytes, wire
+        self._bind()
+
+    def _bind(self):
+        """Lays out the parameters that the groups have now, and makes the optimizer of this rank's part."""
+        owner, (kind, words, most, wire) = f"altgrad.distributed.{type(self).__name__}", self._asked
+        every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
+        check_reach(owner, [param for param in every if not is_dtensor(param)], self._group)
+        check_same(owner, self.param_groups, self._group, words, kind, most, wire, self._reproducible, self._backward)
+        self._buckets = self._made(owner, every, self._group, most, wire)
         for bucket in self._buckets:
             bucket.share()
+        self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
+        self._laid, self._whole_states = parameters_of(self.param_groups), None
         self._at = {param: (bucket, place) for bucket in self._buckets for place, param in enumerate(bucket.params)}
         self._parts = {param: bucket.part_of(place) for param, (bucket, place) in self._at.items()}
+        self._elsewhere = {self._parts[param] for param, (bucket, place) in self._at.items() if not bucket.is_here(place)}
         self._order, self._used = {param: index for index, param in enumerate(every)}, set()
         # Frozen ones as they are: the place in the list says which random bits a parameter gets.
-        groups = [{**{key: value for key, value in of.items() if key not in _ASIDE},
-                   "params": [self._parts[param] if param in self._parts else stand_in(param) if is_dtensor(param) else
-                              param for param in of["params"]]} for of in self.param_groups]
-        self._inner = kind(groups, process_group=group, **words)
-        self._inner._reproducible = reproducible
+        self._inner = kind(self._groups_of_parts(), process_group=self._group, **words)
+        self._inner._reproducible = self._reproducible
         for bucket in self._buckets:
             bucket.slow = self._inner._tallies.slow
         self.defaults: dict[str, Any] = self._inner.defaults
@@ -109,9 +113,16 @@ class Sharded(torch.optim.Optimizer):
             for key, value in theirs.items():
                 mine.setdefault(key, value)
         self._sent, self._backward_of, self._sums = 0, None, Ahead()
-        for param in every:
-            if not is_dtensor(param):
-                _hook(param, weakref.WeakMethod(self._ready))
+        for handle in self._hooks:
+            handle.remove()
+        self._travels = not any(map(is_dtensor, every))
+        self._device = local_of(every[0]).device if every else torch.device("cpu")
+        self._hooks = [hook(param, weakref.WeakMethod(self._ready)) for param in every if not is_dtensor(param)]
+
+    def _groups_of_parts(self):
+        """The groups with what this rank steps of each parameter."""
+        return [{**of, "params": [self._parts[param] if param in self._parts else stand_in(param) if is_dtensor(param) else
+                                  param for param in of["params"]]} for of in self.param_groups]
 
     _whole = False
     # torch's scaler gives itself to a step that takes it, and otherwise looks at gradients that are elsewhere.
@@ -182,9 +193,9 @@ class Sharded(torch.optim.Optimizer):
                 part.grad = bucket.grad_of(place)
             self._sums.take(self._inner, parts)
 
-    def _flush(self):
+    def _flush(self, takes=True):
         """Sends what backward has not: what no_sync has left behind, and zeros for gradients that are missing."""
-        for param in self._at:
+        for param in self._at if takes else ():
             if param.grad is not None:
                 self._take(param)
         while self._sent < len(self._buckets):
@@ -213,12 +224,10 @@ class Sharded(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._check_memory()
-        if any(param.grad is not None for param in self._at) or not any(b.sum is not None or b._arriving
-                                                                         for b in self._buckets):
-            self._flush()
-        used = torch.tensor([param in self._used for param in self._order], dtype=torch.float32, device="cpu")
-        used = self._ranks.gather(used.to(next(iter(self._order)).device)).amax(0).tolist() if self._order else []
+        if not self._looked and self._travels:
+            self._looked = True
+            warn_of_ddp(f"altgrad.distributed.{type(self).__name__}", self._at)
+        used, self._whole_states = self._meet(), None
         for bucket in self._buckets:
             self._arrive(bucket)
         for param, part in self._parts.items():
@@ -242,16 +251,36 @@ class Sharded(torch.optim.Optimizer):
                 del theirs[key]
             theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
 
-    def _check_memory(self):
-        for param, (bucket, place) in self._at.items():
-            if not bucket.is_still(place):
-                raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: the memory of a parameter of shape "
-                                   f"{tuple(param.shape)} was replaced: make the optimizer once the model is where it "
-                                   "stays")
-        for param in self._frozen:
-            if param.requires_grad:  # it is in no bucket, and its ranks would drift apart
-                raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: a parameter of shape {tuple(param.shape)} "
-                                   "requires a gradient now, and was frozen when the optimizer was made: make it again")
+    def _meet(self):
+        """Sends what backward has not sent, and follows what became of the parameters; who has a gradient on some rank.
+
+        Every rank learns what the others found before it raises, so that none is left waiting.
+        """
+        change, why = look(self)
+        if self._travels:  # before all else: others may have sent theirs during backward
+            self._send_rest(change <= Change.REGROUPED)
+        used = [param in self._used or param.grad is not None for param in self._order]
+        said = self._say(change, *used)
+        check_changes(f"altgrad.distributed.{type(self).__name__}", said[:, 0].tolist(), change, why)
+        if change == Change.OTHERS:
+            self._bind()
+            return self._meet()
+        if change == Change.REGROUPED:
+            self._regroup()
+        if not self._travels:
+            self._send_rest(True)
+        return said[:, 1:].amax(0).tolist()
+
+    def _send_rest(self, takes):
+        """Sends what backward has left; where it has sent all, nothing. `takes`: whether the gradients are of use."""
+        if any([param.grad is not None for param in self._at]) or not any([bucket.sum is not None or bucket._arriving
+                                                                         for bucket in self._buckets]):
+            self._flush(takes)
+
+    def _regroup(self):
+        """Gives the optimizer of this rank's part the groups that the same parameters have now."""
+        self._inner.param_groups[:] = self._groups_of_parts()
+        self._laid = parameters_of(self.param_groups)
 
     def _clear(self):
         for bucket in self._buckets:
@@ -273,16 +302,45 @@ class Sharded(torch.optim.Optimizer):
         """The states of this rank's part, each of which says where it is in the whole.
 
         torch.distributed.checkpoint saves and loads them by the names of parameters, with any number of ranks. With
-        torch.save each rank has a file of its own; `altgrad.distributed.joined` makes one of all of them.
+        torch.save each rank has a file of its own; `altgrad.distributed.joined` makes one of all of them. After
+        `consolidate_state_dict()` it has whole states.
 
         Returns:
             A dict as torch has it, with `ranks`: (this rank, number of ranks).
+
+        Raises:
+            RuntimeError: The groups have other parameters now, and there are states of those that they had.
         """
+        change, why = look(self)
+        if change == Change.OTHERS:  # before they are laid out there are no states
+            return {**super().state_dict(), "ranks": PartOf(self._place())}
+        if not are_same(self._laid, self.param_groups):
+            if why:
+                raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: {why}")
+            self._regroup()
         self._tell_groups()  # a scheduler may have changed them since the last step
-        return {**filed(self._inner, self._inner.state_dict()), "ranks": self._place()}
+        given = self._inner.state_dict()
+        if self._whole_states is not None:
+            return {**self._whole_states, "param_groups": given["param_groups"]}
+        owners = {part: param for param, part in self._parts.items() if isinstance(self._at[param][0], Stay)}
+        return {**filed(self._inner, given, owners, self._elsewhere), "ranks": PartOf(self._place())}
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Brings the states of all ranks to one, where `state_dict()` is whole until the next step. All ranks call it.
+
+        It is for trainers that save on one rank alone. Lightning calls it by itself, as it does of torch's
+        ZeroRedundancyOptimizer.
+
+        Args:
+            to: The rank that saves. The states are in the memory of its host.
+        """
+        self._whole_states = None
+        self._whole_states = gathered(self.state_dict(), self._group, to)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads what `state_dict()` gave on this rank, or whole states. Parameters are not in it: load the model's, too.
+
+        All ranks call it, and where the file of one does not fit, nothing has changed on any.
 
         Args:
             state_dict: What `state_dict()` gave on this rank, with as many ranks; what `joined` made of all ranks'
@@ -292,14 +350,35 @@ class Sharded(torch.optim.Optimizer):
             ValueError: It is of another rank, or of another number of ranks or other buckets, or does not fit.
         """
         owner = f"altgrad.distributed.{type(self).__name__}"
-        if (saved := tuple(state_dict.get("ranks", self._place()))) != self._place():
-            raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._place()}: {REMEDY}")
-        given = {key: value for key, value in state_dict.items() if key != "ranks"}
-        self._inner.load_state_dict(taken(owner, self._inner, given))
+        change = Change.NONE if are_same(self._laid, self.param_groups) else Change.OTHERS
+        check_changes(owner, self._say(change)[:, 0].tolist(), change, None)
+        if change:
+            self._bind()
+        given, error = None, None
+        try:
+            given = self._taken(owner, state_dict)
+        except ValueError as refusal:
+            error = refusal
+        refused = self._say(error is not None)[:, 0].tolist()
+        if error is not None:
+            raise error
+        if any(refused):
+            raise ValueError(f"{owner}: the file of rank {refused.index(1.0)} does not fit there, as that rank says")
+        self._whole_states = None
+        self._inner.load_state_dict(given)
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             mine.update({key: value for key, value in theirs.items() if key not in _ASIDE})
         self.state.clear()
         self._show_states()
+
+    def _taken(self, owner, given):
+        if (saved := tuple(given.get("ranks", self._place()))) != self._place():
+            raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._place()}: {REMEDY}")
+        return taken(owner, self._inner, {key: value for key, value in given.items() if key != "ranks"}, self._elsewhere)
+
+    def _say(self, *numbers):
+        """[ranks, numbers]: what every rank says of itself."""
+        return self._ranks.gather(torch.tensor(numbers, dtype=torch.float32, device=self._device))
 
     def _place(self):
         return dist.get_rank(self._group), dist.get_world_size(self._group)
@@ -308,78 +387,4 @@ class Sharded(torch.optim.Optimizer):
         """Under the parameters, for torch.distributed.checkpoint asks which keys there are."""
         if len(self.state) < len(self._inner.state):
             self.state.update({param: self._inner.state[part] for param, part in self._parts.items()
-                               if part in self._inner.state and not is_absent(part)})
-
-
-class DistAdamW(Sharded):
-    """AdamW over several processes, as ZeRO-2 has it: `Sharded(altgrad.optim.AdamW, params, ...)`.
-
-    Args:
-        params: Parameters or param_groups, the same on all ranks.
-        lr: The learning rate.
-        words: What Sharded and altgrad.optim.AdamW take besides.
-
-    Example:
-        >>> optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=1e-3, max_grad_norm=1.0)
-    """
-
-    def __init__(self, params: ParamsT, lr: float | torch.Tensor = 1e-3, **words: Any):
-        super().__init__(optim.AdamW, params, lr=lr, **words)
-
-
-class DistMuon(Sharded):
-    """Muon over several processes: each parameter is stepped as a whole by one rank, its owner.
-
-    Gradients are averaged on their owners, and the results are broadcast. Matrices are given to ranks by the products
-    that they take, the dearest first. The bits are those of one process with the same averages, on any number of ranks.
-    Matrices of FSDP2 go to their owners, whose copies are whole, and back; their gradients are averages already. What
-    AdamW updates of FSDP2 is stepped by the ranks that have its parts.
-
-    Args:
-        params: Parameters or param_groups, the same on all ranks; groups with `use_muon=False` are updated by AdamW.
-            All are plain, or all are DTensors of meshes of the ranks of `process_group`.
-        lr: The learning rate.
-        words: What Sharded and altgrad.optim.Muon take besides.
-
-    Example:
-        >>> rest = {"params": biases, "use_muon": False}
-        >>> optimizer = altgrad.distributed.DistMuon([{"params": matrices}, rest], lr=0.02)
-    """
-
-    _whole = True
-
-    def __init__(self, params: ParamsT, lr: float | torch.Tensor = 1e-3, **words: Any):
-        self._muon = words.get("use_muon", True)
-        if callable(self._muon):
-            raise TypeError("altgrad.distributed.DistMuon: use_muon is a function, which ranks cannot compare: give groups")
-        super().__init__(optim.Muon, params, lr=lr, **words)
-
-    def _made(self, owner, params, group, most, wire):
-        groups = {param: {"use_muon": self._muon, **of} for of in self.param_groups for param in of["params"]}
-        if any(map(is_dtensor, params)):
-            return make_dtensors(owner, params, groups, group, wire, self._reproducible)
-        costs = [cost_of(param, groups[param]) for param in params]
-        return make_whole(params, costs, group, wire, self._reproducible)[::self._backward]
-
-
-def _hook(param, ready):
-    """Gives each gradient of a parameter to `ready`, a WeakMethod, while its optimizer is there, and no longer to an earlier one."""
-    if param in _HOOKS:
-        _HOOKS.pop(param).remove()
-    _HOOKS[param] = param.register_post_accumulate_grad_hook(lambda param: (method := ready()) and method(param))
-
-
-def _said(options):
-    """Options as all ranks say them: a tensor is on another device on each."""
-    return sorted([(key, value.tolist() if isinstance(value, torch.Tensor) else value) for key, value in options.items()])
-
-
-def _check_same(owner, groups, group, words, *rest):
-    """Raises ValueError on every rank unless all of them have the same parameters and options."""
-    kinds = [[(tuple(param.shape), param.dtype, param.requires_grad, is_dtensor(param) and param.placements)
-              for param in of["params"]] for of in groups]
-    options = [_said({key: value for key, value in of.items() if key != "params"}) for of in (*groups, words)]
-    said = repr((kinds, options, rest))
-    if (other := Ranks([group]).agree(said)) is not None:
-        raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "
-                         "than rank 0: shapes, dtypes, names and options have to be the same on all ranks")
+                               if part in self._inner.state and part not in self._elsewhere})

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from .._binding.layout import matrix_of
 from .._binding.shards import absent
-from ._buckets import Arriving
+from ._buckets import Arriving, lies
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Whole(Arriving):
     reproducible: bool = False
 
     def __post_init__(self):
-        self._memory = self.flat.data_ptr()
+        self._laid = list(map(lies, self.params))
 
     @property
     def flat(self):
@@ -67,8 +67,8 @@ class Whole(Arriving):
         part.grad_dtype = self.wire
         return part
 
-    def is_still(self, place):
-        return self.flat.data_ptr() == self._memory
+    def is_here(self, place):
+        return self._is_owned()
 
     def grad_of(self, place):
         return self.sum if self.reproducible or self._is_owned() else None

@@ -1,12 +1,15 @@
 """Who builds an optimizer, and who calls its step: what they expect beside torch's contract."""
 
+import gc
 import sys
 
 import torch
 from torch._C import _get_dispatch_mode, _is_tracing, _len_torch_dispatch_stack, _TorchDispatchModeKey
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.nn.parallel import DistributedDataParallel
 
 from .._binding.kinds import OF_PARAMETERS, number_and_kind
+from .._warn import warn
 
 
 def group_of_zero(bound):
@@ -49,6 +52,18 @@ def tell_accelerate(optimizer, flag):
         seen = cell.cell_contents
         if hasattr(seen, "_accelerate_step_called") and getattr(seen, "optimizer", None) is optimizer:
             seen._accelerate_step_called = float(flag) == 0.0
+
+
+def warn_of_ddp(owner, params):
+    """Warns where a DistributedDataParallel has some of these parameters, and averages their gradients, too."""
+    mine = set(map(id, params))
+    for other in gc.get_objects():
+        # A question to some objects would run their code; their type is asked.
+        if issubclass(type(other), DistributedDataParallel) and not mine.isdisjoint(
+                map(id, vars(other).get("_module_parameters", ()))):
+            warn(f"{owner}: the model is in a DistributedDataParallel, which averages gradients as this optimizer does, so that "
+                 "they travel twice: give it the model as it is, or take a class of altgrad.optim")
+            break
 
 
 def check_untraced(owner):
