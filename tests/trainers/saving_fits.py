@@ -58,6 +58,8 @@ def of_transformers(make, path):
             if control.should_save:
                 optimizer.optimizer.consolidate_state_dict()
 
+        on_epoch_end = on_step_end
+
     class OfDigits(Trainer):
         def create_optimizer(self, *positional):
             if self.optimizer is None:
