@@ -261,15 +261,18 @@ class Sharded(torch.optim.Optimizer):
             self._send_rest(change <= Change.REGROUPED)
         used = [param in self._used or param.grad is not None for param in self._order]
         said = self._say(change, *used)
-        check_changes(f"altgrad.distributed.{type(self).__name__}", said[:, 0].tolist(), change, why)
+        ranks = len(said)
+        said = torch.cat([said[:, 0], said[:, 1:].amax(0)]).tolist()  # read once, for that waits for a GPU
+        check_changes(f"altgrad.distributed.{type(self).__name__}", said[:ranks], change, why)
         if change == Change.OTHERS:
+            self._clear()
             self._bind()
             return self._meet()
         if change == Change.REGROUPED:
             self._regroup()
         if not self._travels:
             self._send_rest(True)
-        return said[:, 1:].amax(0).tolist()
+        return said[ranks:]
 
     def _send_rest(self, takes):
         """Sends what backward has left; where it has sent all, nothing. `takes`: whether the gradients are of use."""
