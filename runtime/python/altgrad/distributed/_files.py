@@ -30,7 +30,7 @@ def filed(part, given, owners, elsewhere):
         whole, begin, elements = _layout(part, at, key, value)
         return in_whole(value, owners[param], elements) if param in owners else Run(value, whole, begin)
 
-    return _changed(part, _with_nothing(part, _without(part, given, elsewhere), elsewhere), placed)
+    return _with_nothing(part, _changed(part, _without(part, given, elsewhere), placed), elsewhere)
 
 
 def taken(owner, part, given, elsewhere):
@@ -39,13 +39,14 @@ def taken(owner, part, given, elsewhere):
     Raises ValueError for the Runs of another rank or of other buckets, and for tensors of other sizes.
     """
     def own(at, param, key, value):
-        value = value if _run_of(value) or not is_dtensor(value) else local_of(value)
+        parted = is_dtensor(value)
+        value = local_of(value) if parted else value
         whole, begin, elements = _layout(part, at, key, value if isinstance(value, torch.Tensor) else value["run"])
         count = -(-param.numel() // elements)
         said = _run_of(value)
-        if said is None and value.numel() in (count, prod(whole)):
+        if said is None and value.numel() == (count if parted else prod(whole)):
             local = value.reshape(-1)
-            return _shaped(local if len(local) == count else local[begin:begin + count].clone(), param, elements)
+            return _shaped(local if parted else local[begin:begin + count].clone(), param, elements)
         if said is None or said[1:] != (whole, begin) or said[0].numel() != count:
             raise ValueError(
                 f"{owner}: the file has {_words(value)} of a state {key!r}, and this rank has {count} elements from {begin} "
