@@ -14,9 +14,12 @@ altgrad.rule @adagrad(
   %minus = negf %g : f32
   %g0 = select %maximize, %minus, %g : f32
 
-  // g <- g + decay w
+  // g <- g + decay w; without decay an infinite w leaves g alone
   %decay32 = truncf %decay : f64 to f32
-  %g1 = math.fma %decay32, %w, %g0 : f32
+  %coupled = math.fma %decay32, %w, %g0 : f32
+  %none = constant 0.0 : f64
+  %decays = cmpf une, %decay, %none : f64
+  %g1 = select %decays, %coupled, %g0 : f32
 
   // sum <- sum + g^2
   %sum1 = math.fma %g1, %g1, %sum : f32

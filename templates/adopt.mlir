@@ -22,14 +22,18 @@ altgrad.rule @adopt(
   %minus = negf %g : f32
   %g0 = select %maximize, %minus, %g : f32
 
-  // g <- g + decay w, or w <- w - lr decay w
+  // g <- g + decay w, or w <- w - lr decay w; without decay an infinite w stays as it is
   %decay32 = truncf %decay : f64 to f32
-  %coupled = math.fma %decay32, %w, %g0 : f32
+  %none = constant 0.0 : f64
+  %decays = cmpf une, %decay, %none : f64
+  %added = math.fma %decay32, %w, %g0 : f32
+  %coupled = select %decays, %added, %g0 : f32
   %g1 = select %decoupled, %g0, %coupled : f32
   %fall = mulf %lr, %decay : f64
   %loss = negf %fall : f64
   %shrink = truncf %loss : f64 to f32
-  %shrunk = math.fma %shrink, %w, %w : f32
+  %less = math.fma %shrink, %w, %w : f32
+  %shrunk = select %decays, %less, %w : f32
   %w0 = select %decoupled, %shrunk, %w : f32
 
   // n <- g / max(sqrt(v), eps)

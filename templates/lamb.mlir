@@ -20,9 +20,12 @@ altgrad.rule @lamb(
   %minus = negf %g : f32
   %g0 = select %maximize, %minus, %g : f32
 
-  // g <- g + decay w in the l2 mode
+  // g <- g + decay w in the l2 mode; without decay an infinite w leaves g alone
   %decay32 = truncf %decay : f64 to f32
-  %coupled = math.fma %decay32, %w, %g0 : f32
+  %none = constant 0.0 : f64
+  %decays = cmpf une, %decay, %none : f64
+  %added = math.fma %decay32, %w, %g0 : f32
+  %coupled = select %decays, %added, %g0 : f32
   %g1 = select %l2, %coupled, %g0 : f32
 
   // m <- beta1 m + (1 - beta1) g
@@ -54,7 +57,8 @@ altgrad.rule @lamb(
   %root = math.sqrt %vhat : f32
   %denom = addf %root, %eps32 : f32
   %quotient = divf %mhat, %denom : f32
-  %decayed = math.fma %decay32, %w, %quotient : f32
+  %more = math.fma %decay32, %w, %quotient : f32
+  %decayed = select %decays, %more, %quotient : f32
   %u = select %l2, %quotient, %decayed : f32
 
   // ratio <- lr |w| / |u|, or lr where that says nothing
@@ -66,8 +70,6 @@ altgrad.rule @lamb(
   %wsome = cmpf une, %wnorm, %zero : f32
   %usome = cmpf une, %unorm, %zero : f32
   %both = andi %wsome, %usome : i1
-  %none = constant 0.0 : f64
-  %decays = cmpf une, %decay, %none : f64
   %wanted = ori %nvlamb, %decays : i1
   %use = andi %both, %wanted : i1
   %trust = divf %wnorm, %unorm : f32

@@ -49,10 +49,14 @@ def _signed(g, maximize):
     return -g if maximize else g
 
 
+def _decayed(decay, w, g):
+    """g + decay w, and g itself without decay, as torch guards it: 0 times an infinite w is a NaN."""
+    return fma(f32(decay), w, g) if decay != 0.0 else g
+
+
 def sgd(state, h, t, g, momentum_on=False, nesterov=False, maximize=False):
     w, g = state["w"], _signed(g, maximize)
-    if h["decay"] != 0.0:  # the others may add 0 w: only here would the sign of a zero reach memory
-        g = fma(f32(h["decay"]), w, g)
+    g = _decayed(h["decay"], w, g)
     if not momentum_on:
         return {"w": fma(f32(-h["lr"]), g, w)}
     mu = f32(h["momentum"])
@@ -81,13 +85,13 @@ def adamw(state, h, t, g, amsgrad=False, maximize=False):
 
 def adam(state, h, t, g, amsgrad=False, maximize=False):
     w = state["w"]
-    g = fma(f32(h["decay"]), w, _signed(g, maximize))
+    g = _decayed(h["decay"], w, _signed(g, maximize))
     return _adam_tail(w, state, h, t, g, amsgrad)
 
 
 def adagrad(state, h, t, g, maximize=False):
     w = state["w"]
-    g = fma(f32(h["decay"]), w, _signed(g, maximize))
+    g = _decayed(h["decay"], w, _signed(g, maximize))
     s = fma(g, g, state["sum"])
     rate = h["lr"] / (1.0 + (float(t) - 1.0) * h["lr_decay"])
     return {"w": w + (f32(-rate) * g) / (np.sqrt(s) + f32(h["eps"])), "sum": s}
@@ -95,7 +99,7 @@ def adagrad(state, h, t, g, maximize=False):
 
 def rmsprop(state, h, t, g, centered=False, momentum_on=False, maximize=False):
     w = state["w"]
-    g = fma(f32(h["decay"]), w, _signed(g, maximize))
+    g = _decayed(h["decay"], w, _signed(g, maximize))
     v = spread = _square_average(state["v"], g, h["alpha"])
     new = {"v": v}
     if centered:
@@ -148,10 +152,10 @@ def manifoldadamw(state, h, t, g, plain=False, maximize=False):
 
 
 def lamb(state, h, t, g, l2=False, nvlamb=False, no_grad_averaging=False, maximize=False):
-    w, decay = state["w"], f32(h["decay"])
+    w = state["w"]
     g = _signed(g, maximize)
     if l2:
-        g = fma(decay, w, g)
+        g = _decayed(h["decay"], w, g)
     gain = f32(1) if no_grad_averaging else f32(1.0 - h["beta1"])
     m = fma(gain, g, f32(h["beta1"]) * state["m"])
     v = _square_average(state["v"], g, h["beta2"])
@@ -159,7 +163,7 @@ def lamb(state, h, t, g, l2=False, nvlamb=False, no_grad_averaging=False, maximi
     vhat = v / f32(1.0 - power(h["beta2"], t))
     u = mhat / (np.sqrt(vhat) + f32(h["eps"]))
     if not l2:
-        u = fma(decay, w, u)
+        u = _decayed(h["decay"], w, u)
     wnorm, unorm = np.sqrt(over_tensor(w)), np.sqrt(over_tensor(u))
     ratio = f32(h["lr"])
     if (nvlamb or h["decay"] != 0.0) and wnorm != 0 and unorm != 0:
@@ -171,11 +175,11 @@ def adopt(state, h, t, g, no_clip=False, decoupled=False, maximize=False):
     w, m, v = state["w"], state["m"], state["v"]
     g = _signed(g, maximize)
     if not decoupled:
-        g = fma(f32(h["decay"]), w, g)
+        g = _decayed(h["decay"], w, g)
     if t == 1:
         return {"w": w, "m": m, "v": g * g}
     if decoupled:
-        w = fma(f32(-(h["lr"] * h["decay"])), w, w)
+        w = w if h["decay"] == 0.0 else fma(f32(-(h["lr"] * h["decay"])), w, w)
     n = g / np.maximum(np.sqrt(v), f32(h["eps"]))
     if not no_clip:
         c = f32(math.sqrt(math.sqrt(float(t - 1))))
@@ -201,7 +205,7 @@ def ademamix(state, h, t, g, maximize=False):
     bc1, root = 1.0 - power(h["beta1"], t), math.sqrt(1.0 - power(h["beta2"], t))
     denom = np.sqrt(v) / f32(root) + f32(h["eps"])
     u = (fast / f32(bc1) + f32(alpha) * slow) / denom
-    u = fma(f32(h["decay"]), w, u)
+    u = _decayed(h["decay"], w, u)
     return {"w": w + f32(-h["lr"]) * u, "fast": fast, "slow": slow, "v": v}
 
 
