@@ -89,6 +89,11 @@ constexpr unsigned squareBlock = 128;
 std::string whyNotCut(BlockAttr block);
 /// Whether it is a reduction over columns or squares: over what only a tile holds.
 bool isOverTile(mlir::Operation *op);
+/// Whether it is the number of elements of a unit, so that the step's rows are units.
+inline bool isUnitLength(mlir::Operation *op) {
+  auto dim = mlir::dyn_cast_or_null<DimOp>(op);
+  return dim && dim.getDimension() == Dimension::Unit;
+}
 /// Columns of a tile, which blocks of rows must not be cut by. One for column blocks
 /// has as many rows as these, one that is a square as many rows as columns.
 constexpr int64_t tileColumns = ALTGRAD_TILE_COLUMNS;

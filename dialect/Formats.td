@@ -102,7 +102,8 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
 def Altgrad_Dimension : Altgrad_Enum<"Dimension", "which extent of a tensor", [
     I32EnumCase<"Rows", 0, "rows">,
     I32EnumCase<"Columns", 1, "columns">,
-    I32EnumCase<"Batch", 2, "batch">]>;
+    I32EnumCase<"Batch", 2, "batch">,
+    I32EnumCase<"Unit", 3, "unit">]>;
 def Altgrad_DimensionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Dimension, "dimension">;
 
 def Altgrad_Reduction : Altgrad_Enum<"Reduction", "how elements are combined", [

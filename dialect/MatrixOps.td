@@ -283,9 +283,9 @@ def Altgrad_ResizeOp : Altgrad_Op<"resize", [Pure]> {
 }
 
 def Altgrad_RowMeanSquareOp : Altgrad_Op<"row_mean_square", [Pure]> {
-  let summary = "the mean of the squares of each row of a matrix";
+  let summary = "the mean of the squares of each unit, of a matrix of each row";
   let description = [{
-    It is the sum of squares over the unit, which is the row, over the number of columns.
+    It is the sum of squares over the unit, over the number of its elements.
 
     ```mlir
     %s = altgrad.row_mean_square %o : f32

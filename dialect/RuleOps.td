@@ -300,7 +300,7 @@ def Altgrad_DimOp : Altgrad_Op<"dim", [Pure,
   let summary = "an extent of this tensor";
   let description = [{
     A tensor is `batch` matrices of `rows` by `columns`, in row-major order; a slice has the
-    extents of its whole. A caller of the C ABI who gives no extents has one row with all elements. `altgrad.optim`
+    extents of its whole. `unit` is how many elements a unit has, an index of the first dimension. A caller of the C ABI who gives no extents has one row with all elements. `altgrad.optim`
     gives the last two dimensions of a parameter, LibTorch those in the order of its memory.
 
     ```mlir

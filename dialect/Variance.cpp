@@ -16,10 +16,10 @@ static bool isList(Value value) { return isa<TensorsType, RealsType>(value.getTy
 BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const {
   if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, EitherOp, OrthogonalizeOp>(op))
     return ofElement;
+  if (isa<RowMeanSquareOp>(op) || isUnitLength(&op))
+    return ofUnit;
   if (isa<TagOp, DimOp, ScaleByShapeOp>(op))
     return ofTensor;
-  if (isa<RowMeanSquareOp>(op))
-    return ofUnit;
   if (isa<AcrossOp>(op))
     return ofStep;
   if (auto reduce = dyn_cast<ReduceOp>(op))

@@ -138,7 +138,7 @@ static Value dim(CodeBuilder &b, Type type, Dimension which) {
 
 static Value expand(CodeBuilder &b, RowMeanSquareOp op) {
   Value sum = ReduceOp::create(b, Reduction::SumSq, op.getElement(), Scope::Unit);
-  return b.divF(sum, dim(b, b.getF32Type(), Dimension::Columns));
+  return b.divF(sum, dim(b, b.getF32Type(), Dimension::Unit));
 }
 
 static Value expand(CodeBuilder &b, ScaleByShapeOp op) {

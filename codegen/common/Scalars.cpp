@@ -55,6 +55,8 @@ Value ScalarLowering::total(TotalOp op) {
 static std::optional<altgrad_row_word> headerWordOf(Operation &op) {
   if (isa<TagOp>(op))
     return ALTGRAD_ROW_TAG;
+  if (isUnitLength(&op)) // a row of the table is a unit
+    return ALTGRAD_ROW_NUMEL;
   if (auto dim = dyn_cast<DimOp>(op))
     return altgrad_row_word(ALTGRAD_ROW_MATRIX_ROWS + unsigned(dim.getDimension()));
   return std::nullopt;

@@ -97,7 +97,9 @@ class Evaluator:
         return [Value(np.array(self.rows.tag, np.int64), False)]
 
     def _dim(self, op):
-        which = ("rows", "columns", "batch").index(re.search(r"dimension (\w+)", op.attributes["dimension"])[1])
+        which = ("rows", "columns", "batch", "unit").index(re.search(r"dimension (\w+)", op.attributes["dimension"])[1])
+        if which == 3:
+            return [Value(np.array(self.rows.numel, np.int64), False)]
         each = map(self.rows.extents, range(len(self.rows.numel)))
         return [Value(np.array([extents[which] for extents in each], np.int64), False)]
 
