@@ -7,7 +7,6 @@ from math import prod
 
 import torch
 
-from .._binding.table import TensorTable
 from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_extent, check_grad, check_memory, check_mode,
@@ -15,7 +14,7 @@ from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_
                                name_of)
 from .._binding.offload import Twin
 from .._binding.shards import Part, Place, check_parts, check_units, local_states, place_of, shape_of
-from .._binding.table import FRESH
+from .._binding.table import FRESH, TensorTable
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn, is_host
 from .._core import blocked_numel, check_fit, dtype_of
@@ -96,8 +95,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
               for part in parts for group, index in part.cells]
     waits = any([part.where.on_host for part in parts])
     watched.expect(places, partial(float_of, absent=optimizer._absent, waits=waits))
-    every = list(range(len(places)))
-    values = watched.numbers(optimizer.param_groups, every)
+    values = watched.numbers(optimizer.param_groups, every := list(range(len(places))))
     if not all([row.finished for row in rows]):
         check_states_apart(optimizer, [kept for part in parts
                                        for kept in kept_states(optimizer, part.bundle, part.rows)])
