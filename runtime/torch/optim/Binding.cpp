@@ -81,7 +81,7 @@ bool Binding::take(const Groups &groups, States &states) {
 // while the CPU does. `idle` gets the others.
 std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &known) {
   std::map<std::pair<bool, int>, Drafts> devices;
-  std::set<std::pair<bool, int>> stepped; // devices that have a gradient
+  std::set<std::pair<std::pair<bool, int>, std::string>> stepped; // devices and sets that have a gradient
   int64_t tag = -1, more = 0;
   idle.clear();
   held.clear();
@@ -101,20 +101,25 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
       }
       checkParameter(param, {g, i});
       const std::pair<bool, int> device{param.is_cpu(), param.device().index()};
+      const std::string line = lineOf(g, param, matrices);
       if (has) {
         checkGradient(param, param.grad(), {g, i});
-        stepped.insert(device);
+        stepped.insert({device, line});
       }
-      devices[device].push_back(
-          {param, denseOf(param, matrices), {g, i}, matrices, lineOf(g, param, matrices), tag, before});
+      devices[device].push_back({param, denseOf(param, matrices), {g, i}, matrices, line, tag, before});
     }
   std::vector<Drafts> drafts;
-  for (auto &[device, of] : devices)
-    if (stepped.count(device))
-      drafts.push_back(std::move(of));
-    else
-      for (const Draft &draft : of)
+  for (auto &[device, of] : devices) {
+    // No row is kept of a set that no gradient is in.
+    Drafts kept;
+    for (Draft &draft : of)
+      if (stepped.count({device, draft.line}))
+        kept.push_back(std::move(draft));
+      else
         idle.push_back(hold(draft.param));
+    if (!kept.empty())
+      drafts.push_back(std::move(kept));
+  }
   return drafts;
 }
 
@@ -122,14 +127,17 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
 Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joined) {
   at::Device device = drafts[0].param.device();
   Part part{Where(device), nullptr, {}, {}, nullptr};
-  std::set<std::string> lines = linesOf(groups, device);
+  std::set<std::string> lines;
+  // A set without gradients would count draws, or decide how torch rounds a norm.
+  if (!compiler.draws() && spec.profile().empty())
+    lines = linesOf(groups, device);
   for (const Draft &draft : drafts)
     lines.insert(draft.line);
   part.program = compiler.compile(lines, part.where.isHost(), joined, scaler);
   part.keys = findKeys(*part.program);
   for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
-    if (part.program->sets[size_t(draft.set)].multiplies && !draft.matrices && !draft.dense.is_contiguous()) {
+    if (part.program->sets[size_t(draft.set)].places && !draft.matrices && !draft.dense.is_contiguous()) {
       Lasting lasting;
       draft.dense = draft.param.contiguous();
     }

@@ -40,9 +40,10 @@ Tensor Binding::beginOf(const Scalar &single) const {
                      : at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong);
 }
 
-// The steps of the parts raise counts and note norms where these lie: the first one's are the optimizer's own. All
-// parts step together and find the same.
+// The steps of the parts raise counts and note norms where these lie: those of the first part that has one are the
+// optimizer's own. All parts step together and find the same.
 void Binding::placeOwn() {
+  std::set<const Tensor *> placed;
   for (size_t p = 0; p < parts.size(); ++p)
     for (size_t i = 0; i < parts[p].program->singles.size(); ++i) {
       const Scalar &single = parts[p].program->singles[i];
@@ -56,11 +57,11 @@ void Binding::placeOwn() {
         continue;
       if (!own->defined())
         *own = beginOf(single);
-      const bool isSeed = own == &seed;
+      const bool isSeed = own == &seed, isFirst = placed.insert(own).second;
       Tensor memory =
           own->to(parts[p].where.device(), single.scalarType(), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
-                  /*copy=*/p > 0 && !isSeed);
-      if (p == 0 && !isSeed)
+                  /*copy=*/!isFirst && !isSeed);
+      if (isFirst && !isSeed)
         *own = memory;
       parts[p].table->values.place(i, memory);
     }

@@ -37,6 +37,12 @@ public:
   // none.
   bool cutsBlocks(int64_t unit, const at::Tensor &param) const;
 
+  // Whether some numbers are rounded by draws.
+  bool draws() const {
+    const std::string words = param + storage;
+    return words.find("stochastic") != std::string::npos || words.find(" rungs=") != std::string::npos;
+  }
+
   /// How a further copy of a parameter is stored, in full; "" without one.
   const std::string &copy() const { return copy_; }
 

@@ -7,6 +7,8 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+
 using namespace altgrad::optim;
 using at::Tensor;
 
@@ -29,7 +31,15 @@ Change TensorTable::look() {
   }
   if (found == ALTGRAD_STALE)
     return Change::Tensors;
-  return found == ALTGRAD_FRESH && areApart() ? Change::None : Change::Gradients;
+  return found == ALTGRAD_FRESH && areApart() && hasEverySet() ? Change::None : Change::Gradients;
+}
+
+// Whether each set that has rows has a gradient.
+bool TensorTable::hasEverySet() const {
+  const uint8_t *present = altgrad_table_present(table.get());
+  return std::all_of(sets.begin(), sets.end(), [&](const SetRows &set) {
+    return set.first == set.last || std::find(present + set.first, present + set.last, 1) != present + set.last;
+  });
 }
 
 // The gradients, with copies of those that are laid out otherwise or are no

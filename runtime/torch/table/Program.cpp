@@ -101,6 +101,8 @@ Program::Program(std::shared_ptr<altgrad_bundle> given) : bundle(std::move(given
   sets.resize(size_t(altgrad_set_count(bundle.get())));
   readStreams();
   readScalars();
+  for (size_t set = 0; set < sets.size(); ++set)
+    sets[set].places = altgrad_has_places(bundle.get(), int64_t(set));
   for (int64_t i = 0; i < altgrad_phase_count(bundle.get()); ++i) {
     altgrad_phase_info info{};
     info.size = sizeof info;

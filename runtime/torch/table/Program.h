@@ -46,7 +46,8 @@ struct Set {
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::optional<Scalar> norm;     // f32, of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
-  bool multiplies = false;        // its tensors are matrices, whose rows lie one behind the other
+  bool multiplies = false;        // its tensors are matrices
+  bool places = false;            // it matters where in its tensor an element is
 };
 
 // Where other devices' or ranks' sums may join.

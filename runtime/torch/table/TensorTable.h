@@ -120,6 +120,7 @@ private:
   int32_t lookAt(const AtenTensorHandle *given);
   bool copyOdd();
   bool areApart();
+  bool hasEverySet() const;
   void takeEdits();
   void runTo(int64_t phase);
   void finish();

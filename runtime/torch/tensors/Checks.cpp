@@ -3,12 +3,10 @@
 #include "table/Program.h"
 #include "tensors/Where.h"
 
-#include <ATen/ExpandUtils.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <numeric>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -128,16 +126,7 @@ int64_t altgrad::optim::unitsOf(const Tensor &param) {
 }
 
 std::pair<int64_t, int64_t> altgrad::optim::matrixOf(const Tensor &param) {
-  if (param.dim() < 2)
-    return {0, 0};
-  if (param.is_contiguous())
-    return {param.size(-2), param.size(-1)};
-  std::vector<int64_t> strides = at::infer_dense_strides(param.sizes(), param.strides());
-  std::vector<int64_t> order(strides.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t one, int64_t other) { return strides[size_t(one)] > strides[size_t(other)]; });
-  return {param.size(*(order.end() - 2)), param.size(order.back())};
+  return param.dim() < 2 ? std::pair<int64_t, int64_t>() : std::pair(param.size(-2), param.size(-1));
 }
 
 int64_t altgrad::optim::rowsOf(const Tensor &param) {

@@ -33,8 +33,7 @@ void checkPacked(const at::Tensor &codes, const std::string &key,
 // of less than two dimensions is one as a whole.
 int64_t unitsOf(const at::Tensor &param);
 
-// Its rows and columns, the last two dimensions in the order of memory; 0 and 0,
-// one row, where there are less.
+// Its rows and columns, the last two dimensions; 0 and 0, one row, where there are less.
 std::pair<int64_t, int64_t> matrixOf(const at::Tensor &param);
 
 // The further copy of a set whose blocks are of columns; and the rows of a
