@@ -125,7 +125,7 @@ class Course:
         if "split" in ways:
             return [make(of, **words) for of in parts]
         if "late" in ways and cut and cut < len(params):
-            self.later = lambda optimizer: optimizer.add_param_group({"params": params[cut:]})
+            self.later = lambda optimizer: optimizer.add_param_group({"params": self.params[cut:]})  # those of a copy, too
             return [make(params[:cut], **words)]
         made = make([{"params": of} for of in parts] if "groups" in ways else params, **words)
         if "guest" in ways:
