@@ -68,6 +68,20 @@ def replaced_later(rank, group):
     assert all(map(torch.equal, before, numbers(model)))
 
 
+def moved_before(rank, group):
+    """A model that is copied to other memory of its device before the first step, as Accelerate does to cpu:0."""
+    found = []
+    for moves in (False, True):
+        model = model_of()
+        optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=0.01)
+        if moves:
+            for param in model.parameters():
+                param.data = param.data.clone()
+        train(model, optimizer, rank)
+        found.append(numbers(model))
+    assert all(map(torch.equal, *found))
+
+
 def on_one_rank(rank, group):
     """The memory of rank 1's parameter is replaced; rank 0 is told so, and does not wait for it."""
     model = model_of()
@@ -114,5 +128,5 @@ def regrouped(rank, group):
 
 
 def test_followed_or_refused(tmp_path):
-    for answer in ranks.run([replaced_before, replaced_later, on_one_rank, laid_otherwise, regrouped], tmp_path):
+    for answer in ranks.run([replaced_before, replaced_later, moved_before, on_one_rank, laid_otherwise, regrouped], tmp_path):
         assert answer == (None, None), "\n".join(map(str, answer))

@@ -39,6 +39,11 @@ def are_same(laid, groups):
                                              for some, of in zip(laid, groups)])
 
 
+def _may_follow(optimizer, param):
+    """Whether a parameter may lie elsewhere: before the first step, while no other optimizer was made for it."""
+    return not optimizer._stepped and any([_HOOKS.get(param) is handle for handle in optimizer._hooks])
+
+
 def look(optimizer):
     """(the Change of an optimizer's parameters since they were laid out, why it is refused or None)."""
     change, groups = Change.NONE, optimizer.param_groups
@@ -51,7 +56,7 @@ def look(optimizer):
                                     f"of these: make another one, and {REMEDY}")
         change = Change.REGROUPED
     for param, (bucket, place) in optimizer._at.items():
-        if not bucket.is_still(place):
+        if not bucket.is_still(place) and not (_may_follow(optimizer, param) and bucket.follow(place)):
             return Change.REFUSED, (f"the memory of a parameter of shape {tuple(param.shape)} was replaced: make the "
                                     "optimizer once the model is where it stays")
     for param in optimizer._frozen:

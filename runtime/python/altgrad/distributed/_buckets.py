@@ -30,6 +30,10 @@ class Arriving:
         """Whether a parameter lies where it was laid."""
         return lies(self.params[place]) == self._laid[place]
 
+    def follow(self, place):
+        """Lays a parameter again whose memory is another one and alike, if it can; whether it did."""
+        return False
+
     def wait(self):
         """Adds what arrives to the sum of earlier backward passes; whether anything came."""
         if not self._arriving:
@@ -62,6 +66,15 @@ class Bucket(Arriving):
 
     def __post_init__(self):
         self._laid = list(map(lies, self.params))
+
+    def follow(self, place):
+        # Accelerate moves a model on the CPU to cpu:0, which copies it, when the optimizer is made already.
+        param, start = self.params[place], self.starts[place]
+        if lies(param, moves=True)[1:] != self._laid[place][1:]:
+            return False
+        laid = self.flat[start:start + param.numel()].view(param.shape)
+        param.data = laid.copy_(param.data)
+        return True
 
     def take(self, place):
         """Takes a gradient that is complete, and lets go of it."""

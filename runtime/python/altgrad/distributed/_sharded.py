@@ -98,7 +98,7 @@ class Sharded(torch.optim.Optimizer):
         for bucket in self._buckets:
             bucket.share()
         self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
-        self._laid, self._whole_states = parameters_of(self.param_groups), None
+        self._laid, self._whole_states, self._stepped = parameters_of(self.param_groups), None, False
         self._at = {param: (bucket, place) for bucket in self._buckets for place, param in enumerate(bucket.params)}
         self._parts = {param: bucket.part_of(place) for param, (bucket, place) in self._at.items()}
         self._elsewhere = {self._parts[param] for param, (bucket, place) in self._at.items() if not bucket.is_here(place)}
@@ -227,7 +227,7 @@ class Sharded(torch.optim.Optimizer):
         if not self._looked and self._travels:
             self._looked = True
             warn_of_ddp(f"altgrad.distributed.{type(self).__name__}", self._at)
-        used, self._whole_states = self._meet(), None
+        used, self._whole_states, self._stepped = self._meet(), None, True
         for bucket in self._buckets:
             self._arrive(bucket)
         for param, part in self._parts.items():
