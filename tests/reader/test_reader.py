@@ -47,6 +47,9 @@ def environment(folder):
     packages = Path(sysconfig.get_path("purelib"))
     (site / "torch").symlink_to(packages / "torch")
     (site / "packages.pth").write_text(f"{packages}\n")
+    torchrun = folder / ".venv" / "bin" / "torchrun"
+    torchrun.write_text(f"#!{folder}/.venv/bin/python\nfrom torch.distributed.run import main\nmain()\n")
+    torchrun.chmod(0o755)
 
 
 def asked(*words):
