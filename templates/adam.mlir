@@ -20,10 +20,11 @@ altgrad.rule @adam(
 
   // g <- g + decay w; without decay an infinite w leaves g alone
   %decay32 = truncf %decay : f64 to f32
-  %coupled = math.fma %decay32, %w, %g0 : f32
   %none = constant 0.0 : f64
   %decays = cmpf une, %decay, %none : f64
-  %g1 = select %decays, %coupled, %g0 : f32
+  %nothing = constant -0.0 : f32
+  %held = select %decays, %w, %nothing : f32
+  %g1 = math.fma %decay32, %held, %g0 : f32
 
   // m <- m + (1 - beta1) (g - m), from the nearer end as torch's lerp does
   %rest1 = subf %one, %beta1 : f64

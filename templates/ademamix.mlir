@@ -86,10 +86,11 @@ altgrad.rule @ademamix(
 
   // w <- w - lr (u + decay w); without decay an infinite w leaves u alone
   %decay32 = truncf %decay : f64 to f32
-  %decayed = math.fma %decay32, %w, %u : f32
   %none = constant 0.0 : f64
   %decays = cmpf une, %decay, %none : f64
-  %u1 = select %decays, %decayed, %u : f32
+  %nothing = constant -0.0 : f32
+  %held = select %decays, %w, %nothing : f32
+  %u1 = math.fma %decay32, %held, %u : f32
   %down = negf %lr : f64
   %step = truncf %down : f64 to f32
   %dw = mulf %step, %u1 : f32

@@ -26,8 +26,9 @@ altgrad.rule @adopt(
   %decay32 = truncf %decay : f64 to f32
   %none = constant 0.0 : f64
   %decays = cmpf une, %decay, %none : f64
-  %added = math.fma %decay32, %w, %g0 : f32
-  %coupled = select %decays, %added, %g0 : f32
+  %nothing = constant -0.0 : f32
+  %held = select %decays, %w, %nothing : f32
+  %coupled = math.fma %decay32, %held, %g0 : f32
   %g1 = select %decoupled, %g0, %coupled : f32
   %fall = mulf %lr, %decay : f64
   %loss = negf %fall : f64

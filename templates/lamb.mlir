@@ -24,8 +24,9 @@ altgrad.rule @lamb(
   %decay32 = truncf %decay : f64 to f32
   %none = constant 0.0 : f64
   %decays = cmpf une, %decay, %none : f64
-  %added = math.fma %decay32, %w, %g0 : f32
-  %coupled = select %decays, %added, %g0 : f32
+  %nothing = constant -0.0 : f32
+  %held = select %decays, %w, %nothing : f32
+  %coupled = math.fma %decay32, %held, %g0 : f32
   %g1 = select %l2, %coupled, %g0 : f32
 
   // m <- beta1 m + (1 - beta1) g
@@ -57,8 +58,7 @@ altgrad.rule @lamb(
   %root = math.sqrt %vhat : f32
   %denom = addf %root, %eps32 : f32
   %quotient = divf %mhat, %denom : f32
-  %more = math.fma %decay32, %w, %quotient : f32
-  %decayed = select %decays, %more, %quotient : f32
+  %decayed = math.fma %decay32, %held, %quotient : f32
   %u = select %l2, %quotient, %decayed : f32
 
   // ratio <- lr |w| / |u|, or lr where that says nothing

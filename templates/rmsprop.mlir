@@ -22,10 +22,11 @@ altgrad.rule @rmsprop(
 
   // g <- g + decay w; without decay an infinite w leaves g alone
   %decay32 = truncf %decay : f64 to f32
-  %coupled = math.fma %decay32, %w, %g0 : f32
   %none = constant 0.0 : f64
   %decays = cmpf une, %decay, %none : f64
-  %g1 = select %decays, %coupled, %g0 : f32
+  %nothing = constant -0.0 : f32
+  %held = select %decays, %w, %nothing : f32
+  %g1 = math.fma %decay32, %held, %g0 : f32
 
   // v <- alpha v + (1 - alpha) g^2
   %one = constant 1.0 : f64
