@@ -58,6 +58,8 @@ void Table::findKept(altgrad_bundle *bundle) {
 // How many values a tensor has for a row, and for those before it of the same parameter.
 int64_t Table::valuesOf(int64_t row, const Kept &kept, const Seen &param) const {
   const Row &of = rows_[size_t(row)];
+  if (of.numel == 0 && (kept.ofUnits || kept.block != 0)) // of which other ranks have all elements, perhaps
+    return 0;
   const int64_t first = of.skipped / int64_t(aoti_torch_dtype_element_size(of.type));
   if (kept.ofUnits)
     return first / std::max<int64_t>(of.columns, 1) + of.units;
