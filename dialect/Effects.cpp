@@ -27,19 +27,25 @@ private:
   StepOp step;
   const bool hasUnits;
   DenseMap<Value, SmallVector<Writer, 2>> writers; // of memory
+  DenseMap<std::pair<Operation *, Operation *>, bool> compared;
 };
 } // namespace
 
-// Whether two values are the same scalar of a step; each phase computes, reads or recalls it anew.
-static bool isSame(Value one, Value other) {
+// Whether two values are the same scalar of a step; each phase computes, reads or recalls it anew. `known` are pairs of
+// operations that have been compared: what they share would otherwise be compared once for each way to it.
+static bool isSame(Value one, Value other, DenseMap<std::pair<Operation *, Operation *>, bool> &known) {
   if (!one || !other || one == other)
     return one == other;
   Operation *a = one.getDefiningOp(), *b = other.getDefiningOp();
-  return a && b && a->getName() == b->getName() && a->getPropertiesAsAttribute() == b->getPropertiesAsAttribute() &&
-         a->getNumRegions() == 0 && a->getNumOperands() == b->getNumOperands() &&
-         cast<OpResult>(one).getResultNumber() == cast<OpResult>(other).getResultNumber() &&
-         llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
-                      [](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });
+  if (!a || !b || cast<OpResult>(one).getResultNumber() != cast<OpResult>(other).getResultNumber())
+    return false;
+  if (auto it = known.find({a, b}); it != known.end())
+    return it->second;
+  bool same = a->getName() == b->getName() && a->getPropertiesAsAttribute() == b->getPropertiesAsAttribute() &&
+              a->getNumRegions() == 0 && a->getNumOperands() == b->getNumOperands() &&
+              llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
+                           [&](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair), known); });
+  return known[{a, b}] = same;
 }
 
 // The second sweep of a phase over tiles runs where the first one does.
@@ -60,7 +66,7 @@ LogicalResult Contents::visitSweep(SweepOp sweep) {
     // sweep_c21
     if (!isOfStep && isRenewed)
       return sweep.emitOpError("loads a list in the workspace as new, which has nothing from before the step");
-    auto isThere = [&](const Writer &writer) { return !writer.condition || isSame(writer.condition, condition); };
+    auto isThere = [&](const Writer &writer) { return !writer.condition || isSame(writer.condition, condition, compared); };
     // sweep_c20
     if ((!isOfStep || isRenewed) && llvm::none_of(stored, isThere))
       return sweep.emitOpError() << "loads " << (isOfStep ? "'%" : "") << nameOf(stream) << (isOfStep ? "'" : "")
