@@ -10,6 +10,7 @@ import torch
 
 import altgrad
 import freerule
+import shrinking
 
 CLASSES = {  # words, and the states of which a storage may speak
     "AdamW": [{}, dict(amsgrad=True), dict(weight_decay=0.0)], "Adam": [{}, dict(amsgrad=True, weight_decay=0.1)],
@@ -277,24 +278,10 @@ def smaller(spec):
             yield twin
 
 
-def failure(spec):
-    try:
-        words = run(spec)
-    except Exception as error:
-        words = f"{type(error).__name__}: {error}"
-    return None if words is None or words.startswith("refused") else words
-
-
-def shrink(spec, words):
-    again, kind = True, words.split(":")[0] if "Error" in words.split(":")[0] else None
-    while again:
-        again = False
-        for other in smaller(spec):
-            found = failure(other)
-            if found and (not kind or found.startswith(kind)):
-                spec, words, again = other, found, True
-                break
-    return spec, words
+def kind_of(words):
+    """The name of an exception; "" of bits that differ."""
+    kind = words.split(":")[0]
+    return kind if "Error" in kind else ""
 
 
 def warm():
@@ -312,6 +299,6 @@ def live(life):
         life.said[words] += 1
         return
     if words:
-        spec, words = shrink(spec, words)
+        spec, words = shrinking.shrink(run, smaller, spec, words, kind_of)
         raise AssertionError(f"{words}\npairs.run({spec})")
     life.said["pairs of the same bits: " + " ".join(sorted(spec["ways"]))] += 1

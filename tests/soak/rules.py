@@ -12,7 +12,6 @@ import re
 import resource
 import sys
 import tempfile
-import time
 
 import numpy as np
 
@@ -26,6 +25,7 @@ import hostrun  # noqa: E402
 import inputs  # noqa: E402
 import program  # noqa: E402
 import ptxrun  # noqa: E402
+import shrinking  # noqa: E402
 
 TARGETS = [["x86-64-v3"], ["x86-64-v3", "sm_80"], ["x86-64-v3"], ["x86-64-v3", "x86-64-v4"], ["x86-64-v3"], ["x86-64-v3", "sm_90"]]
 INTERNAL = re.compile(r"altgrad\.(sweep|phase|step|load|store|fold|commit)|\bsweep|\bphase|\bstage|\bstream|\bspill|\bchunk|llvm|failed to")
@@ -319,28 +319,6 @@ def kind_of(said):
 
 #===-- Findings ---------------------------------------------------------------===#
 
-def failure(spec):
-    try:
-        words = run(spec)
-    except Exception as error:
-        words = f"{type(error).__name__}: {error}"
-    return None if words is None or words.startswith("refused") else words
-
-
-def shrink(spec, words, seconds=400):
-    kind, again, end = words.split(":")[0], True, time.monotonic() + seconds
-    while again:
-        again = False
-        for other in freerule.smaller(spec):
-            if time.monotonic() > end:
-                break
-            found = failure(other)
-            if found and found.split(":")[0] == kind:
-                spec, words, again = other, found, True
-                break
-    return spec, words
-
-
 def warm():
     for name in ("bf16", "f16", "ocp.e5m2", "ocp.e4m3fn"):  # tables
         formats.encode(formats.named(name), np.zeros(1, np.float32))
@@ -353,4 +331,4 @@ def live(life):
         life.said[words or "rules with NumPy's numbers"] += 1
         life.said.update(COMPARED)
         return
-    raise AssertionError(freerule.told(*shrink(spec, words)))
+    raise AssertionError(freerule.told(*shrinking.shrink(run, freerule.smaller, spec, words)))
