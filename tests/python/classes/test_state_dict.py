@@ -1,7 +1,6 @@
 """Checkpoints and copies: keys as torch's, dtypes kept, both ways between torch and altgrad."""
 
 import copy
-import io
 import pickle
 
 import pytest
@@ -20,13 +19,6 @@ def train(optimizer, params, steps=3):
         optimizer.step()
 
 
-def through_file(state_dict):
-    file = io.BytesIO()
-    torch.save(state_dict, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
-
-
 @pytest.mark.parametrize("name, kwargs", NAMES)
 @pytest.mark.parametrize("forward", [True, False])
 def test_round_trip_with_torch(name, kwargs, forward):
@@ -39,7 +31,7 @@ def test_round_trip_with_torch(name, kwargs, forward):
         torch.manual_seed(1)
         train(optimizer, params)
     ended = second(a, **kwargs)
-    ended.load_state_dict(through_file(begun.state_dict()))
+    ended.load_state_dict(twins.through_a_file(begun.state_dict()))
     for optimizer, params in ((ended, a), (whole, b)):
         torch.manual_seed(2)
         train(optimizer, params)
@@ -58,7 +50,7 @@ def test_every_state_keeps_dtype_and_bytes(dtype, storage):
     train(optimizer, params)
     saved = copy.deepcopy(optimizer.state_dict())
     other = make(params)
-    other.load_state_dict(through_file(saved))
+    other.load_state_dict(twins.through_a_file(saved))
     for index, held in other.state_dict()["state"].items():
         for key, value in held.items():
             before = saved["state"][index][key]

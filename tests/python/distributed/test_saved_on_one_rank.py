@@ -1,12 +1,12 @@
 """What one rank alone saves of altgrad.distributed: whole states after consolidate_state_dict(), and else a warning."""
 
 import copy
-import io
 import warnings
 
 import pytest
 import ranks
 import torch
+import twins
 from torch.nn.parallel import DistributedDataParallel
 
 import altgrad
@@ -32,14 +32,6 @@ def train(model, optimizer, step):
     optimizer.step()
 
 
-def file_of(state):
-    """What torch.load has of a file."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
-
-
 def consolidated(rank, group):
     """Rank 1 saves; all ranks go on from its file, and have the bits of the run that was not interrupted."""
     for name, make in MAKES.items():
@@ -49,7 +41,7 @@ def consolidated(rank, group):
         optimizer.consolidate_state_dict(1)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            file = [file_of(optimizer.state_dict()) if rank == 1 else None]
+            file = [twins.through_a_file(optimizer.state_dict()) if rank == 1 else None]
         torch.distributed.broadcast_object_list(file, 1)
         assert "ranks" not in file[0] and len(file[0]["state"]) == 2, name
         assert file[0]["param_groups"][0]["param_names"] == ["0.weight", "1.weight"]
@@ -74,7 +66,7 @@ def warned(rank, group):
             warnings.simplefilter("always")
             state = copy.deepcopy(optimizer.state_dict())
             assert not caught
-            file = file_of(state)
+            file = twins.through_a_file(state)
         assert file["ranks"] == (rank, 2)
         found += [str(warning.message) for warning in caught]
     assert len(found) == (rank == 0), found
@@ -86,7 +78,7 @@ def refused(rank, group):
     model = model_of()
     optimizer = DistAdamW(model.parameters(), lr=0.01)
     train(model, optimizer, 0)
-    file = [file_of(optimizer.state_dict())]
+    file = [twins.through_a_file(optimizer.state_dict())]
     torch.distributed.broadcast_object_list(file, 0)
     before = optimizer.own.state_dict()
     with pytest.raises(ValueError, match="is of .rank, ranks. .0, 2., and this is .1, 2." if rank

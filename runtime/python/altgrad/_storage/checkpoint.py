@@ -42,10 +42,11 @@ def kept_dtypes(optimizer):
                     tensor = isinstance(value, torch.Tensor)
                     optimizer.state[param][key] = value.to(home_of(optimizer, param)) if tensor else value
         _take_blocks(optimizer)
-        for held in filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))):
+        states = list(filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))))
+        for held in states:
             for key in [key for key in held if _is_stale(optimizer, key)]:
                 del held[key]
-        for entries in (*optimizer.param_groups, *filter(None, map(optimizer.state.get, _flat(optimizer.param_groups)))):
+        for entries in (*optimizer.param_groups, *states):
             _make_lasting(entries)
         if not any(BOUND in group for group in optimizer.param_groups):
             optimizer.max_grad_norm = bound

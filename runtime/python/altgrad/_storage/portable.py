@@ -20,18 +20,26 @@ from .blocks import bent_by, block_of, scale_key
 from .codes import decode, decode_blocks, encode_blocks, encode_under, largest, spread
 from .packed import pack, packs
 
-# Of how many frames torch's and a trainer's own state_dict() consist at most.
-_DEEP = 12
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+
+
+def callers():
+    """{name: its `info`} of torch.distributed.checkpoint's functions for optimizers that wait for this call.
+
+    They call step() and state_dict() as anybody does, and say in no other way who asks.
+    """
+    module = "torch.distributed.checkpoint.state_dict"
+    frame, of = sys._getframe(1) if module in sys.modules else None, {}
+    while frame:
+        if frame.f_globals.get("__name__") == module:
+            of.setdefault(frame.f_code.co_name, frame.f_locals.get("info"))
+        frame = frame.f_back
+    return of
 
 
 def travels():
     """(whether torch.distributed.checkpoint's functions for optimizers ask, whether they send whole tensors)."""
-    frame, of = sys._getframe(1), {}
-    for _ in range(_DEEP):
-        frame = frame and frame.f_back
-        if frame and frame.f_globals.get("__name__") == "torch.distributed.checkpoint.state_dict":
-            of.setdefault(frame.f_code.co_name, frame.f_locals.get("info"))
+    of = callers()
     # While it loads whole tensors, it asks for parts.
     whole = "_load_optim_state_dict" in of or getattr(of.get("_get_optim_state_dict"), "full_state_dict", False)
     return "_get_optim_state_dict" in of, whole

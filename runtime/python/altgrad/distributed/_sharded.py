@@ -82,7 +82,7 @@ class Sharded(torch.optim.Optimizer):
         if reproducible and self._whole:
             words["reproducible"] = True
         self._reproducible = reproducible
-        self._inner, self._overlap, self._syncs, self._hooks, self._looked = None, overlap, True, (), False
+        self._inner, self._overlap, self._syncs, self._hooks = None, overlap, True, ()
         super().__init__(params, {})
         self._group, self._ranks = group, Ranks([group])
         self._asked = kind, words, bucket_bytes, wire
@@ -224,8 +224,7 @@ class Sharded(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if not self._looked and self._travels:
-            self._looked = True
+        if not self._stepped and self._travels:
             warn_of_ddp(f"altgrad.distributed.{type(self).__name__}", self._at)
         used, self._whole_states, self._stepped = self._meet(), None, True
         for bucket in self._buckets:

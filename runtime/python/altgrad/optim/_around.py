@@ -9,6 +9,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.parallel import DistributedDataParallel
 
 from .._binding.kinds import OF_PARAMETERS, number_and_kind
+from .._storage.portable import callers
 from .._warn import warn
 
 
@@ -35,11 +36,7 @@ def only_makes_states(optimizer):
     asked for its states. States that count themselves, as SGD's, begin then as torch's do: a file does not tell
     momentum of 0 from none.
     """
-    asks = getattr(sys.modules.get("torch.distributed.checkpoint.state_dict"), "_init_optim_state", None)
-    frame = sys._getframe(1) if asks and optimizer._count_key and not optimizer.state else None
-    while frame and frame.f_code is not asks.__code__:
-        frame = frame.f_back
-    return frame is not None
+    return bool(optimizer._count_key) and not optimizer.state and "_init_optim_state" in callers()
 
 
 def tell_accelerate(optimizer, flag):
