@@ -134,7 +134,7 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
 int32_t Table::look(const Handle *given, bool trusted) {
   letGo();
   if (!std::exchange(checked, true))
-    checkKept();
+    checkStates();
   const bool others = !given && std::any_of(idle.begin(), idle.end(), gradientIn);
   std::atomic<bool> stale = false, odd = false, anyMoved = moved;
   int32_t failed = onThreads(rows(), [&](int64_t begin, int64_t end) {

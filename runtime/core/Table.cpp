@@ -23,7 +23,7 @@ void Table::readSets(altgrad_bundle *bundle) {
   }
   findSums(bundle);
   findRows(bundle);
-  findKept(bundle);
+  findStates(bundle);
 }
 
 // Of each set, side by side, the sweep that comes before whatever depends on it

@@ -25,7 +25,7 @@ struct Seen {
 };
 
 // What a step keeps beside each parameter of a set, as one tensor.
-struct Kept {
+struct StateLayout {
   std::string key;
   int32_t type;         // torch's number of its dtype
   int64_t block;        // elements that share a value; 0: there is one value for each unit, or one of all
@@ -39,7 +39,7 @@ struct Kept {
 struct SetRows {
   std::string grad; // name of the stream
   int32_t type = 0; // of its parameters
-  std::vector<Kept> kept;
+  std::vector<StateLayout> states;
   int64_t first = 0, last = 0;
   size_t firstSeen = 0, width = 0; // entries of `seen` for a row
   int64_t sum = -1;                // the phase that reads its gradients alone, first of all
@@ -95,11 +95,11 @@ private:
   void readSets(altgrad_bundle *bundle);
   void findSums(altgrad_bundle *bundle);
   void findRows(altgrad_bundle *bundle);
-  void findKept(altgrad_bundle *bundle);
+  void findStates(altgrad_bundle *bundle);
   Seen seenNow(Handle handle);
-  int64_t valuesOf(int64_t row, const Kept &kept, const Seen &param) const;
+  int64_t valuesOf(int64_t row, const StateLayout &state, const Seen &param) const;
   bool liesAs(int64_t row, const Seen &param, const Seen &other) const;
-  void checkKept();
+  void checkStates();
 
   const Seen &paramOf(const SetRows &set, int64_t row) const {
     return seen[set.firstSeen + size_t(row - set.first) * set.width];
