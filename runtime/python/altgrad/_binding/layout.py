@@ -54,10 +54,10 @@ def same_order(tensor, strides):
                                  for mine, theirs, size in zip(own, strides, tensor.shape))
 
 
-def contiguous_strides(tensor):
-    """The strides of a contiguous tensor of its shape."""
+def contiguous_strides(shape):
+    """The strides of a contiguous tensor of this shape."""
     strides, count = [], 1
-    for size in reversed(tensor.shape):
+    for size in reversed(shape):
         strides.append(count)
         count *= max(size, 1)
     return tuple(reversed(strides))

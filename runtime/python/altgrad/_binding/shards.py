@@ -5,7 +5,7 @@ from math import prod
 
 import torch
 
-from .layout import is_dtensor, local_of
+from .layout import contiguous_strides, is_dtensor, local_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def dtensor_of(local, like, shape):
     """A DTensor of this shape, of which `local` lies here, with the mesh and placements of `like`."""
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
-    stride = tuple([prod(shape[dim + 1:]) for dim in range(len(shape))])
     # from_local would bring the states of an offloaded parameter to the device of its mesh.
-    spec = DTensorSpec(like.device_mesh, like.placements, tensor_meta=TensorMeta(torch.Size(shape), stride, local.dtype))
+    spec = DTensorSpec(like.device_mesh, like.placements, tensor_meta=TensorMeta(
+        torch.Size(shape), contiguous_strides(shape), local.dtype))
     return DTensor(local, spec, requires_grad=False)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .._binding.layout import is_dtensor, local_of
+from .._binding.layout import contiguous_strides, is_dtensor, local_of
 from .._binding.ranks import exchange
 from .._binding.shards import in_whole, shape_of
 from .._core import beside
@@ -195,6 +195,5 @@ def _layout(part, at, key, value):
         whole = (at.shape[0], row // block) if len(at.shape) > 1 and row % block == 0 else (-(-prod(at.shape) // block),)
         return whole, at.offset // block, block
     if value.dtype == torch.uint8 and packs(word):
-        strides = [prod(at.shape[dim + 1:]) for dim in range(len(at.shape))]
-        return beside(at.shape, strides, pairs=True)[0], at.offset // 2, 2
+        return beside(at.shape, contiguous_strides(at.shape), pairs=True)[0], at.offset // 2, 2
     return at.shape, at.offset, 1

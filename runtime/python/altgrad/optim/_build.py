@@ -211,7 +211,7 @@ class _Part:
         _number(self.rows, lines)
         for row in self.rows:
             if self.bundle.has_places(row.set) and not row.param.is_contiguous() and not row.matrices:
-                row.strides, row.dense = contiguous_strides(row.param), False
+                row.strides, row.dense = contiguous_strides(row.param.shape), False
         self.cells = _cells(self.rows)
 
     def check(self, optimizer):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import ParamsT
 
-from .._binding.layout import units_of
+from .._binding.layout import matrix_of, units_of
 from .._bundle import compile_sets
 from .._library import Error
 from .._plan import Plan
@@ -161,7 +161,7 @@ def _make(rule, storage, options):
 def _takes(trial, shape, units):
     """Whether a plan takes a tensor of this shape."""
     try:
-        trial.bind_tensors([(math.prod(shape), 0, 0, 0, tuple(shape[-2:]) if len(shape) > 1 else (0, 0), units)], 1)
+        trial.bind_tensors([(math.prod(shape), 0, 0, 0, matrix_of(shape), units)], 1)
     except Error:
         return False
     return True
