@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_PASSES_H
 #define ALTGRAD_CODEGEN_PASSES_H
 
-#include "codegen/Target.h"
+#include "dialect/Target.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

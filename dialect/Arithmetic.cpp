@@ -66,15 +66,16 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0", "%c = altgrad.index : i64"},
     {"altgrad.tag", "i64", "the number that the caller gave this tensor", "%c = altgrad.tag : i64"},
     {"altgrad.dim", "i64",
-     "an extent of this tensor: columns (the last dimension), rows (the one before) or batch (the product of the others); "
+     "an extent of this tensor: columns (the last dimension), rows (the one before) or batch (the product of the "
+     "others); "
      "or unit, the elements of one index of dimension 0",
      "%c = altgrad.dim columns : i64"},
     {"altgrad.resize", "f32", "x |y| / (|x| + 1e-10), by the norms of tensors", "%c = altgrad.resize %g as %w : f32"},
-    {"altgrad.row_mean_square", "f32",
-     "the mean of the squares of this unit: of a matrix, of this row",
+    {"altgrad.row_mean_square", "f32", "the mean of the squares of this unit: of a matrix, of this row",
      "%c = altgrad.row_mean_square %g : f32"},
     {"altgrad.scale_by_shape", "f64",
-     "original: sqrt(max(1, rows / columns)); match_rms: 0.2 sqrt(max(rows, columns)); unclamped: sqrt(rows / columns); "
+     "original: sqrt(max(1, rows / columns)); match_rms: 0.2 sqrt(max(rows, columns)); unclamped: sqrt(rows / "
+     "columns); "
      "spectral: sqrt(max(rows, columns)); transposed: of the transpose",
      "%c = altgrad.scale_by_shape original : f64"},
     {"altgrad.descend", "f32, by f64", "the weight (1 - decay), minus rate times the direction",

@@ -49,7 +49,8 @@ ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &ro
     return parseBoth(parser, rows, columns);
   std::optional<Scope> named = symbolizeScope(word);
   if (!named || named == Scope::Block)
-    return parser.emitError(loc) << "'" << word << "' is no block; there are 1x32 and the like, unit, tensor, group, step";
+    return parser.emitError(loc) << "'" << word
+                                 << "' is no block; there are 1x32 and the like, unit, tensor, group, step";
   scope = *named, rows = columns = 0;
   return success();
 }
@@ -280,8 +281,8 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
   for (auto reduce : sweep.getBody().getOps<ReduceOp>())
     // sweep_c15
     if (SmallVector<ReduceOp> from = maximaOf(reduce.getValue()); !from.empty())
-      return reduce.emitOpError() << "is over " << reduce.getOver() << " of what its sweep computes from a reduction over "
-                                  << from[0].getOver();
+      return reduce.emitOpError() << "is over " << reduce.getOver()
+                                  << " of what its sweep computes from a reduction over " << from[0].getOver();
   return success();
 }
 
@@ -290,10 +291,12 @@ std::string altgrad::whyNotReduced(ReduceOp reduce, const Variances &variances) 
   if (variances.scopeOf(value) == Scope::Unit)
     return "reduces a value that is the same for all elements of a unit";
   if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
-    return "reduces a value that is the same for all elements of its block; leave the reduction out, or the block of the "
+    return "reduces a value that is the same for all elements of its block; leave the reduction out, or the block of "
+           "the "
            "state or copy that stores it";
-  return variances.isElement(value) ? "" : "reduces a value that is the same for all elements; leave the reduction out, or "
-                                           "the scale of the copy that stores it";
+  return variances.isElement(value) ? ""
+                                    : "reduces a value that is the same for all elements; leave the reduction out, or "
+                                      "the scale of the copy that stores it";
 }
 
 LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {

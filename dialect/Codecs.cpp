@@ -4,8 +4,8 @@
 using namespace mlir;
 using namespace altgrad;
 
-// The last one is below a scale of the tensor, as NVFP4 has it. The numbers of code books end at 1, so only f32 has room
-// for their scales.
+// The last one is below a scale of the tensor, as NVFP4 has it. The numbers of code books end at 1, so only f32 has
+// room for their scales.
 static constexpr llvm::StringLiteral scales[] = {"f32", "f16", "ocp.e8m0", "ocp.e4m3fn"};
 
 CodecFacts altgrad::factsOf(FormatAttr attribute) {

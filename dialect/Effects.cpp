@@ -66,7 +66,9 @@ LogicalResult Contents::visitSweep(SweepOp sweep) {
     // sweep_c21
     if (!isOfStep && isRenewed)
       return sweep.emitOpError("loads a list in the workspace as new, which has nothing from before the step");
-    auto isThere = [&](const Writer &writer) { return !writer.condition || isSame(writer.condition, condition, compared); };
+    auto isThere = [&](const Writer &writer) {
+      return !writer.condition || isSame(writer.condition, condition, compared);
+    };
     // sweep_c20
     if ((!isOfStep || isRenewed) && llvm::none_of(stored, isThere))
       return sweep.emitOpError() << "loads " << (isOfStep ? "'%" : "") << nameOf(stream) << (isOfStep ? "'" : "")
@@ -110,7 +112,7 @@ LogicalResult Contents::visit(Operation &op) {
     return success();
   }
   auto work = dyn_cast<PhaseWork>(op);
-  for (const Place &place : work && op.getParentOfType<PhaseOp>() ? work.getReads() : SmallVector<Place>()) {
+  for (const Place &place : work &&op.getParentOfType<PhaseOp>() ? work.getReads() : SmallVector<Place>()) {
     if (auto scalar = dyn_cast_or_null<BlockArgument>(place.memory))
       if (failed(readScalar(op, scalar)))
         return failure();

@@ -1,6 +1,6 @@
 // Formats in text, and which of them make sense.
 #include "dialect/Codecs.h"
-#include "dialect/Nearest.h"
+#include "dialect/SpellCheck.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
@@ -62,7 +62,9 @@ std::string altgrad::listFormats() {
   for (const auto &[name, f] : presets) {
     CodecFacts codec = factsOf(FormatAttr::getNamed(&context, name));
     out << llvm::format("%-15s %2u bits, ", name, f.bits())
-        << (f.complement ? "two's complement" : codec.negative ? "signed" : "unsigned");
+        << (f.complement     ? "two's complement"
+            : codec.negative ? "signed"
+                             : "unsigned");
     if (codec.table)
       out << " code book";
     else

@@ -59,14 +59,15 @@ ParseResult altgrad::parseRuleArguments(OpAsmParser &parser, ArrayAttr &roles, A
 void altgrad::printRuleArguments(OpAsmPrinter &printer, RuleOp, ArrayAttr roles, ArrayAttr, ArrayAttr defaults,
                                  Region &body) {
   printer << '(';
-  llvm::interleaveComma(llvm::zip(body.getArguments(), roles.getAsRange<StringAttr>(), defaults), printer, [&](auto one) {
-    auto [argument, role, value] = one;
-    printer << role.getValue() << ' ' << argument << ": " << argument.getType();
-    if (!isa<UnitAttr>(value)) {
-      printer << " = ";
-      printer.printAttributeWithoutType(value);
-    }
-  });
+  llvm::interleaveComma(llvm::zip(body.getArguments(), roles.getAsRange<StringAttr>(), defaults), printer,
+                        [&](auto one) {
+                          auto [argument, role, value] = one;
+                          printer << role.getValue() << ' ' << argument << ": " << argument.getType();
+                          if (!isa<UnitAttr>(value)) {
+                            printer << " = ";
+                            printer.printAttributeWithoutType(value);
+                          }
+                        });
   printer << ") ";
   printer.printRegion(body, /*printEntryBlockArgs=*/false);
 }
@@ -276,7 +277,8 @@ LogicalResult RuleOp::verifyRegions() {
       // rule_c15
       if (++(isOfRun ? ofRuns : reductions) > (isOfRun ? maxRunReductions : maxReductions))
         return op.emitOpError() << "is one of more than " << (isOfRun ? maxRunReductions : maxReductions)
-                                << (isOfRun ? " over blocks of neighbours" : " over columns, squares, units and tensors");
+                                << (isOfRun ? " over blocks of neighbours"
+                                            : " over columns, squares, units and tensors");
       continue;
     }
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())

@@ -30,7 +30,8 @@ bool StepOp::hasUnits(std::optional<unsigned> set) {
   auto reduces = [&](Operation *op) {
     auto phase = op->getParentOfType<PhaseOp>();
     bool isOfSet = !set || !phase || phase.getSet().value_or(0) == *set;
-    return isOfSet && (reducesOver(op, Scope::Unit) || isUnitLength(op)) ? WalkResult::interrupt() : WalkResult::advance();
+    return isOfSet && (reducesOver(op, Scope::Unit) || isUnitLength(op)) ? WalkResult::interrupt()
+                                                                         : WalkResult::advance();
   };
   return llvm::any_of(getBody().getArguments(), isOfUnits) || walk(reduces).wasInterrupted();
 }

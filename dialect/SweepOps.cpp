@@ -133,8 +133,8 @@ void SweepOp::print(OpAsmPrinter &printer) {
     printer << " if " << getCondition();
   printer << " load(";
   llvm::interleaveComma(llvm::enumerate(getLoads()), printer, [&](auto load) {
-    printer << getBody().getArgument(load.index()) << (isRenewed(load.index()) ? " from new " : " from ") << load.value()
-            << " : " << load.value().getType();
+    printer << getBody().getArgument(load.index()) << (isRenewed(load.index()) ? " from new " : " from ")
+            << load.value() << " : " << load.value().getType();
   });
   printer << ") reduce(";
   llvm::interleaveComma(llvm::seq(getNumResults()), printer, [&](unsigned index) {

@@ -1,5 +1,5 @@
 // dequantize, quantize, join, split, element, collect ==> load, decode, encode.
-#include "dialect/CodeBuilder.h"
+#include "dialect/builders/CodeBuilder.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"

@@ -1,5 +1,5 @@
 // unscale, norm, scale and what clips ==> reductions, and factors of lists; lerp, update_loss_scale ==> arithmetic.
-#include "dialect/CodeBuilder.h"
+#include "dialect/builders/CodeBuilder.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -76,7 +76,9 @@ static void expand(CodeBuilder &b, CoefficientOp op) {
 
 static void expand(CodeBuilder &b, LerpOp op) {
   Value start = op.getStart(), end = op.getEnd(), weight = op.getWeight();
-  auto number = [&](double one) -> Value { return arith::ConstantOp::create(b, b.getFloatAttr(weight.getType(), one)); };
+  auto number = [&](double one) -> Value {
+    return arith::ConstantOp::create(b, b.getFloatAttr(weight.getType(), one));
+  };
   Value near = b.compareF(arith::CmpFPredicate::OLT, b.absF(weight), number(0.5));
   Value step = b.choose(near, weight, b.subF(weight, number(1)));
   op.replaceAllUsesWith(b.fma(step, b.subF(end, start), b.choose(near, start, end)));

@@ -1,8 +1,8 @@
 // orthogonalize ==> grams and products; matrix, entry ==> encode, collect, load, decode.
 #include "passes/Passes.h"
 
-#include "dialect/CodeBuilder.h"
 #include "dialect/Coefficients.h"
+#include "dialect/builders/CodeBuilder.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -25,8 +25,8 @@ namespace {
 class Iteration {
 public:
   explicit Iteration(OrthogonalizeOp op)
-      : op(op), builder(op.getLoc(), op), format(op.getFormat()),
-        list(TensorsType::get(op.getContext(), format)), set(*coefficientsOf(op.getCoefficients())) {}
+      : op(op), builder(op.getLoc(), op), format(op.getFormat()), list(TensorsType::get(op.getContext(), format)),
+        set(*coefficientsOf(op.getCoefficients())) {}
 
   Value write() {
     Value x = MatrixOp::create(builder, list, normalized());
@@ -37,12 +37,8 @@ public:
   }
 
 private:
-  Value rounded(Value scalar) {
-    return format.isF32() ? scalar : RoundOp::create(builder, scalar, format).getResult();
-  }
-  Value f32(double number) {
-    return arith::ConstantOp::create(builder, builder.getF32FloatAttr(float(number)));
-  }
+  Value rounded(Value scalar) { return format.isF32() ? scalar : RoundOp::create(builder, scalar, format).getResult(); }
+  Value f32(double number) { return arith::ConstantOp::create(builder, builder.getF32FloatAttr(float(number))); }
   Value normalized();
   Value lengthOf(Value norm);
   bool hasGramForm();

@@ -2,8 +2,8 @@
 #include "passes/Passes.h"
 
 #include "dialect/Variance.h"
+#include "dialect/frontend/RulePath.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/RulePath.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_INLINERULESPASS

@@ -13,8 +13,7 @@ namespace altgrad {
 class MatrixPlaces {
 public:
   /// Products are written where the builder stands, lists at the start of the step.
-  MatrixPlaces(StepOp step, const RowSets &sets, mlir::OpBuilder &builder)
-      : step(step), sets(sets), builder(builder) {}
+  MatrixPlaces(StepOp step, const RowSets &sets, mlir::OpBuilder &builder) : step(step), sets(sets), builder(builder) {}
 
   /// The list of a matrix; before, the products of which it is one.
   mlir::Value of(mlir::Value matrix);

@@ -148,16 +148,6 @@ def HoistUniformPass : Pass<"altgrad-hoist-uniform", "::altgrad::StepOp"> {
   }];
 }
 
-def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
-  let summary = "give each sweep a body that computes several elements at once";
-  let description = [{
-    The second region of a sweep computes `width` neighbouring elements as
-    vectors. The first region stays for the elements that do not fill a vector.
-  }];
-  let options = [Option<"width", "width", "int64_t", /*default=*/"4",
-                        "Elements at once">];
-}
-
 def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
   let summary = "turn sweeps and the scalars between them into phases";
   let description = [{
@@ -196,6 +186,83 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
   }];
   let options = [Option<"exchange", "exchange", "bool", /*default=*/"false",
                         "Sums over the step are a phase of their own">];
+}
+
+def CutStagesPass : Pass<"altgrad-cut-stages", "::altgrad::StepOp"> {
+  let summary = "say in which stages a sweep goes through a block";
+  let description = [{
+    Elements of a block wait for what is reduced over it. On a CPU a value that they need again waits on the stack. On
+    a GPU it is computed again, unless it comes from a code book: then it waits in shared memory, as far as there is
+    room. A sweep between bf16 streams alone may have two stages as well, so that divisions and roots do not wait for
+    each other. What waits for the largest of a column or a square becomes a sweep of its own, over numbers that the
+    first one stores to memory of the kernel.
+
+    This is the result on a CPU:
+
+    ```mlir
+    %m = reduce absmax %x over block<1x32> : f32
+    %y = arith.divf %x, %m : f32
+    stage reduce(%m : f32) keep(%x : f32) emit []
+    stage emit [0]
+    emit %y : f32
+    ```
+  }];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
+                        "The processor or GPU whose stages are wanted">];
+}
+
+def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
+  let summary = "give each sweep a body that computes several elements at once";
+  let description = [{
+    The second region of a sweep computes `width` neighbouring elements as
+    vectors. The first region stays for the elements that do not fill a vector.
+  }];
+  let options = [Option<"width", "width", "int64_t", /*default=*/"4",
+                        "Elements at once">];
+}
+
+def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
+  let summary = "give sweeps a body that divides and takes roots by products";
+  let description = [{
+    Within limits, products give the bits of `arith.divf` and `math.sqrt`; the guard of the
+    quick body says where they did (`dialect/builders/Quotients.h`). If the divisor is the same for
+    all elements, a quotient takes three instructions; the reciprocal is computed
+    before the sweep. On a GPU, a quotient by another divisor takes seven instructions, and a root nine.
+
+    Numbers that may be too small are tested one by one. A NaN, an infinity or a scalar out
+    of limits shows in the stored values; these are tested together once, and are
+    `never_nan` from then on. A CPU gets a quick body only where its tuning says so, and only for
+    quotients that need no test. A value that the elements of a block share is
+    computed as before, because a thread of a GPU computes it once.
+
+    This is the result for a quotient that is known to be large enough:
+
+    ```mlir
+    %z = arith.divf %one, %k : f32
+    sweep @s load(%x from %master : !altgrad.tensors<f32>) reduce() store(%master : !altgrad.tensors<f32>) {
+      %q = arith.divf %x, %k : f32
+      emit %q : f32
+    } wide 2 (%x) {
+      %d = vector.broadcast %k : f32 to vector<2xf32>
+      %q = arith.divf %x, %d : vector<2xf32>
+      emit %q : vector<2xf32>
+    } quick (%x, %low, %sum) {
+      %d = vector.broadcast %k : f32 to vector<2xf32>
+      %r = vector.broadcast %z : f32 to vector<2xf32>
+      %q0 = arith.mulf %x, %r : vector<2xf32>
+      %minus = arith.negf %x : vector<2xf32>
+      %e = math.fma %d, %q0, %minus : vector<2xf32>
+      %back = arith.negf %r : vector<2xf32>
+      %q = math.fma %back, %e, %q0 : vector<2xf32>
+      %zero = arith.constant dense<0.0> : vector<2xf32>
+      %all = math.fma %q, %zero, %sum : vector<2xf32>
+      emit %q, %low, %all : vector<2xf32>, vector<2xi32>, vector<2xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
+                        "Whose instructions may be used">];
 }
 
 #endif // ALTGRAD_PASSES_TD

@@ -24,8 +24,8 @@ bool altgrad::isGathered(Operation *op) {
 // What depends on it waits for the end of its sweep.
 static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 
-// Whether a stage computes something of a sink's by such an operation. Before it is decided what is loaded instead, that
-// is `number` where an earlier sweep computes it.
+// Whether a stage computes something of a sink's by such an operation. Before it is decided what is loaded instead,
+// that is `number` where an earlier sweep computes it.
 bool SweepPlanner::needs(const Sink &sink, function_ref<bool(Operation *)> what, Value number) {
   bool found = false;
   walkBack(sink.value, [&](Value needed) {
@@ -118,8 +118,7 @@ bool SweepPlanner::separateTiles() {
     return false;
   int most = 2 * llvm::range_size(step.getBody().getOps<ReduceOp>());
   for (Operation &op : step.getBody().front())
-    if (int met = isOverTile(&op) ? meetsOthers(&op) : -1;
-        met >= 0 && met < most && earliest.lookup(&op) <= met) {
+    if (int met = isOverTile(&op) ? meetsOthers(&op) : -1; met >= 0 && met < most && earliest.lookup(&op) <= met) {
       earliest[&op] = met + 1;
       return true;
     }
@@ -213,7 +212,9 @@ int SweepPlanner::alternated(Operation &op) {
     stage = std::max(stage, stageOf(operand));
     relay = behind.contains(operand) ? behind.lookup(operand) : relay;
   }
-  auto load = isa<LoadOp>(op) ? cast<LoadOp>(op) : op.getNumOperands() ? op.getOperand(0).getDefiningOp<LoadOp>() : LoadOp();
+  auto load = isa<LoadOp>(op)       ? cast<LoadOp>(op)
+              : op.getNumOperands() ? op.getOperand(0).getDefiningOp<LoadOp>()
+                                    : LoadOp();
   if (isOverTile(&op)) {
     plan.crossing.insert(op.getOperand(0));
     stage = (stageOf(op.getOperand(0)) + 1) | 1;
@@ -308,4 +309,3 @@ void SweepPlanner::findSinks() {
   for (const Sink &sink : plan.sinks) // a store may have to wait for one more
     plan.stages = std::max(plan.stages, sink.stage + 1 + how.alternates);
 }
-

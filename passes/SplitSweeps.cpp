@@ -269,7 +269,8 @@ void SweepWriter::write() {
     op->erase();
 }
 
-// A plan is tried on a copy: what the verifier refuses is not taken, but for the last one, which goes wherever tiles are.
+// A plan is tried on a copy: what the verifier refuses is not taken, but for the last one, which goes wherever tiles
+// are.
 static PlanChoice split(StepOp step) {
   for (auto [index, way] : llvm::enumerate(planningWays)) {
     OwningOpRef<StepOp> copy = cast<StepOp>(step->clone());

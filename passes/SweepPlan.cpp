@@ -122,8 +122,8 @@ bool SweepPlanner::valid(Value value, int k) {
 Value SweepPlanner::storedCopy(Value value, int k) {
   auto seenIf = [&](Value condition) {
     return !condition || (!how.alternates && k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
-                            return sink.stage != k || sink.condition == condition;
-                          }));
+      return sink.stage != k || sink.condition == condition;
+    }));
   };
   for (const Sink &sink : plan.sinks) {
     if (!sink.stream || sink.stage >= k || !seenIf(sink.condition))

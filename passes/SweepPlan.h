@@ -52,8 +52,8 @@ struct Planning {
   bool apart = false;
   /// What a block of columns or a square shares lies in the workspace once for each, and not for each element.
   bool shared = false;
-  /// Sweeps over tiles do nothing but reduce, read and store what tiles share, each one such thing, of and for numbers in
-  /// the workspace. That is slow, and there is nothing that it cannot split.
+  /// Sweeps over tiles do nothing but reduce, read and store what tiles share, each one such thing, of and for numbers
+  /// in the workspace. That is slow, and there is nothing that it cannot split.
   bool alternates = false;
   /// Reductions wait for a later stage that loads their operands anyway.
   bool late = false;

@@ -65,7 +65,8 @@ struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
 
   void runOnOperation() override {
     if (width < 2 || width > ALTGRAD_CHUNK) {
-      getOperation().emitError() << "cannot vectorize by " << int64_t(width) << " elements; write 2 to " << int64_t(ALTGRAD_CHUNK);
+      getOperation().emitError() << "cannot vectorize by " << int64_t(width) << " elements; write 2 to "
+                                 << int64_t(ALTGRAD_CHUNK);
       return signalPassFailure();
     }
     Variances variances(getOperation());

@@ -1,7 +1,7 @@
 // The compiler, and mlir-opt for the altgrad dialect.
 #include "codegen/driver/Driver.h"
-#include "passes/PlainWords.h"
-#include "passes/ReadSpec.h"
+#include "dialect/frontend/FriendlyDiagnostics.h"
+#include "dialect/frontend/ReadSpec.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

@@ -174,15 +174,3 @@ void KernelBuilder::storeWord(Value value, Value to) {
 }
 
 //===-- Phases --------------------------------------------------------------===//
-
-LogicalResult altgrad::checkPhases(StepOp step) {
-  for (Operation &op : step.getBody().front())
-    if (!isa<PhaseOp, SpillOp, CommitOp>(op))
-      return op.emitOpError("is in no phase: altgrad-plan-phases comes first");
-  return success();
-}
-
-std::string altgrad::symbolOf(PhaseOp phase) {
-  auto step = phase->getParentOfType<StepOp>();
-  return ("altgrad_" + step.getSymName() + "_" + phase.getName()).str();
-}

@@ -1,12 +1,12 @@
 // What every kernel of a step does alike: reaching rows, streams, scalars and
 // the workspace through altgrad_args (bundle.h).
-#ifndef ALTGRAD_CODEGEN_KERNELBUILDER_H
-#define ALTGRAD_CODEGEN_KERNELBUILDER_H
+#ifndef ALTGRAD_CODEGEN_COMMON_KERNELBUILDER_H
+#define ALTGRAD_CODEGEN_COMMON_KERNELBUILDER_H
 
 #include "altgrad/bundle.h"
-#include "codegen/numerics/Instructions.h"
+#include "codegen/abi/Layout.h"
+#include "dialect/builders/Instructions.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/phases/Layout.h"
 
 namespace altgrad {
 
@@ -107,12 +107,6 @@ private:
   unsigned rowWords = 0; // of the workspace
 };
 
-/// Emits an error and fails if the step is not in phases.
-LogicalResult checkPhases(StepOp step);
-
-/// "altgrad_<step>_<phase>"
-std::string symbolOf(PhaseOp phase);
-
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_KERNELBUILDER_H
+#endif // ALTGRAD_CODEGEN_COMMON_KERNELBUILDER_H

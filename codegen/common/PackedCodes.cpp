@@ -12,8 +12,6 @@ static TensorsType typeOf(Value stream) { return cast<TensorsType>(stream.getTyp
 
 static bool evenIsHigh(Value stream) { return typeOf(stream).getFormat().toFormat().evenIsHigh(); }
 
-bool altgrad::isPacked(Value stream) { return typeOf(stream).getPacked(); }
-
 // A number of the type of `like`.
 static Value bits(CodeBuilder &builder, int64_t number, Value like) { return builder.integer(like.getType(), number); }
 

@@ -1,12 +1,10 @@
 // Codes of 4 bits, two of which share a byte, and any others by the same words.
-#ifndef ALTGRAD_CODEGEN_PACKEDCODES_H
-#define ALTGRAD_CODEGEN_PACKEDCODES_H
+#ifndef ALTGRAD_CODEGEN_COMMON_PACKEDCODES_H
+#define ALTGRAD_CODEGEN_COMMON_PACKEDCODES_H
 
 #include "codegen/common/KernelBuilder.h"
 
 namespace altgrad {
-
-bool isPacked(Value stream);
 
 /// The codes of a packed stream in words of 32 bits, one code after the other, and back: what LLVM makes of few
 /// bytes in vectors a GPU would have to take apart. `first`: of eight in a word.
@@ -25,4 +23,4 @@ void storeCode(KernelBuilder &kernel, Value stream, Value code, Value at, Value 
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_PACKEDCODES_H
+#endif // ALTGRAD_CODEGEN_COMMON_PACKEDCODES_H

@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_CODEGEN_COMMON_REDUCTIONS_H
 #define ALTGRAD_CODEGEN_COMMON_REDUCTIONS_H
 
-#include "dialect/CodeBuilder.h"
 #include "dialect/Dialect.h"
+#include "dialect/builders/CodeBuilder.h"
 
 namespace altgrad {
 

@@ -2,13 +2,14 @@
 #include "codegen/driver/Compiler.h"
 
 #include "codegen/Passes.h"
+#include "codegen/abi/Manifest.h"
 #include "codegen/driver/Driver.h"
-#include "dialect/Nearest.h"
+#include "dialect/SpellCheck.h"
+#include "dialect/frontend/FriendlyDiagnostics.h"
+#include "dialect/frontend/ReadSpec.h"
+#include "dialect/frontend/RulePath.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include "passes/PlainWords.h"
-#include "passes/ReadSpec.h"
-#include "passes/RulePath.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -198,7 +199,8 @@ RuleOp Compiler::ruleOf(UpdateOp update) {
 // What is lost in the step as it is written: places are those of its rules, in the
 // files that they come from.
 FailureOr<Findings> Compiler::findLosses() {
-  return analyze(theStep(), [&](UpdateOp update) { return ruleOf(update); }, request.values);
+  return analyze(
+      theStep(), [&](UpdateOp update) { return ruleOf(update); }, request.values);
 }
 
 LogicalResult Compiler::analyzeStep(std::string &product) {

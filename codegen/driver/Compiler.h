@@ -1,9 +1,9 @@
 // One compilation: from a spec, or a rule and a line of storage, to a product.
-#ifndef ALTGRAD_CODEGEN_COMPILER_H
-#define ALTGRAD_CODEGEN_COMPILER_H
+#ifndef ALTGRAD_CODEGEN_DRIVER_COMPILER_H
+#define ALTGRAD_CODEGEN_DRIVER_COMPILER_H
 
 #include "codegen/emit/Code.h"
-#include "codegen/frontend/Request.h"
+#include "dialect/frontend/Request.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
@@ -91,4 +91,4 @@ private:
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_COMPILER_H
+#endif // ALTGRAD_CODEGEN_DRIVER_COMPILER_H

@@ -6,12 +6,12 @@
 #include "codegen/Passes.h"
 #include "dialect/Arithmetic.h"
 #include "dialect/Coefficients.h"
+#include "dialect/frontend/RulePath.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/RulePath.h"
 #include "llvm/Support/CrashRecoveryContext.h"
 
 using namespace mlir;
@@ -50,10 +50,10 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
     for (StringRef own :
-         {"emit",       "rule",       "set",          "storage",      "clip",        "clip-value",
-          "norm",       "per-tensor", "unscale",      "scaler",       "loss-scaler", "quantize",
-          "scales",     "statistics", "profile",      "analyze",      "print-step",  "list-coefficients",
-          "list-rules", "list-ops",   "list-targets", "list-formats", "version",     "help",
+         {"emit",       "rule",       "set",          "storage",        "clip",        "clip-value",
+          "norm",       "per-tensor", "unscale",      "scaler",         "loss-scaler", "quantize",
+          "scales",     "statistics", "profile",      "analyze",        "print-step",  "list-coefficients",
+          "list-rules", "list-ops",   "list-targets", "list-formats",   "version",     "help",
           "target",     "ptxas",      "exchange",     "others-multiply"})
       if (StringRef name = word.split('=').first;
           name == own || (name.size() > 4 && name.edit_distance(own, true, 1) == 1))

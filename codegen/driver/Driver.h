@@ -1,6 +1,6 @@
 // altgrad-opt as a compiler: `--emit=` and its options; what tools register and say.
-#ifndef ALTGRAD_CODEGEN_DRIVER_H
-#define ALTGRAD_CODEGEN_DRIVER_H
+#ifndef ALTGRAD_CODEGEN_DRIVER_DRIVER_H
+#define ALTGRAD_CODEGEN_DRIVER_DRIVER_H
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/Twine.h"
@@ -40,4 +40,4 @@ mlir::LogicalResult describeRules(llvm::StringRef path, std::string &text);
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_DRIVER_H
+#endif // ALTGRAD_CODEGEN_DRIVER_DRIVER_H

@@ -1,12 +1,12 @@
 // Lists for --list-targets and --list-rules=verbose.
 #include "codegen/driver/Driver.h"
 
-#include "codegen/Target.h"
-#include "codegen/frontend/Request.h"
+#include "dialect/Target.h"
+#include "dialect/frontend/FriendlyDiagnostics.h"
+#include "dialect/frontend/ReadSpec.h"
+#include "dialect/frontend/Request.h"
+#include "dialect/frontend/RulePath.h"
 #include "mlir/IR/MLIRContext.h"
-#include "passes/PlainWords.h"
-#include "passes/ReadSpec.h"
-#include "passes/RulePath.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"

@@ -4,7 +4,7 @@
 
 #include "codegen/driver/Compiler.h"
 #include "codegen/driver/Driver.h"
-#include "dialect/Nearest.h"
+#include "dialect/SpellCheck.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace altgrad {

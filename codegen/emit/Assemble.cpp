@@ -43,9 +43,7 @@ Scratch::~Scratch() {
     rmdir(folder.c_str());
 }
 
-std::string Scratch::file(StringRef name) const {
-  return ("/proc/self/fd/" + Twine(descriptor) + "/" + name).str();
-}
+std::string Scratch::file(StringRef name) const { return ("/proc/self/fd/" + Twine(descriptor) + "/" + name).str(); }
 
 void Scratch::write(StringRef name, StringRef bytes) {
   if (error)

@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_CODEGEN_EMIT_CODE_H
 #define ALTGRAD_CODEGEN_EMIT_CODE_H
 
-#include "codegen/Target.h"
 #include "dialect/Dialect.h"
+#include "dialect/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
@@ -49,9 +49,9 @@ enum class HostForm { LLVMIR, Assembly, Object };
 /// Code for a CPU of a module in the llvm dialect.
 mlir::FailureOr<std::string> emitHost(mlir::ModuleOp module, const Target &target, HostForm form);
 
-/// A folder of our own, gone at the end of the scope. While it lives, whatever this process and its children make is for
-/// its user alone. The folder is reached by its descriptor: who may write to the folder around it can put another one in
-/// its place.
+/// A folder of our own, gone at the end of the scope. While it lives, whatever this process and its children make is
+/// for its user alone. The folder is reached by its descriptor: who may write to the folder around it can put another
+/// one in its place.
 class Scratch {
 public:
   Scratch();
@@ -87,12 +87,6 @@ mlir::FailureOr<std::string> emitConstants(mlir::Location loc, llvm::StringRef m
 /// Links object files to a shared object, in process. A failure has no place in
 /// the spec: its words go to stderr.
 mlir::FailureOr<std::string> linkShared(llvm::ArrayRef<std::string> objects);
-
-/// The manifest of bundle.h, of a step in phases.
-llvm::json::Object writeManifest(StepOp step, llvm::ArrayRef<const Target *> targets);
-
-/// Sweeps, bytes per element, launches of a GPU, and the time that the bytes take.
-std::string writeReport(StepOp step);
 
 } // namespace altgrad
 

@@ -79,12 +79,13 @@ void GpuLowering::fetchAhead(Chunk &chunk, Value first, Value last) {
     if (blockOf(tensors) == 1)
       alike[8 * target.gpu.lineBytes / bitsOf(tensors)].push_back(tensors);
   for (auto &[ofLine, streams] : alike)
-    kernel.when(builder.less(inBlock, kernel.i64(elements / ofLine)), [&, ofLine = ofLine, streams = ArrayRef(streams)] {
-      Value at = builder.least(builder.add(first, builder.mul(inBlock, kernel.i64(ofLine))), last);
-      for (Value tensors : streams)
-        assembly(builder, "prefetch.global.L2 [$0];", "l", {},
-                 elementAt(kernel, tensors, chunk.pointers.lookup(tensors), at));
-    });
+    kernel.when(builder.less(inBlock, kernel.i64(elements / ofLine)),
+                [&, ofLine = ofLine, streams = ArrayRef(streams)] {
+                  Value at = builder.least(builder.add(first, builder.mul(inBlock, kernel.i64(ofLine))), last);
+                  for (Value tensors : streams)
+                    assembly(builder, "prefetch.global.L2 [$0];", "l", {},
+                             elementAt(kernel, tensors, chunk.pointers.lookup(tensors), at));
+                });
 }
 
 //===-- Codes in the 32-bit words of an access, and back ------------------------===//

@@ -1,7 +1,7 @@
 // A chunk's elements one by one: of streams that are not 16-byte aligned, and what does not fill a vector at a tensor's
 // end. Neighbouring threads have neighbouring elements, so that a warp's access is to one piece of memory, wherever
 // that begins.
-#include "codegen/common/Guard.h"
+#include "codegen/common/FastPathGuard.h"
 #include "codegen/common/PackedCodes.h"
 #include "codegen/gpu/GpuLowering.h"
 

@@ -1,9 +1,9 @@
 // What a kernel takes of a multiprocessor: its shared memory, variable by variable, and how many blocks it leaves room
 // for. What has no room in shared memory gets registers, or is computed again.
 #include "codegen/Passes.h"
-#include "codegen/common/Launches.h"
+#include "codegen/abi/Launches.h"
 #include "codegen/common/Reductions.h"
-#include "codegen/gpu/Room.h"
+#include "codegen/gpu/KernelResources.h"
 #include "codegen/numerics/BookTable.h"
 #include "dialect/Codecs.h"
 
@@ -189,7 +189,8 @@ private:
     unsigned bytes = sweep.getWidth() * wordBytes, vectors = widthOf(sweep, tuning) / sweep.getWidth(), all = 0;
     for (auto [number, stage] : llvm::enumerate(stagesOf(sweep.getBody()))) {
       unsigned wanted = stage.getKept().size(), count = 0;
-      for (; !sweep.getTiles() && !sweep.goesOverTiles() && count < wanted && account.allRoom(bytes) >= vectors; ++count)
+      for (; !sweep.getTiles() && !sweep.goesOverTiles() && count < wanted && account.allRoom(bytes) >= vectors;
+           ++count)
         account.takeOwn("kept" + Twine(all++), vectors, bytes);
       for (Region &body : sweep->getRegions())
         stagesOf(body)[number].getKeptMutable().erase(count, wanted - count);

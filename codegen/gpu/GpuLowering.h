@@ -1,11 +1,11 @@
 // One phase ==> one CUDA kernel: what LowerToGPU and SweepToGPU share.
-#ifndef ALTGRAD_CODEGEN_GPULOWERING_H
-#define ALTGRAD_CODEGEN_GPULOWERING_H
+#ifndef ALTGRAD_CODEGEN_GPU_GPULOWERING_H
+#define ALTGRAD_CODEGEN_GPU_GPULOWERING_H
 
-#include "codegen/common/Launches.h"
+#include "codegen/abi/Launches.h"
 #include "codegen/common/Reductions.h"
 #include "codegen/common/Scalars.h"
-#include "codegen/gpu/Room.h"
+#include "codegen/gpu/KernelResources.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -295,4 +295,4 @@ void makeProductKernels(mlir::gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps, 
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_GPULOWERING_H
+#endif // ALTGRAD_CODEGEN_GPU_GPULOWERING_H

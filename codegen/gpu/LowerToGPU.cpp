@@ -1,6 +1,7 @@
 // A step in sweeps ==> one CUDA kernel per phase.
 #include "altgrad/values.h"
 #include "codegen/Passes.h"
+#include "codegen/abi/Launches.h"
 #include "codegen/gpu/GpuLowering.h"
 
 namespace altgrad {

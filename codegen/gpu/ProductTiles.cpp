@@ -42,8 +42,8 @@ void OperandTile::copy(Value stage, Value from, Value terms) {
   Value advance = b.widen(b.getI64Type(), from);
   advance = along ? b.mul(advance, b.integer(advance.getType(), 2)) : b.mul(advance, stride);
   for (const Copy &copy : copies) {
-    Value bytes = along ? clamped(b.sub(b.mul(left, i32(2)), copy.bound))
-                        : b.choose(b.less(copy.line, left), copy.bytes, i32(0));
+    Value bytes =
+        along ? clamped(b.sub(b.mul(left, i32(2)), copy.bound)) : b.choose(b.less(copy.line, left), copy.bytes, i32(0));
     NVVM::CpAsyncOp::create(b, bytesBehind(b, stage, copy.place), bytesBehind(b, copy.source, advance), pieceBytes,
                             NVVM::LoadCacheModifierKind::CG, bytes);
   }

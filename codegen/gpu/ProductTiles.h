@@ -1,8 +1,8 @@
 // The operands of a product in shared memory.
-#ifndef ALTGRAD_CODEGEN_PRODUCTTILES_H
-#define ALTGRAD_CODEGEN_PRODUCTTILES_H
+#ifndef ALTGRAD_CODEGEN_GPU_PRODUCTTILES_H
+#define ALTGRAD_CODEGEN_GPU_PRODUCTTILES_H
 
-#include "codegen/numerics/Instructions.h"
+#include "dialect/builders/Instructions.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace altgrad {
@@ -57,4 +57,4 @@ private:
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_PRODUCTTILES_H
+#endif // ALTGRAD_CODEGEN_GPU_PRODUCTTILES_H

@@ -33,7 +33,7 @@ public:
 private:
   using Values = SmallVector<Value>;
   static constexpr int64_t threads = ALTGRAD_BLOCK_THREADS;
-  int64_t groups() const { return tile.rows / tile.down / mmaRows; }        // of a warp's rows
+  int64_t groups() const { return tile.rows / tile.down / mmaRows; }         // of a warp's rows
   int64_t strips() const { return tile.columns / tile.across / mmaColumns; } // of its columns
   int64_t stageBytes() const { return left.bytes() + right.bytes(); }
   Value i32(int64_t value) { return b.integer(b.getI32Type(), value); }
@@ -67,10 +67,10 @@ private:
   OperandTile left, right;
   LLVM::LLVMPointerType memory;
   ValueRange parameters;
-  Value shared, thread, group, inGroup;    // of a warp's thread: 4 g + t
-  Value firstRow, firstColumn;             // of the tile
-  Value warpRow, warpColumn;               // of the warp, in the tile
-  Value extent, depth, addend, result;     // n, k, and where this matrix's D and C lie
+  Value shared, thread, group, inGroup; // of a warp's thread: 4 g + t
+  Value firstRow, firstColumn;          // of the tile
+  Value warpRow, warpColumn;            // of the warp, in the tile
+  Value extent, depth, addend, result;  // n, k, and where this matrix's D and C lie
 };
 
 } // namespace
@@ -218,7 +218,8 @@ ProductKernel::Values ProductKernel::results(const Values &sums, bool adds) {
 ProductKernel::Values ProductKernel::results(const Values &sums) {
   Value adds = b.differs(LLVM::PtrToIntOp::create(b, b.getI64Type(), parameter(D)), i64(0));
   SmallVector<Type> types(sums.size() / 2, VectorType::get({2}, type));
-  return branch(b, adds, types, [&] { return results(sums, true); }, [&] { return results(sums, false); });
+  return branch(
+      b, adds, types, [&] { return results(sums, true); }, [&] { return results(sums, false); });
 }
 
 // Where the thread's pair of that number stands in the tile.

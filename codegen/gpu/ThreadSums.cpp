@@ -72,8 +72,7 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first, u
   if (sum.shared) {
     Value number = builder.right(offset, kernel.i32(llvm::Log2_64(width)));
     Value within = builder.both(offset, kernel.i32(width - 1));
-    Value at = kernel.offset32(kernel.offset32(address(sum, first), number, strideOf(vectorBytes)), within,
-                               wordBytes);
+    Value at = kernel.offset32(kernel.offset32(address(sum, first), number, strideOf(vectorBytes)), within, wordBytes);
     Value before = kernel.load(element.getType(), at, wordBytes);
     return kernel.store(accumulate(builder, sum.kind, before, element), at, wordBytes);
   }

@@ -17,8 +17,8 @@ GpuLowering::TileMemory GpuLowering::makeTile(SweepOp tiles) {
 }
 
 // The thread's part of a row as a chunk of its own, of as many elements as exist.
-GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory,
-                                         const IRMapping &known, Row row, const TilePart &part) {
+GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory, const IRMapping &known, Row row,
+                                         const TilePart &part) {
   Type i32 = builder.getI32Type();
   Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), ALTGRAD_BLOCK_THREADS, widthOf(sweep, target.gpu)};
   const Tile &tile = part.tile;

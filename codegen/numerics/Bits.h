@@ -1,8 +1,8 @@
 // Formats and f32 as integer arithmetic takes them.
-#ifndef ALTGRAD_CODEGEN_BITS_H
-#define ALTGRAD_CODEGEN_BITS_H
+#ifndef ALTGRAD_CODEGEN_NUMERICS_BITS_H
+#define ALTGRAD_CODEGEN_NUMERICS_BITS_H
 
-#include "codegen/numerics/Integers.h"
+#include "dialect/builders/Integers.h"
 
 namespace altgrad {
 
@@ -47,4 +47,4 @@ struct Bits : Integers {
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_BITS_H
+#endif // ALTGRAD_CODEGEN_NUMERICS_BITS_H

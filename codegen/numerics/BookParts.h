@@ -5,8 +5,8 @@
 // with the exponent's lowest bit, a 1, above it the former is the code, counted from
 // the book's zero (from one before it where the book has no sign). Turned to the
 // left, by one more from part to part, the code is the lowest byte.
-#ifndef ALTGRAD_CODEGEN_BOOKPARTS_H
-#define ALTGRAD_CODEGEN_BOOKPARTS_H
+#ifndef ALTGRAD_CODEGEN_NUMERICS_BOOKPARTS_H
+#define ALTGRAD_CODEGEN_NUMERICS_BOOKPARTS_H
 
 #include "altgrad/book.h"
 
@@ -71,4 +71,4 @@ private:
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_BOOKPARTS_H
+#endif // ALTGRAD_CODEGEN_NUMERICS_BOOKPARTS_H

@@ -4,9 +4,9 @@
 #include "codegen/numerics/BookTable.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/gpu/Room.h"
-#include "codegen/numerics/Integers.h"
+#include "codegen/numerics/SharedVariable.h"
 #include "dialect/Codecs.h"
+#include "dialect/builders/Integers.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -87,7 +87,8 @@ Value BookTable::at(Value places) const {
     return entry(places);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
   if (!target.isPtx() && type.getNumElements() == 16 && part.size() == 16)
-    return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", type, {load(type, moved(base, int32_t(part.first())), 64), places});
+    return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", type,
+                     {load(type, moved(base, int32_t(part.first())), 64), places});
   if (!target.isPtx() && type.getNumElements() >= 8)
     return gathered(places, type);
   return oneByOne(b, type, places, [&](ValueRange place) { return entry(place[0]); });

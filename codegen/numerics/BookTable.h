@@ -1,10 +1,10 @@
 // A table of a code book in memory that kernels look it up in.
-#ifndef ALTGRAD_CODEGEN_BOOKTABLE_H
-#define ALTGRAD_CODEGEN_BOOKTABLE_H
+#ifndef ALTGRAD_CODEGEN_NUMERICS_BOOKTABLE_H
+#define ALTGRAD_CODEGEN_NUMERICS_BOOKTABLE_H
 
 #include "altgrad/book.h"
-#include "codegen/Target.h"
-#include "dialect/CodeBuilder.h"
+#include "dialect/Target.h"
+#include "dialect/builders/CodeBuilder.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace altgrad {
@@ -46,4 +46,4 @@ unsigned bookBytes(Operation *op);
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_BOOKTABLE_H
+#endif // ALTGRAD_CODEGEN_NUMERICS_BOOKTABLE_H

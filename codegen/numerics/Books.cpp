@@ -4,9 +4,9 @@
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/BookParts.h"
 #include "codegen/numerics/BookTable.h"
-#include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Numerics.h"
 #include "dialect/Codecs.h"
+#include "dialect/builders/Instructions.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -1,7 +1,7 @@
 // encode of every format as arithmetic.
 #include "codegen/numerics/Bits.h"
-#include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Numerics.h"
+#include "dialect/builders/Instructions.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -199,7 +199,8 @@ Value altgrad::copySign(CodeBuilder &b, Value x, Value y) {
 static Value canonicalNanByAvx(CodeBuilder &b, Value number) {
   Integers words = wordsOf(b, number.getType());
   Value unordered = b.integer(b.getI8Type(), 3);
-  Value nan = b.cast(words.type, intrinsic(b, "llvm.x86.avx.cmp.ps.256", number.getType(), {number, number, unordered}));
+  Value nan =
+      b.cast(words.type, intrinsic(b, "llvm.x86.avx.cmp.ps.256", number.getType(), {number, number, unordered}));
   Value raw = b.cast(words.type, number);
   return b.cast(number.getType(), b.choose(b.less(nan, words.constant(0)), words.constant(0x7fc00000), raw));
 }

@@ -1,11 +1,11 @@
 // Conversions and functions as arithmetic with the same bits on every target.
-#ifndef ALTGRAD_CODEGEN_NUMERICS_H
-#define ALTGRAD_CODEGEN_NUMERICS_H
+#ifndef ALTGRAD_CODEGEN_NUMERICS_NUMERICS_H
+#define ALTGRAD_CODEGEN_NUMERICS_NUMERICS_H
 
 #include "altgrad/book.h"
-#include "codegen/Target.h"
-#include "dialect/CodeBuilder.h"
 #include "dialect/Dialect.h"
+#include "dialect/Target.h"
+#include "dialect/builders/CodeBuilder.h"
 
 namespace altgrad {
 
@@ -57,4 +57,4 @@ inline constexpr const Codec *codecs[] = {&bookCodec, &pairCodec, &halfCodec, &b
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_NUMERICS_H
+#endif // ALTGRAD_CODEGEN_NUMERICS_NUMERICS_H

@@ -1,7 +1,7 @@
 // Philox4x32-10.
 #include "codegen/numerics/Philox.h"
 
-#include "codegen/numerics/Integers.h"
+#include "dialect/builders/Integers.h"
 
 using namespace mlir;
 using namespace altgrad;

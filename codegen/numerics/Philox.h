@@ -1,8 +1,8 @@
 // Random bits as a function of a counter and a key.
-#ifndef ALTGRAD_CODEGEN_PHILOX_H
-#define ALTGRAD_CODEGEN_PHILOX_H
+#ifndef ALTGRAD_CODEGEN_NUMERICS_PHILOX_H
+#define ALTGRAD_CODEGEN_NUMERICS_PHILOX_H
 
-#include "dialect/CodeBuilder.h"
+#include "dialect/builders/CodeBuilder.h"
 #include <array>
 
 namespace altgrad {
@@ -21,4 +21,4 @@ Value philoxTag(CodeBuilder &b, Value tag, int64_t store);
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_PHILOX_H
+#endif // ALTGRAD_CODEGEN_NUMERICS_PHILOX_H

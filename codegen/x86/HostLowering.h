@@ -1,6 +1,6 @@
 // One phase ==> one host function: what LowerToHost and SweepToHost share.
-#ifndef ALTGRAD_CODEGEN_HOSTLOWERING_H
-#define ALTGRAD_CODEGEN_HOSTLOWERING_H
+#ifndef ALTGRAD_CODEGEN_X86_HOSTLOWERING_H
+#define ALTGRAD_CODEGEN_X86_HOSTLOWERING_H
 
 #include "codegen/common/Reductions.h"
 #include "codegen/common/Scalars.h"
@@ -222,4 +222,4 @@ LogicalResult checkDraws(SweepOp sweep, const Target &target);
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_HOSTLOWERING_H
+#endif // ALTGRAD_CODEGEN_X86_HOSTLOWERING_H

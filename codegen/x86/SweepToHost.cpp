@@ -1,6 +1,6 @@
 // A sweep on a host: a chunk after the other, as vectors and then element by element;
 // block by block where elements of a block exchange values.
-#include "codegen/common/Guard.h"
+#include "codegen/common/FastPathGuard.h"
 #include "codegen/common/PackedCodes.h"
 #include "codegen/x86/HostLowering.h"
 

@@ -44,7 +44,8 @@ StoredUpdate::Path StoredUpdate::pathOf(Value operand, Value result) {
     read.insert_range(op->getOperands());
   for (auto [value, target, condition] : step.getCommit().writes()) {
     llvm::SetVector<Operation *> slice = sliceOf(value, update);
-    bool isStored = value == result || llvm::any_of(result.getUsers(), [&](Operation *op) { return slice.contains(op); });
+    bool isStored =
+        value == result || llvm::any_of(result.getUsers(), [&](Operation *op) { return slice.contains(op); });
     if (!read.contains(target) || !isa<TensorsType>(target.getType()) || !isStored)
       continue;
     path.written.emplace_back(value, cast<BlockArgument>(target));

@@ -60,7 +60,7 @@ private:
   std::vector<Batch> scalarPhases;
   unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
   SmallVector<SweepOp> sweeps;
-  DenseMap<unsigned, unsigned> tileRows; // by set
+  DenseMap<unsigned, unsigned> tileRows;            // by set
   SmallVector<std::pair<int, MultiplyOp>> products; // with the number of the batch that they follow
 };
 } // namespace
@@ -315,7 +315,8 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     } else if (auto product = dyn_cast<MultiplyOp>(op)) {
       products.push_back({batch, product});
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
-      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) && !isa<PhaseWork, RoundOp, AcrossOp, BinadeOp, ScaledQuotientOp, EncodeOp>(op)))
+      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) &&
+                               !isa<PhaseWork, RoundOp, AcrossOp, BinadeOp, ScaledQuotientOp, EncodeOp>(op)))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"), failure();
       if (isa<AcrossOp>(op) && exchange)
         return op.emitOpError("is a sum that other devices' cannot join: leave "

@@ -53,8 +53,8 @@ Value PhaseWriter::scalar(Value value) {
     bool mask = value.getDefiningOp<SweepOp>() && word.space != Space::Step && value.getType().isInteger(1);
     here = RecallOp::create(builder, mask ? Type(builder.getI32Type()) : value.getType(), word.space, word.number);
     if (mask)
-      here = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, here,
-                                   arith::ConstantIntOp::create(builder, 0, 32));
+      here =
+          arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, here, arith::ConstantIntOp::create(builder, 0, 32));
   }
   known.map(value, here);
   return here;

@@ -1,0 +1,83 @@
+// Words of rows and groups for the arguments of a step.
+#include "codegen/abi/Layout.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace altgrad;
+
+// Words of a row or a group are counted from 0 in each set, behind those that
+// every set has: tensors and groups of different sets share them.
+namespace {
+class Slots {
+public:
+  unsigned take(std::optional<unsigned> set) {
+    if (!set)
+      return shared++;
+    return shared + own[*set]++;
+  }
+  unsigned count() const {
+    unsigned most = 0;
+    for (auto [set, used] : own)
+      most = std::max(most, used);
+    return shared + most;
+  }
+
+private:
+  unsigned shared = 0;
+  std::map<unsigned, unsigned> own;
+};
+} // namespace
+
+Layout altgrad::layoutOf(StepOp step) {
+  bool oneSet = step.getSetCount() == 1;
+  Slots inputs, rows, groups, steps;
+  auto bind = [&](BlockArgument argument) -> Binding {
+    bool stream = isa<TensorsType>(argument.getType());
+    std::optional<unsigned> set = step.getSet(argument);
+    Scope scope = step.getScope(argument);
+    if (oneSet && (stream || scope != Scope::Step))
+      set = 0;
+    Slots &slots = stream                  ? (step.getAccess(argument) == Access::In ? inputs : rows)
+                   : scope == Scope::Step  ? steps
+                   : scope == Scope::Group ? groups
+                                           : rows;
+    return {argument, stream, slots.take(set), set};
+  };
+  Layout layout;
+  Block::BlockArgListType arguments = step.getBody().getArguments();
+  layout.bindings.resize(arguments.size());
+  for (bool shared : {true, false})
+    for (BlockArgument argument : arguments)
+      if (shared == (!oneSet && !step.getSet(argument)))
+        layout.bindings[argument.getArgNumber()] = bind(argument);
+  layout.inputs = inputs.count();
+  layout.rowPointers = rows.count();
+  layout.groupScalars = groups.count();
+  layout.stepScalars = steps.count();
+  return layout;
+}
+
+static unsigned bytesOf(SpillOp spill) { return spill.getTensors().getType().getFormat().getBytes(); }
+
+unsigned altgrad::bytesBefore(SpillOp spill) {
+  unsigned bytes = 0;
+  for (auto other : spill->getParentOfType<StepOp>().getBody().getOps<SpillOp>())
+    if (bytesOf(other) > bytesOf(spill) || (bytesOf(other) == bytesOf(spill) && other->isBeforeInBlock(spill)))
+      bytes += bytesOf(other);
+  return bytes;
+}
+
+Workspace altgrad::workspaceOf(StepOp step) {
+  Workspace space;
+  for (auto spill : step.getBody().getOps<SpillOp>())
+    space.spills += bytesOf(spill);
+  space.spills = llvm::divideCeil(space.spills, sizeof(float));
+  step.walk([&](KeepOp keep) {
+    unsigned &words = keep.getSpace() == Space::Step  ? space.stepWords
+                      : keep.getSpace() == Space::Row ? space.rowWords
+                                                      : space.chunkWords;
+    words = std::max<unsigned>(words, keep.getWord() + 1);
+  });
+  return space;
+}

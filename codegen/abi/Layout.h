@@ -1,0 +1,37 @@
+// Where the pointers to the arguments of a step lie in the tables of bundle.h.
+#ifndef ALTGRAD_CODEGEN_ABI_LAYOUT_H
+#define ALTGRAD_CODEGEN_ABI_LAYOUT_H
+
+#include "dialect/Dialect.h"
+
+namespace altgrad {
+
+/// Streams and scalars of the signature, numbered as in bundle.h.
+struct Binding {
+  mlir::BlockArgument argument;
+  bool isStream;
+  unsigned slot;
+  std::optional<unsigned> set; // none: of the step, or of every set
+};
+struct Layout {
+  llvm::SmallVector<Binding> bindings; // one per argument, in order
+  unsigned inputs = 0;                 // words of streams of access in
+  unsigned rowPointers = 0;            // of other streams and scalars per tensor
+  unsigned groupScalars = 0, stepScalars = 0;
+};
+Layout layoutOf(StepOp step);
+
+/// How many words of the workspace the phases of a step keep values in, and its
+/// lists there.
+struct Workspace {
+  unsigned stepWords = 0, rowWords = 0, chunkWords = 0, spills = 0;
+};
+Workspace workspaceOf(StepOp step);
+
+/// How many bytes of lists in the workspace lie before one, for each element: those of f32 come
+/// first, and two of 16 bits share what one of f32 takes.
+unsigned bytesBefore(SpillOp spill);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_ABI_LAYOUT_H

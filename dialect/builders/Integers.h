@@ -1,0 +1,43 @@
+// Arithmetic on an integer, or on each of a vector of them.
+#ifndef ALTGRAD_DIALECT_BUILDERS_INTEGERS_H
+#define ALTGRAD_DIALECT_BUILDERS_INTEGERS_H
+
+#include "dialect/Dialect.h"
+#include "dialect/builders/CodeBuilder.h"
+
+namespace altgrad {
+
+struct Integers {
+  CodeBuilder &b;
+  Type type; // of what is computed
+
+  /// The same number of values of type `element`.
+  Type of(Type element) const { return likeShape(type, element); }
+  Value splat(mlir::TypedAttr value) const { return b.splat(type, value); }
+  Value constant(uint64_t value) const { return b.integer(type, value); }
+  Value add(Value x, Value y) const { return b.add(x, y); }
+  Value sub(Value x, Value y) const { return b.sub(x, y); }
+  Value both(Value x, Value y) const { return b.both(x, y); }
+  Value either(Value x, Value y) const { return b.either(x, y); }
+  Value exclusive(Value x, Value y) const { return b.exclusive(x, y); }
+  Value left(Value x, unsigned by) const { return by ? b.left(x, constant(by)) : x; }
+  Value right(Value x, unsigned by) const { return by ? b.right(x, constant(by)) : x; }
+  Value least(Value x, Value y) const { return b.least(x, y); }
+  Value above(Value x, Value y) const { return b.above(x, y); }
+  Value choose(Value condition, Value x, Value y) const { return b.choose(condition, x, y); }
+};
+
+/// What `of` makes of numbers, or of each element of vectors one by one.
+inline Value oneByOne(CodeBuilder &b, Type type, ValueRange all, function_ref<Value(ValueRange)> of) {
+  auto vector = mlir::dyn_cast<VectorType>(type);
+  if (!vector)
+    return of(all);
+  SmallVector<Value> made;
+  for (int64_t i = 0; i < vector.getNumElements(); ++i)
+    made.push_back(of(llvm::map_to_vector(all, [&](Value values) { return b.element(values, i); })));
+  return b.vectorOf(vector, made);
+}
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_BUILDERS_INTEGERS_H

@@ -1,0 +1,137 @@
+// What a step is asked to be: sets of tensors, each with its rule and its line of storage.
+#ifndef ALTGRAD_DIALECT_FRONTEND_REQUEST_H
+#define ALTGRAD_DIALECT_FRONTEND_REQUEST_H
+
+#include "dialect/Dialect.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace altgrad {
+
+/// How the power of two is chosen that scales a block, as MX formats have it.
+enum class ScaleRule { RCeil, Floor, Ceil, Even };
+
+/// By what the one scale of a copy without blocks is chosen: the largest numbers of
+/// past steps, this step's, or what this step's cannot pass.
+enum class TensorScale { None, Delayed, Current, Bounded };
+
+/// How a state's share of its block's largest number is bent before it becomes a code,
+/// as FlashOptim's: 2x / (1 + |x|), or the root.
+enum class Companding { Softsign, Sqrt };
+inline llvm::StringRef nameOf(Companding kind) { return kind == Companding::Sqrt ? "sqrt" : "softsign"; }
+
+/// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
+/// behind a comma is how what lies between two codes, or beyond the last, is stored.
+/// "copy=ocp.e4m3fn,delayed,pow2": one scale for a tensor; "delayed:16", by the largest
+/// number of 16 steps.
+/// "copy=mxfp8,both": blocks of rows, and beside them blocks of columns.
+/// "copy=ocp.e4m3fn:128x128", "copy=ocp.e4m3fn:128x128,pow2": blocks of rows and columns.
+/// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
+/// "m=int8:32:f16,softsign": scales are in f16, codes are of bent numbers.
+/// "v=bnb8u:256,keep_positive": a number above 0 is not stored as 0.
+struct StorageWord {
+  std::string text;    // all of it
+  unsigned column = 1; // in the line, from 1
+  std::string stream, format;
+  std::optional<std::string> block;     // as it was written
+  unsigned elements = 0;                // that share a scale; 0: none do, or squares
+  std::string scale = "f32";            // the format of what they share
+  std::optional<ScaleRule> rule;        // rceil where nothing is said
+  std::optional<Companding> companding; // none where nothing is said
+  std::optional<Round> round;           // nearest_even where nothing is said
+  unsigned drawBits = 16;               // 32 of stochastic32
+  std::optional<OverflowMode> overflow; // what suits the format
+  bool reference = false;               // of rungs: draws as GridOptim's source adds them
+  TensorScale tensorScale = TensorScale::None;
+  unsigned history = 1;      // steps that a delayed scale looks back
+  bool keepPositive = false; // what is above 0 is at least the smallest code's number
+  bool both = false;         // blocks of columns beside those of rows
+  bool pow2 = false;         // that scale, or each of squares, is rounded down to a power of two
+  bool squares() const { return block == "128x128"; }
+  bool hasModifiers() const { return round || overflow || reference; }
+  bool stochastic() const { return round == Round::Stochastic; }
+};
+
+/// Why a line is not one of storage, and where in it, from 1; `why` is "" where it is.
+struct StorageProblem {
+  unsigned column = 1;
+  std::string why;
+};
+
+/// Reads the words of a line. Whether streams and formats are known is for SetStorage
+/// to say.
+StorageProblem readStorageLine(llvm::StringRef line, llvm::SmallVectorImpl<StorageWord> &words);
+
+/// What a word may name beside a rule's states and its step count.
+llvm::ArrayRef<llvm::StringRef> commonStorageWords();
+
+/// What words may name for a rule that stores `states`: its streams, `states` for all of
+/// them, and `step` where it counts steps.
+llvm::SmallVector<llvm::StringRef> storageWordsOf(RuleOp rule, llvm::ArrayRef<llvm::StringRef> states);
+
+/// Why `word` has no format that is known: "unknown format 'e4m3'; did you mean ...".
+std::string unknownFormat(llvm::StringRef word);
+
+/// One set of tensors: the rule that updates them and how they are stored.
+/// Without a rule its gradients are the result, in place or in a further copy.
+struct SetRequest {
+  bool ruled = true;
+  std::string spelled; // "adam{amsgrad}"
+  std::string rule;
+  std::vector<std::string> options; // that are on
+  std::string storage;              // "param=bf16 master=f32 states=param"
+};
+
+/// What bounds gradients: the norm of all by a number, or by a percentile of
+/// what it was in past steps; or each tensor's, or each unit's, by that of its
+/// parameter.
+enum class Clip { Norm, Percentile, Agc, AgcUnit };
+
+struct StepRequest {
+  std::vector<SetRequest> sets;
+  std::optional<Clip> clip;
+  bool clipValue = false;           // each element, to +-clip_value
+  std::optional<NormKind> norm;     // that is asked for; that of a clip is l2
+  bool perTensor = false;           // a norm for each tensor
+  bool unscale = false;             // by inv_scale, with a check of its own
+  bool scaler = false;              // torch's grad_scale and found_inf
+  std::optional<Scaler> lossScaler; // the scale and what becomes of it
+  bool statistics = false;          // of each tensor, and of the clip
+  std::string quantize;             // to this format, without a rule; "": not
+  std::string scales;               // that it divides by: "", tensor, element, elements a block
+  bool asTorch = false;             // unscaled and clipped gradients rounded as torch's
+  bool exchange = false;            // other devices' sums join those over the step
+  bool guards = false;              // a step is skipped where products of matrices are wrong: a GPU says so to nobody
+  bool othersMultiply = false;      // with `exchange`: it is skipped where products of other devices are wrong, too
+  /// Whether gradients are other ones afterwards.
+  bool changes() const { return clip.has_value() || clipValue || unscale; }
+  /// Whether each norm has a bound of its own.
+  bool clipsToParameters() const { return clip == Clip::Agc || clip == Clip::AgcUnit; }
+  /// Whether the norms of a clip are of the past, or of parameters.
+  bool adapts() const { return clip.has_value() && *clip != Clip::Norm; }
+};
+
+/// What diagnostics call the `rule` or the `storage` of a set: a text of one line, to
+/// which their columns point.
+std::string placeOf(llvm::StringRef what, unsigned set, bool several);
+
+/// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
+std::string readRule(llvm::StringRef spelled, SetRequest &set);
+/// Reads "rule=adamw{amsgrad} param=bf16", or "grad=bf16 copy=f32" without a
+/// rule. Returns why it is no set, or "".
+std::string readSet(llvm::StringRef text, SetRequest &set);
+
+/// The step that updates each set by its rule; `rules` are those of the sets, null where
+/// one has none. One clip, one scaler and one commit are over all sets. The dialects
+/// altgrad, arith and math are loaded. Fails after an error at a word of a storage line
+/// or of a rule; the step is not verified yet.
+mlir::FailureOr<mlir::OwningOpRef<StepOp>> buildStep(const StepRequest &request, llvm::ArrayRef<RuleOp> rules,
+                                                     mlir::MLIRContext &context);
+
+/// The step as a person would write it.
+std::string printStep(StepOp step);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_FRONTEND_REQUEST_H

@@ -1,0 +1,29 @@
+// Rules as files: where `@adamw` is found when the module does not hold it.
+#ifndef ALTGRAD_DIALECT_FRONTEND_RULEPATH_H
+#define ALTGRAD_DIALECT_FRONTEND_RULEPATH_H
+
+#include "altgrad/rule_files.h"
+#include "dialect/Dialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace altgrad {
+
+/// The rule of this name: the installation's own, whatever lies elsewhere;
+/// otherwise `<name>.mlir` of the first of the folders in `path` (separated by
+/// colons) that has it. Emits an error at `loc` and returns null if there is
+/// none, or if the file is refused or holds no rule of that name.
+mlir::OwningOpRef<RuleOp> findRule(llvm::StringRef name, llvm::StringRef path, mlir::Location loc);
+
+/// The one rule of a file, wherever that lies; or null after an error.
+mlir::OwningOpRef<RuleOp> readRuleFile(llvm::StringRef file, mlir::Location loc);
+
+/// The one rule of `module`, a copy; or null after an error that names them all.
+mlir::OwningOpRef<RuleOp> onlyRule(mlir::ModuleOp module, llvm::StringRef file, mlir::Location loc);
+
+/// Names of all rules that `findRule` finds, sorted.
+std::vector<std::string> listRules(llvm::StringRef path);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_FRONTEND_RULEPATH_H

@@ -1,0 +1,305 @@
+// A rule and its storage ==> streams, scalars, an update and its writes.
+#include "dialect/frontend/SetBuilder.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+//===-- Arguments and stores ------------------------------------------------===//
+
+Argument SetBuilder::list(Access access, StringRef role, StringRef key, TensorsType type) {
+  Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
+  names.value = step.argument(access, role, names, type, Scope::Step, storage.set,
+                              storage.place(role == "state"       ? key
+                                            : role == "remainder" ? "master"
+                                                                  : role));
+  return names;
+}
+
+Argument SetBuilder::scales(Access access, const Argument &of, StringRef stream, TensorsType type) {
+  Argument names{{}, step.freeName(of.key + "_scale" + suffix()), of.key};
+  names.value = step.argument(access, "block_scale", names, type, Scope::Step, storage.set, storage.place(stream));
+  return names;
+}
+
+Argument SetBuilder::scalar(Access access, StringRef role, StringRef key, Type type, Scope scope, FloatAttr fallback) {
+  Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
+  names.value = step.argument(access, role, names, type, scope, setOfScalars(), storage.placeOfRule(), fallback);
+  return names;
+}
+
+Value SetBuilder::draw(Ops ops, unsigned bits, unsigned store) const {
+  return ops.make<DrawOp>("draw", ops.builder.getIntegerType(bits), step.scalar("seed"), step.count, store);
+}
+
+Value SetBuilder::store(const Argument &target, Value value, StringRef stream, std::optional<OverflowMode> overflow) {
+  FormatAttr format = storage.format(stream);
+  if (!format.isF32()) {
+    const StorageWord &word = storage.word(stream);
+    Ops ops = this->ops(target, stream);
+    OverflowMode fitting = format.overflowsToInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
+    Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.storeOf(stream)) : Value();
+    value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
+                         word.overflow.value_or(overflow.value_or(fitting)), draw);
+    if (word.companding)
+      value.getDefiningOp()->setAttr(bentName, ops.builder.getStringAttr(altgrad::nameOf(*word.companding)));
+  }
+  step.write(value, target.value);
+  return value;
+}
+
+// The second one is that of columns, which TransformerEngine keeps of a weight in MXFP8 beside that of rows.
+void SetBuilder::writeCopy(Value value) {
+  StoredList(*this, Access::Out, "copy", "copy", "copy").store(value);
+  if (storage.word("copy").both)
+    StoredList(*this, Access::Out, "copy", "copy_columns", "copy", /*columns=*/true).store(value);
+}
+
+//===-- The gradient --------------------------------------------------------===//
+
+void SetBuilder::takeGradient(bool changes) {
+  StringRef key = rule ? nameOf("grad") : "grad";
+  bool inPlace = changes && !rule && !storage.says("copy");
+  grad = list(inPlace ? Access::InOut : Access::In, "grad", key, storage.type("grad"));
+}
+
+void SetBuilder::dequantizeGradient() { gradient = unclipped = ops().dequantize("value", grad.value); }
+
+Value SetBuilder::unscaleGradient(Value factor) {
+  auto unscale =
+      ops().several<UnscaleOp>({grad.name + ".value", grad.name + ".finite"}, RealsType::get(factor.getContext()),
+                               ops().builder.getI1Type(), grad.value, factor);
+  gradient = unclipped = unscale.getValues();
+  return unscale.getFinite();
+}
+
+// What is multiplied is written back by torch, and read again.
+void SetBuilder::roundGradient(const Twine &word) {
+  std::string name = word.str();
+  Ops ops = this->ops();
+  if (storage.format("grad").isF32())
+    gradient = ops.collect(name, ops.element(name + ".each", gradient));
+  else
+    gradient = ops.dequantize(
+        name, ops.quantize(name + ".code", gradient, grad.type(), Round::NearestEven, OverflowMode::NonFinite));
+}
+
+Value SetBuilder::takeNorm(NormKind kind) {
+  Value norm = step.ops("clip.").norm("norm" + suffix(), kind, gradient, Scope::Tensor);
+  step.writeAlways(norm, scalar(Access::Out, "norm", "norm", step.f32).value);
+  return norm;
+}
+
+// Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale
+// Image Recognition Without Normalization"), by units or with the whole tensor as
+// one: to max_norm * max(|w|, 1e-3). A norm that is NaN makes all of its gradient NaN,
+// as a global clip does.
+void SetBuilder::clipToParameter() {
+  Ops ops = this->ops();
+  Value norm = ops.norm("length", NormKind::L2, gradient, *clippedOver);
+  Value own = ops.norm("weight_length", NormKind::L2, before, *clippedOver);
+  Value size = ops.f32("smallest", 1.0e-3f);
+  size = ops.max("unit", own, size);
+  Value bound = ops.mul("bound", step.scalar("max_norm"), size);
+  Value above = ops.compare("above", arith::CmpFPredicate::UGT, norm, bound);
+  Value tiny = ops.f32("tiny", 1.0e-6f);
+  Value ratio = ops.div("ratio", bound, ops.max("divisor", norm, tiny));
+  scaleBy(ops.select("factor", above, ratio, ops.f32("one", 1)));
+}
+
+//===-- The update ----------------------------------------------------------===//
+
+void SetBuilder::takeHypers() {
+  for (BlockArgument hyper : rule.getByRole("hyper")) {
+    StringRef key = rule.getName(hyper);
+    auto fallback = cast_or_null<FloatAttr>(rule.getDefault(hyper));
+    hypers[key] = scalar(Access::In, "hyper", key, step.f64, Scope::Group, fallback).value;
+  }
+}
+
+void SetBuilder::countStep() {
+  if (rule.getByRole("step").empty())
+    return;
+  bool real = storage.word("step").format == "f32";
+  Argument steps = scalar(Access::InOut, "step", nameOf("step"), real ? step.f32 : step.i64);
+  Ops ops = this->ops(steps, "step");
+  Value one = real ? ops.f32("one", 1) : ops.i64("one", 1);
+  Value next = real ? ops.add("next", steps.value, one) : ops.make<arith::AddIOp>("next", steps.value, one);
+  count = real ? ops.make<arith::FPToSIOp>("number", step.i64, next) : next;
+  step.write(next, steps.value);
+}
+
+void SetBuilder::update() {
+  bool keepsMaster = storage.says("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
+  StoredList param(*this, keepsMaster ? Access::Out : Access::InOut, "param", nameOf("param"), "param");
+  std::optional<StoredList> master;
+  if (keepsMaster)
+    master.emplace(*this, Access::InOut, "master", "master", "master");
+  before = (master ? *master : param).load();
+  Value operand = inRungs ? loadRung(param.target) : before;
+  if (clippedOver)
+    clipToParameter();
+  std::vector<StoredList> states;
+  SmallVector<Argument> ofUnits;
+  SmallVector<Value> operands, unitOperands;
+  SmallVector<std::string> names{param.target.name + (inRungs ? ".change" : ".new")};
+  for (BlockArgument state : storage.states) {
+    StringRef key = rule.getName(state);
+    if (rule.isOfUnit(state)) {
+      ofUnits.push_back(scalar(Access::InOut, "state", key, step.f32, Scope::Unit));
+      unitOperands.push_back(ofUnits.back().value);
+      continue;
+    }
+    operands.push_back(states.emplace_back(*this, Access::InOut, "state", key, key).load());
+    names.push_back(states.back().target.name + ".new");
+  }
+  takeHypers();
+  countStep();
+  for (const Argument &state : ofUnits)
+    names.push_back(state.name + ".new");
+  SmallVector<Value> numbers;
+  for (BlockArgument hyper : rule.getByRole("hyper"))
+    numbers.push_back(hypers[rule.getName(hyper)]);
+  Ops ops = step.ops("", rule.getLoc());
+  auto update = ops.several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
+                                      gradient, operands, unitOperands, numbers, count, inRungs ? before : Value());
+  after = update.getNewParam();
+  if (inRungs)
+    after = storeRung(param.target, after);
+  else
+    param.store(after);
+  code = inRungs ? code : param.code;
+  if (master)
+    master->store(after);
+  if (storage.says("copy"))
+    writeCopy(after);
+  for (auto [state, value] : llvm::zip(states, update.getNewStates()))
+    state.store(value);
+  for (auto [state, value] : llvm::zip(ofUnits, update.getNewStates().take_back(ofUnits.size())))
+    step.write(value, state.value);
+}
+
+//===-- Statistics ----------------------------------------------------------===//
+
+// Reductions over a tensor join the sweep that has their operands: no further pass.
+Value SetBuilder::norm(Value element, const Twine &name) {
+  std::string word = name.str();
+  return ops().sqrt(word, ops().reduce(word + ".squares", Reduction::SumSq, element, Scope::Tensor));
+}
+
+Value SetBuilder::countOf(Value condition, const Twine &name) {
+  return ops().reduce(name, Reduction::Count, condition, Scope::Tensor);
+}
+
+// What is found in the update's sweep is there only if that one has run.
+void SetBuilder::measured(StringRef key, Value value, bool always) {
+  Value target = scalar(Access::Out, "statistic", key, step.f32).value;
+  always ? step.writeAlways(value, target) : step.write(value, target);
+}
+
+void SetBuilder::measure() {
+  Ops ops = this->ops();
+  // Of what is stored: the product with an inverse scale may overflow.
+  Value size = ops.abs("size", ops.element("code", ops.dequantize("stored", grad.value)));
+  Value bad = ops.compare("bad", arith::CmpFPredicate::UGE, size, ops.infinity("infinity"));
+  measured("nonfinite", countOf(bad, "nonfinite"), true);
+  measured("grad_norm", norm(ops.element("whole", unclipped), "norm"), true);
+
+  Value old = ops.element("before", before), now = ops.element("after", after);
+  Value change = ops.sub("change", now, old);
+  measured("param_norm", norm(old, "weight"));
+  measured("update_norm", norm(change, "moved"));
+
+  if (storage.inRungs())
+    return measureRungs();
+  // What f32 arithmetic rounds away is no change; a master keeps the rest.
+  if (storage.says("master") || storage.format("param").isF32())
+    return;
+  Value same = ops.element("same", ops.dequantize("kept", code));
+  Value still = ops.compare("still", arith::CmpFPredicate::OEQ, same, old);
+  Value moving = ops.compare("moving", arith::CmpFPredicate::ONE, change, ops.f32("none", 0));
+  measured("lost", countOf(ops.both("missed", still, moving), "lost"));
+}
+
+//===-- Without a rule ------------------------------------------------------===//
+
+void SetBuilder::writeGradient(bool conditional) {
+  size_t before = step.countWrites();
+  bool copied = storage.says("copy");
+  if (copied)
+    writeCopy(gradient);
+  else
+    store(grad, gradient, "grad");
+  if (copied || !conditional)
+    step.moveToAlways(before);
+}
+
+// Beyond the largest number a finite one saturates and an infinity stays one,
+// where the format has it: the contract of definitions' quantize.
+Value SetBuilder::saturated(Value value, FormatAttr format) {
+  if (!format.getInf())
+    return value;
+  Ops ops = this->ops();
+  Value most = ops.f32("most", factsOf(format).most), least = ops.neg("least", most);
+  Value infinity = ops.infinity("infinity");
+  Value infinite = ops.compare("infinite", arith::CmpFPredicate::OEQ, ops.abs("size", value), infinity);
+  Value bounded = ops.min("bounded", ops.max("low", value, least), most);
+  return ops.select("kept", infinite, value, bounded);
+}
+
+// The f32 that an element is divided by.
+FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
+  if (scales.empty())
+    return step.scalar("grad_scale");
+  if (scales == "tensor")
+    return scalar(Access::In, "tensor_scale", "grad_scale", step.f32).value;
+  unsigned block = 1;
+  if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
+    return storage.error("copy") << "--scales=" << scales << " is neither tensor nor element nor a power of two from "
+                                 << minBlock << " to " << maxBlock;
+  FormatAttr f32 = FormatAttr::getNamed(step.f32.getContext(), "f32");
+  Argument given = list(Access::In, "input", "grad_scale", storage.runs(f32, block));
+  Ops ops = this->ops(given, "grad");
+  return ops.element("unit", ops.dequantize("old", given.value));
+}
+
+// x / scale rounded to a format, as its code or as code times scale.
+LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
+  if (!storage.says("copy"))
+    return storage.error() << "--quantize wants a copy in the set: \"grad=f32 copy=f32\"";
+  const StorageWord &word = storage.word("copy");
+  FormatAttr known = FormatAttr::getNamed(step.f32.getContext(), format);
+  bool scaled = word.tensorScale != TensorScale::None, same = storage.formatName("copy") == format;
+  bool hasScales = storage.hasBlocks("copy") || scaled;
+  if (hasScales && !scales.empty())
+    return storage.error("copy") << "--scales=" << scales << " beside a copy that has its own";
+  FailureOr<Value> unit = takeGivenScales(scales);
+  if (failed(unit))
+    return failure();
+  dequantizeGradient();
+  Ops ops = this->ops();
+  Value number = ops.div("scaled", ops.element("element", gradient), *unit);
+  if (hasScales && !same)
+    return storage.error("copy") << "--quantize=" << format << " beside a copy "
+                                 << (scaled ? "with a scale in " : "in blocks of ") << storage.formatName("copy")
+                                 << ", which takes codes of its own format";
+  size_t before = step.countWrites();
+  if (hasScales) {
+    writeCopy(ops.collect("list", number));
+    step.moveToAlways(before);
+    return success();
+  }
+  if (!same || !word.overflow)
+    number = saturated(number, known);
+  Value list = ops.collect("list", number);
+  Argument copy = this->list(Access::Out, "copy", "copy", storage.type("copy"));
+  OverflowMode overflow = known.getInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
+  if (!same) {
+    Value codes =
+        ops.quantize("codes", list, TensorsType::get(known.getContext(), known), Round::NearestEven, overflow);
+    Value back = ops.element("number", ops.dequantize("back", codes));
+    list = ops.collect("result", ops.mul("product", back, *unit));
+  }
+  store(copy, list, "copy", same ? std::optional(overflow) : std::nullopt);
+  step.moveToAlways(before);
+  return success();
+}

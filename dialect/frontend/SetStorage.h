@@ -1,0 +1,85 @@
+// The storage line of one set: what its words mean for the streams of its rule.
+#ifndef ALTGRAD_DIALECT_FRONTEND_SETSTORAGE_H
+#define ALTGRAD_DIALECT_FRONTEND_SETSTORAGE_H
+
+#include "dialect/frontend/Request.h"
+
+namespace altgrad {
+
+/// What Adam does before it moves a parameter.
+enum class AdamKind { Plain, Shrinks };
+
+class SetStorage {
+public:
+  /// `rule` is null for a set without one. `several`: the step has other sets, too.
+  SetStorage(mlir::MLIRContext &context, const SetRequest &request, RuleOp rule, unsigned set, bool several);
+  /// Fails after an error at the word that is none, or that does not go with the others.
+  mlir::LogicalResult read();
+
+  bool says(llvm::StringRef stream) const { return find(stream); }
+  /// What is said of a stream, or of all states; a word of nothing where nothing is.
+  const StorageWord &word(llvm::StringRef stream) const;
+  /// "bf16"; f32 where nothing is said.
+  llvm::StringRef formatName(llvm::StringRef stream) const;
+  FormatAttr format(llvm::StringRef stream) const;
+  TensorsType type(llvm::StringRef stream) const;
+  /// Of the scales of its blocks, or of blocks of columns beside them; null where it has none.
+  TensorsType scaleType(llvm::StringRef stream, bool columns = false) const;
+  /// Of a value for each run of elements.
+  TensorsType runs(FormatAttr format, unsigned elements) const { return tensors(format, 1, elements); }
+  bool hasBlocks(llvm::StringRef stream) const { return word(stream).block.has_value(); }
+  /// Its number among the stores of an element, which no other word changes.
+  unsigned storeOf(llvm::StringRef stream) const;
+  /// Whether something is rounded as draws say.
+  bool draws() const;
+
+  /// Whether the parameter is the upper half of its master.
+  bool splitsMaster() const;
+  TensorsType remainderType() const;
+  /// Parameters on a format's grid, which rules move in rungs; stored as codes or not.
+  bool inRungs() const { return says("rungs"); }
+  bool isCoded() const { return format("param") == format("rungs"); }
+  bool drawsRungs() const { return inRungs() && word("rungs").round.value_or(Round::Stochastic) == Round::Stochastic; }
+
+  /// The word about a stream, or the rule where there is none.
+  mlir::Location place(llvm::StringRef stream) const;
+  mlir::Location placeOfRule() const;
+  /// An error at the word about `stream`, or where the line begins.
+  mlir::InFlightDiagnostic error(llvm::StringRef stream = "") const;
+
+  const SetRequest &request;
+  mutable RuleOp rule;
+  const unsigned set;
+  const bool several;
+  llvm::SmallVector<llvm::StringRef> options;
+  llvm::SmallVector<mlir::BlockArgument> states; // that are stored
+  std::optional<AdamKind> adam;                  // known where a copy is bounded by it
+
+private:
+  const StorageWord *find(llvm::StringRef stream) const;
+  TensorsType tensors(FormatAttr format, int64_t rows = 1, int64_t columns = 1, bool packed = false) const {
+    return TensorsType::get(&context, format, BlockAttr::get(&context, rows, columns), packed);
+  }
+  mlir::Location at(llvm::StringRef what, unsigned column) const;
+  mlir::InFlightDiagnostic error(const StorageWord &word) const;
+  mlir::LogicalResult checkOptions();
+  mlir::LogicalResult readWord(StorageWord &word);
+  mlir::LogicalResult readGradientWord(StorageWord &word);
+  mlir::LogicalResult noStream(const StorageWord &word) const;
+  mlir::LogicalResult take(StorageWord &word);
+  mlir::LogicalResult checkRounding() const;
+  mlir::LogicalResult checkRemainder() const;
+  mlir::LogicalResult checkBounded();
+  mlir::LogicalResult checkRungs() const;
+
+  mlir::MLIRContext &context;
+  llvm::SmallVector<StorageWord> words;
+};
+
+/// Whether a rule is Adam as templates/adam.mlir and adamw.mlir compute it, with whatever
+/// gradient.
+std::optional<AdamKind> readAdam(RuleOp rule, llvm::ArrayRef<llvm::StringRef> options);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_FRONTEND_SETSTORAGE_H

@@ -1,0 +1,154 @@
+// Arguments, operations and writes ==> a step, and its text.
+#include "dialect/frontend/StepBuilder.h"
+#include "dialect/frontend/Request.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+//===-- Names ---------------------------------------------------------------===//
+
+// Several results are called as the location says, where it says so.
+template <typename Op> static void nameResults(MLIRContext &context) {
+  std::optional<RegisteredOperationName> name = RegisteredOperationName::lookup(Op::getOperationName(), &context);
+  OpAsmOpInterface::Concept *printing = name->getInterface<OpAsmOpInterface>();
+  printing->getAsmResultNames = [](const OpAsmOpInterface::Concept *, Operation *op, OpAsmSetValueNameFn set) {
+    auto place = dyn_cast<FusedLoc>(op->getLoc());
+    auto names = place ? dyn_cast_if_present<ArrayAttr>(place.getMetadata()) : ArrayAttr();
+    if (!names || names.size() != op->getNumResults())
+      return cast<Op>(op).getAsmResultNames(set);
+    for (auto [result, name] : llvm::zip(op->getResults(), names.getAsRange<StringAttr>()))
+      set(result, name.getValue());
+  };
+}
+
+Location Ops::at(const Twine &name) const { return NameLoc::get(builder.getStringAttr(prefix + name), place); }
+
+Location Ops::at(ArrayRef<std::string> names) const {
+  SmallVector<StringRef> words(names.begin(), names.end());
+  return FusedLoc::get({place}, builder.getStrArrayAttr(words), builder.getContext());
+}
+
+std::string altgrad::printStep(StepOp step) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  MLIRContext &context = *step->getContext();
+  nameResults<UpdateOp>(context), nameResults<UnscaleOp>(context), nameResults<ClipOp>(context);
+  nameResults<SplitOp>(context), nameResults<UpdateLossScaleOp>(context), nameResults<MoveOp>(context);
+  step->print(out, OpPrintingFlags().printNameLocAsPrefix());
+  return text + "\n";
+}
+
+//===-- Operations ----------------------------------------------------------===//
+
+Value Ops::number(Name name, double number, Type type) const {
+  return make<arith::ConstantOp>(name, builder.getFloatAttr(type, number));
+}
+
+Value Ops::i64(Name name, int64_t number) const {
+  return make<arith::ConstantOp>(name, builder.getI64IntegerAttr(number));
+}
+
+static Type reals(OpBuilder &builder) { return RealsType::get(builder.getContext()); }
+
+Value Ops::element(Name name, Value list) const { return make<ElementOp>(name, builder.getF32Type(), list); }
+
+Value Ops::collect(Name name, Value element, Type type) const {
+  return make<CollectOp>(name, type ? type : reals(builder), element, /*factor=*/Value());
+}
+
+Value Ops::scale(Name name, Value list, Value factor) const {
+  return make<ScaleOp>(name, reals(builder), list, factor);
+}
+
+Value Ops::dequantize(Name name, Value tensors) const { return make<DequantizeOp>(name, reals(builder), tensors); }
+
+Value Ops::quantize(Name name, Value list, TensorsType type, Round round, OverflowMode overflow, Value draw) const {
+  return make<QuantizeOp>(name, type, list, round, draw, overflow);
+}
+
+Value Ops::reduce(Name name, Reduction how, Value element, Scope over) const {
+  return make<ReduceOp>(name, how, element, over);
+}
+
+Value Ops::largest(Name name, Value element, BlockAttr block) const {
+  return make<ReduceOp>(name, Reduction::AbsMax, element, block);
+}
+
+Value Ops::norm(Name name, NormKind kind, ValueRange lists, Scope over) const {
+  return make<NormOp>(name, builder.getF32Type(), kind, lists, over);
+}
+
+FormatAttr altgrad::integers(MLIRContext *context, unsigned bits, int bias, bool hasSign) {
+  return FormatAttr::get(context, /*exponent=*/0, bits, bias, /*inf=*/false, Nan::None, hasSign,
+                         /*hasZero=*/true, Tie::Even, /*complement=*/false, /*book=*/0);
+}
+
+//===-- The step ------------------------------------------------------------===//
+
+StepBuilder::StepBuilder(MLIRContext &context, Location place) : place(place), builder(&context) {
+  f32 = builder.getF32Type(), f64 = builder.getF64Type(), i64 = builder.getI64Type();
+  OperationState state(place, StepOp::getOperationName());
+  body = &state.addRegion()->emplaceBlock();
+  step = cast<StepOp>(Operation::create(state));
+  builder.setInsertionPointToEnd(body);
+}
+
+void StepBuilder::reserve(ArrayRef<StringRef> names) {
+  for (StringRef name : names)
+    taken.insert(name);
+}
+
+std::string StepBuilder::freeName(StringRef wanted) {
+  std::string name = wanted.str();
+  while (!taken.insert(name).second)
+    name += "_";
+  return name;
+}
+
+Value StepBuilder::argument(Access access, StringRef role, const Argument &called, Type type, Scope scope, int64_t set,
+                            Location place, FloatAttr fallback) {
+  signature.push_back(
+      ArgumentAttr::get(builder.getContext(), access, role, called.name, called.key, scope, set, fallback));
+  return body->addArgument(type, NameLoc::get(builder.getStringAttr(called.name), place));
+}
+
+Value StepBuilder::scalar(Access access, StringRef role, StringRef name, Type type) {
+  return scalars[name] = argument(access, role, {{}, name.str(), name.str()}, type, Scope::Step, -1, place);
+}
+
+// The count is the step's own: a rule may have none, and an f32 stops at 2^24.
+void StepBuilder::takeSeed(bool always) {
+  scalar(Access::In, "random", "seed", i64);
+  Value draws = scalar(Access::InOut, "random", "draws", i64);
+  Ops ops = this->ops("seed.");
+  Value one = ops.i64("one", 1);
+  count = ops.make<arith::AddIOp>("next", draws, one);
+  (always ? this->always : writes).push_back({count, draws});
+}
+
+void StepBuilder::writeAlways(Value value, Value target) {
+  auto *known = llvm::find_if(always, [&](const auto &write) { return write.second == target; });
+  if (known == always.end())
+    always.push_back({value, target});
+  else
+    known->first = value;
+}
+
+void StepBuilder::moveToAlways(size_t from) {
+  always.append(writes.begin() + from, writes.end());
+  writes.truncate(from);
+}
+
+OwningOpRef<StepOp> StepBuilder::finish(const Twine &name) {
+  if (!condition)
+    moveToAlways(0);
+  SmallVector<Value> lists[4];
+  for (auto [value, target] : always)
+    lists[0].push_back(value), lists[1].push_back(target);
+  for (auto [value, target] : writes)
+    lists[2].push_back(value), lists[3].push_back(target);
+  CommitOp::create(builder, place, condition, lists[0], lists[1], lists[2], lists[3]);
+  step->setSymName(name.str());
+  step->setSignatureAttr(builder.getArrayAttr(signature));
+  return std::move(step);
+}

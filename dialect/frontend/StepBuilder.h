@@ -1,0 +1,141 @@
+// A step while it is built: its signature, its operations, and what they write.
+#ifndef ALTGRAD_DIALECT_FRONTEND_STEPBUILDER_H
+#define ALTGRAD_DIALECT_FRONTEND_STEPBUILDER_H
+
+#include "dialect/Dialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace altgrad {
+
+/// An argument of the step: its value, its name there, and what the rule calls it.
+struct Argument {
+  mlir::Value value;
+  std::string name, key;
+  TensorsType type() const { return llvm::cast<TensorsType>(value.getType()); }
+};
+
+/// Builds operations, one behind the other. Their places are that of the words that ask
+/// for them. Their names begin with `prefix`; they are for readers alone, so two values
+/// may have one.
+class Ops {
+public:
+  Ops(mlir::OpBuilder &builder, const llvm::Twine &prefix, mlir::Location place)
+      : builder(builder), prefix(prefix.str()), place(place) {}
+  Ops named(const llvm::Twine &other) const { return Ops(builder, other, place); }
+
+  /// The place of an operation whose one result, or whose results, are called so.
+  mlir::Location at(const llvm::Twine &name) const;
+  mlir::Location at(llvm::ArrayRef<std::string> names) const;
+  template <typename Op, typename... Args> mlir::Value make(const llvm::Twine &name, Args &&...args) const {
+    return Op::create(builder, at(name), std::forward<Args>(args)...)->getResult(0);
+  }
+  template <typename Op, typename... Args> Op several(llvm::ArrayRef<std::string> names, Args &&...args) const {
+    return Op::create(builder, at(names), std::forward<Args>(args)...);
+  }
+
+  using Value = mlir::Value;
+  using Name = const llvm::Twine &;
+  Value number(Name name, double number, mlir::Type type) const;
+  Value f32(Name name, float number) const { return this->number(name, number, builder.getF32Type()); }
+  Value f64(Name name, double number) const { return this->number(name, number, builder.getF64Type()); }
+  Value i64(Name name, int64_t number) const;
+  Value infinity(Name name) const { return f32(name, std::numeric_limits<float>::infinity()); }
+  Value add(Name name, Value a, Value b) const { return make<mlir::arith::AddFOp>(name, a, b); }
+  Value sub(Name name, Value a, Value b) const { return make<mlir::arith::SubFOp>(name, a, b); }
+  Value mul(Name name, Value a, Value b) const { return make<mlir::arith::MulFOp>(name, a, b); }
+  Value div(Name name, Value a, Value b) const { return make<mlir::arith::DivFOp>(name, a, b); }
+  Value max(Name name, Value a, Value b) const { return make<mlir::arith::MaximumFOp>(name, a, b); }
+  Value min(Name name, Value a, Value b) const { return make<mlir::arith::MinimumFOp>(name, a, b); }
+  Value neg(Name name, Value a) const { return make<mlir::arith::NegFOp>(name, a); }
+  Value abs(Name name, Value a) const { return make<mlir::math::AbsFOp>(name, a); }
+  Value floor(Name name, Value a) const { return make<mlir::math::FloorOp>(name, a); }
+  Value sqrt(Name name, Value a) const { return make<mlir::math::SqrtOp>(name, a); }
+  Value fma(Name name, Value a, Value b, Value c) const { return make<mlir::math::FmaOp>(name, a, b, c); }
+  Value wide(Name name, Value a) const { return make<mlir::arith::ExtFOp>(name, builder.getF64Type(), a); }
+  Value narrow(Name name, Value a) const { return make<mlir::arith::TruncFOp>(name, builder.getF32Type(), a); }
+  Value both(Name name, Value a, Value b) const { return make<mlir::arith::AndIOp>(name, a, b); }
+  Value compare(Name name, mlir::arith::CmpFPredicate how, Value a, Value b) const {
+    return make<mlir::arith::CmpFOp>(name, how, a, b);
+  }
+  Value above(Name name, Value a, Value b) const { return compare(name, mlir::arith::CmpFPredicate::OGT, a, b); }
+  Value below(Name name, Value a, Value b) const { return compare(name, mlir::arith::CmpFPredicate::OLT, a, b); }
+  Value select(Name name, Value condition, Value a, Value b) const {
+    return make<mlir::arith::SelectOp>(name, condition, a, b);
+  }
+  Value element(Name name, Value list) const;
+  Value collect(Name name, Value element, mlir::Type type = {}) const;
+  Value scale(Name name, Value list, Value factor) const;
+  Value dequantize(Name name, Value tensors) const;
+  Value quantize(Name name, Value list, TensorsType type, Round round = Round::NearestEven,
+                 OverflowMode overflow = OverflowMode::Saturate, Value draw = {}) const;
+  /// Rounded toward zero: of what is above 0, the code at or below it.
+  Value cut(Name name, Value list, TensorsType type) const { return quantize(name, list, type, Round::TowardZero); }
+  Value reduce(Name name, Reduction how, Value element, Scope over) const;
+  /// The largest magnitude of a block, for each of its elements.
+  Value largest(Name name, Value element, BlockAttr block) const;
+  /// Of lists, of each tensor or of all.
+  Value norm(Name name, NormKind kind, mlir::ValueRange lists, Scope over) const;
+
+  mlir::OpBuilder &builder;
+  std::string prefix;
+
+private:
+  mlir::Location place;
+};
+
+/// A format of integers of so many bits, besides its sign if it has one.
+FormatAttr integers(mlir::MLIRContext *context, unsigned bits, int bias, bool hasSign = true);
+
+class StepBuilder {
+public:
+  /// `place` is that of what concerns the step as a whole.
+  StepBuilder(mlir::MLIRContext &context, mlir::Location place);
+
+  /// The names of the step's own arguments: a rule's are other ones.
+  void reserve(llvm::ArrayRef<llvm::StringRef> names);
+  /// A name that no other argument has: names of a rule may be any.
+  std::string freeName(llvm::StringRef wanted);
+  /// An argument behind those that there are; `set` is -1 for one of no set.
+  mlir::Value argument(Access access, llvm::StringRef role, const Argument &names, mlir::Type type, Scope scope,
+                       int64_t set, mlir::Location place, mlir::FloatAttr fallback = {});
+  /// One of the step as a whole, under its own name.
+  mlir::Value scalar(Access access, llvm::StringRef role, llvm::StringRef name, mlir::Type type);
+  mlir::Value scalar(llvm::StringRef name) const { return scalars.lookup(name); }
+  /// The seed of a step that draws, and how often it has drawn.
+  void takeSeed(bool always);
+
+  void write(mlir::Value value, mlir::Value target) { writes.push_back({value, target}); }
+  /// In place of what was to be written there before.
+  void writeAlways(mlir::Value value, mlir::Value target);
+  /// What was written from the `from`th on is written whatever was found.
+  void moveToAlways(size_t from);
+  size_t countWrites() const { return writes.size(); }
+
+  /// What concerns the step as a whole: `clip.norm` and the like.
+  Ops ops(const llvm::Twine &prefix) { return Ops(builder, prefix, place); }
+  Ops ops(const llvm::Twine &prefix, mlir::Location place) { return Ops(builder, prefix, place); }
+  mlir::OwningOpRef<StepOp> finish(const llvm::Twine &name);
+
+  mlir::Value condition; // of `write`; null: none
+  mlir::Value count;     // of draws, with this step's
+  mlir::Type f32, f64, i64;
+
+private:
+  using Writes = llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>;
+  mlir::Location place;
+  mlir::OpBuilder builder;
+  mlir::OwningOpRef<StepOp> step;
+  mlir::Block *body;
+  llvm::SmallVector<mlir::Attribute> signature;
+  llvm::StringSet<> taken;
+  llvm::StringMap<mlir::Value> scalars;
+  Writes writes, always;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_FRONTEND_STEPBUILDER_H

@@ -1,0 +1,172 @@
+// Copies with one scale for a tensor: by the largest numbers of past steps, which is
+// TransformerEngine's delayed scaling, by this step's, or by a bound of it; and copies
+// whose blocks have narrow scales below one of the tensor, as NVFP4.
+#include "dialect/frontend/SetBuilder.h"
+
+#include "dialect/frontend/RulePath.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+// `top` over the largest number, or the power of two at or below that where the word says so; 1 where the number is 0
+// or not finite.
+Value StoredList::factorOf(Value largest, float top) {
+  Value none = ops.f32("none", 0);
+  one = ops.f32("one", 1);
+  Value infinity = ops.infinity("infinity");
+  most = ops.f32("most", std::numeric_limits<float>::max());
+  Value whole = ops.f32("top", top), some = ops.above("some", largest, none);
+  Value known = ops.both("known", some, ops.below("finite", largest, infinity));
+  Value share = ops.div("share", whole, largest);
+  Value factor = ops.select("factor", known, ops.min("bounded", share, most), one);
+  return word.pow2 ? ops.make<BinadeOp>("power", factor) : factor;
+}
+
+// The largest finite one of the last steps' largest numbers, which move on by one. Of
+// one step alone it is that, whatever it is.
+Value StoredList::largestOfHistory(Value newest) {
+  if (word.history == 1)
+    return newest;
+  Value none = ops.f32("past.none", 0), end = ops.infinity("past.end"), most = none, held = newest;
+  for (unsigned past = 0; past < word.history; ++past) {
+    std::string at = "past." + std::to_string(past);
+    if (past) {
+      Value older = set.scalar(Access::InOut, "tensor_scale", "copy_amax_" + std::to_string(past), step.f32).value;
+      step.write(held, older);
+      held = older;
+    }
+    Value counted = ops.select(at + ".or", ops.below(at + ".is", held, end), held, none);
+    most = ops.max(at, most, counted);
+  }
+  return most;
+}
+
+// What this step finds is for the next ones; a step without a rule says it.
+void StoredList::storeTensorScaled(Value value) {
+  bool ruled = bool(set.rule), current = word.tensorScale == TensorScale::Current;
+  Value number = ops.element("next", value);
+  Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
+  Value largest = ops.max("largest", found, ops.f32("least", 0)), most = largest, newest;
+  if (!current || !ruled)
+    newest = set.scalar(current ? Access::Out : Access::InOut, "tensor_scale", "copy_amax", step.f32).value;
+  if (word.tensorScale == TensorScale::Delayed)
+    most = largestOfHistory(newest);
+  else if (word.tensorScale == TensorScale::Bounded)
+    most = boundOfLargest(newest);
+  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_scale", step.f32).value;
+  Value scale = factorOf(most, top), inverse = ops.div("unit", one, scale);
+  finish(ops.mul("scaled", number, scale));
+  if (newest)
+    step.write(largest, newest);
+  step.write(inverse, unit);
+}
+
+// By TransformerEngine's words (common/cast/nvfp4/core_nvfp4.cuh): the tensor's scale
+// makes its largest number that of both formats together, a block's is its largest over
+// the format's, rounded, and elements are divided by both. The tensor's largest is that
+// of the step before; what lies beyond saturates in the block's scale. A step without a
+// rule takes its own.
+void StoredList::storeTwoLevels(Value value) {
+  bool ruled = bool(set.rule);
+  Value newest = set.scalar(ruled ? Access::InOut : Access::Out, "tensor_scale", "copy_amax", step.f32).value;
+  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_tensor_scale", step.f32).value;
+  Value number = ops.element("next", value), largest = largestOf(number, /*finite=*/false);
+  Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
+  Value amax = ops.max("amax", found, ops.f32("least", 0));
+  Value scale = factorOf(ruled ? newest : amax, top * factsOf(scales.type().getFormat()).most);
+  Value inverse = ops.div("unit", one, scale), part = ops.f32("part", 1 / top);
+  Value wanted = ops.mul("wanted", largest, ops.mul("factors", scale, part));
+  Ops held = set.ops(scales, stream);
+  Value code = held.quantize("code", held.collect("code.list", wanted), scales.type());
+  Value level = ops.element("level", held.dequantize("code.back", code));
+  Value quotient = ops.div("quotient", one, ops.mul("product", level, inverse));
+  finish(ops.mul("scaled", number, ops.min("inverse", quotient, most)));
+  step.write(code, scales.value);
+  step.write(amax, newest);
+  step.write(inverse, unit);
+}
+
+//===-- How far a step of Adam can take a parameter -------------------------===//
+
+namespace {
+// Whether values of two rules are computed alike, from arguments of the same names.
+struct Alike {
+  DenseMap<Value, bool> decided; // by the options of either rule
+  DenseMap<Value, Value> known;
+
+  bool operator()(Value x, Value y);
+};
+} // namespace
+
+static StringRef nameOf(Value argument) {
+  auto rule = cast<RuleOp>(argument.getParentBlock()->getParentOp());
+  return rule.getByRole("param")[0] == argument ? "" : rule.getName(cast<BlockArgument>(argument));
+}
+
+bool Alike::operator()(Value x, Value y) {
+  if (known.lookup(x) == y)
+    return true;
+  x = chosen(x, decided), y = chosen(y, decided);
+  if (auto it = known.find(x); it != known.end())
+    return it->second == y;
+  Operation *one = x.getDefiningOp(), *other = y.getDefiningOp();
+  auto same = [&](Value of, Value as) { return success((*this)(of, as)); };
+  bool alike = one && other ? OperationEquivalence::isEquivalentTo(one, other, same, /*markEquivalent=*/nullptr,
+                                                                   OperationEquivalence::IgnoreLocations)
+                            : !one && !other && nameOf(x) == nameOf(y);
+  known[x] = alike ? y : Value();
+  return alike;
+}
+
+std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> options) {
+  auto states = rule.getByRole("state");
+  if (states.size() < 2 || rule.getName(states[0]) != "m" || rule.getName(states[1]) != "v")
+    return std::nullopt;
+  auto gradientOf = [](RuleOp rule) { // whatever it is made of
+    auto square = rule.getYield().getStates()[1].getDefiningOp<math::FmaOp>();
+    return square ? square.getB() : Value();
+  };
+  for (auto [name, kind] : {std::pair("adam", AdamKind::Plain), std::pair("adamw", AdamKind::Shrinks)}) {
+    OwningOpRef<RuleOp> adam = findRule(name, "", rule.getLoc());
+    for (const std::vector<StringRef> &bounded : {std::vector<StringRef>(), {"amsgrad"}}) {
+      if (!adam || !gradientOf(rule))
+        return std::nullopt;
+      Alike alike{rule.decide(options), {{gradientOf(rule), gradientOf(*adam)}}};
+      alike.decided.insert_range(adam->decide(bounded));
+      YieldOp ours = rule.getYield(), theirs = adam->getYield();
+      if (alike(ours.getStates()[0], theirs.getStates()[0]) && alike(ours.getStates()[1], theirs.getStates()[1]) &&
+          alike(ours.getParam(), theirs.getParam()))
+        return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+// |1 - lr decay| times the largest number before, and lr C_t, where by Cauchy and Schwarz
+//   C_t = (1 - beta1) / (1 - beta1^t) sqrt((1 - beta2^t) / (1 - beta2) (1 - r^t) / (1 - r)),
+// r = beta1^2 / beta2. What is added to both is for the rounding of 2^24 steps.
+Value StoredList::boundOfLargest(Value newest) {
+  Ops ops = this->ops.named(target.name + ".bound.");
+  Value one = ops.f64("one", 1), count = set.count;
+  // (1 - x^t) and (1 - x).
+  auto parts = [&](const std::string &word, Value x) {
+    Value sum = ops.sub(word + ".sum", one, ops.make<math::FPowIOp>(word + ".power", x, count));
+    return std::make_pair(sum, ops.sub(word + ".share", one, x));
+  };
+  Value beta1 = set.hypers["beta1"], beta2 = set.hypers["beta2"], lr = set.hypers["lr"];
+  auto [sum1, share1] = parts("first", beta1);
+  auto [sum2, share2] = parts("second", beta2);
+  auto [sum, share] = parts("both", ops.div("r", ops.mul("square", beta1, beta1), beta2));
+  Value high = ops.div("long", sum2, share2), low = ops.div("short", sum, share);
+  Value root = ops.sqrt("root", ops.mul("under", high, low));
+  Value most = ops.mul("most", ops.div("rate", share1, sum1), root);
+  Value slack = ops.f64("slack", 1.015625), rate = ops.abs("lr", lr);
+  Value move = ops.mul("move", ops.mul("moves", rate, most), slack);
+  Value kept = ops.wide("before", newest);
+  if (set.storage.adam == AdamKind::Shrinks) {
+    Value less = ops.sub("less", one, ops.mul("decay", lr, set.hypers["decay"]));
+    kept = ops.mul("kept", kept, ops.abs("factor", less));
+  }
+  Value held = ops.mul("held", kept, ops.f64("little", 1.000001));
+  return ops.narrow("largest", ops.add("all", held, move));
+}

@@ -1,0 +1,58 @@
+// What passes and code generation ask of a sweep and of its streams.
+#ifndef ALTGRAD_PASSES_SWEEPQUERIES_H
+#define ALTGRAD_PASSES_SWEEPQUERIES_H
+
+#include "dialect/Dialect.h"
+#include "dialect/Target.h"
+#include "dialect/builders/CodeBuilder.h"
+#include "llvm/ADT/BitVector.h"
+
+namespace altgrad {
+
+/// Whether a sweep asks for the indices of its elements.
+bool usesIndex(SweepOp sweep);
+/// Whether it draws random bits for them.
+bool usesDraws(SweepOp sweep);
+/// Whether elements are done block by block: values go from one to another, or they
+/// share bytes.
+bool exchangesInBlocks(SweepOp sweep);
+/// Whether its streams are bf16 alone, of which words of 32 bits have two.
+bool isOfHalves(SweepOp sweep);
+/// The reductions over blocks of neighbours in a body, in order.
+SmallVector<ReduceOp> blockReductions(Region &body);
+
+/// How each block goes through a body, if `altgrad-cut-stages` found stages.
+SmallVector<StageOp> stagesOf(Region &body);
+/// How many codes of a book a CPU decodes at once.
+constexpr int64_t codesAtOnce = 32;
+
+/// Calls `of` for each phase of a step and its sweep, or null; fails after an error, as of an unknown target.
+LogicalResult onPhases(StepOp step, StringRef target, function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of);
+/// Emits an error and fails if a target cannot lower a sweep: passes before have not run.
+LogicalResult checkSweep(SweepOp sweep, const Target &target);
+
+/// What a sweep loads, then what it stores.
+inline mlir::OperandRange streamsOf(SweepOp sweep) {
+  return sweep->getOperands().drop_front(sweep.getCondition() ? 1 : 0);
+}
+/// Whether a stream has one value for each column of a tile, or for a square: where it lies is said for each tile.
+bool isOfTileBlock(Value stream);
+/// Neighbours that share a value of a stream, and bytes of that value or of two
+/// packed codes.
+unsigned blockOf(Value stream);
+unsigned bytesOf(Value stream);
+/// Elements of which bytesOf() says the memory: a block's, or two where codes are packed.
+unsigned sharedBy(Value stream);
+/// Bits that a stream has for an element that shares no value.
+unsigned bitsOf(Value stream);
+/// Whether two codes of a stream share a byte.
+bool isPacked(Value stream);
+
+/// The operations of a body that compute `wanted` from what `known` holds.
+SetVector<Operation *> neededFor(ValueRange wanted, Region &body, const IRMapping &known);
+/// The arguments of a body that they read.
+llvm::BitVector argumentsFor(ValueRange wanted, Region &body, const IRMapping &known);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_PASSES_SWEEPQUERIES_H
