@@ -12,7 +12,7 @@ void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, 
   OpPassManager &step = manager.nest<StepOp>();
   step.addPass(createCutStagesPass({name}));
   step.addPass(createVectorizePass({target.vectorWidth}));
-  step.addPass(createQuickBodiesPass({name}));
+  step.addPass(createFastPathPass({name}));
   // One function or kernel for each phase.
   if (target.isPtx()) {
     step.addPass(createFitResourcesPass({name}));
@@ -28,5 +28,5 @@ void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, 
     manager.addPass(createCanonicalizerPass(config));
     manager.addPass(createCSEPass());
   }
-  manager.addPass(createToLLVMPass());
+  manager.addPass(createLowerToLLVMPass());
 }

@@ -23,10 +23,10 @@ def FitResourcesPass : Pass<"altgrad-fit-resources", "::altgrad::StepOp"> {
     ```mlir
     phase @update chunks set 0 {
       ...
-    } {altgrad.takes = {blocks = 3 : i64, shared = {draws = 8192 : i64, counters = 6144 : i64}}}
+    } {altgrad.kernel_resources = {blocks = 3 : i64, shared = {draws = 8192 : i64, counters = 6144 : i64}}}
     ```
 
-    Run `altgrad-vectorize` and `altgrad-quick-bodies` first.
+    Run `altgrad-vectorize` and `altgrad-fast-path` first.
   }];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"", "The GPU">,
                  Option<"shared", "shared", "int64_t", /*default=*/"0",
@@ -80,7 +80,7 @@ def LowerToGPUPass : Altgrad_CodePass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"
                         "Also write kernels for symmetric products of 16-bit matrices">];
 }
 
-def ToLLVMPass : Altgrad_CodePass<"altgrad-to-llvm"> {
+def LowerToLLVMPass : Altgrad_CodePass<"altgrad-lower-to-llvm"> {
   let summary = "lower scf, arith, math and vector to llvm without a library call";
   let description = [{
     `math.sqrt` becomes LLVM's square root, which is an IEEE instruction on every target.

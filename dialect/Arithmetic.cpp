@@ -28,7 +28,8 @@ static constexpr AllowedOperation operations[] = {
      "%c = cmpi sgt, %t, %t : i64"},
     {"arith.select", "i1 and two of f32, f64, i64, i1", "the second operand where the first is true, else the third",
      "%c = select %flag, %w, %g : f32"},
-    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even", "%c = truncf %lr : f64 to f32"},
+    {"arith.truncf", "f64 to f32", "rounds a scalar to the closestSpelling f32; ties to even",
+     "%c = truncf %lr : f64 to f32"},
     {"arith.extf", "f32 to f64", "the same number as f64; for scalars, as elements stay f32",
      "%s = altgrad.reduce add %g over tensor : f32\n%c = extf %s : f32 to f64"},
     {"arith.addi", "i64", "a + b, modulo 2^64", "%c = addi %t, %t : i64"},
@@ -40,7 +41,8 @@ static constexpr AllowedOperation operations[] = {
     {"arith.shli", "i64", "shifts left by a constant of 0 to 63", "%n = constant 3 : i64\n%c = shli %t, %n : i64"},
     {"arith.shrui", "i64", "shifts right by a constant of 0 to 63 and fills with zeros",
      "%n = constant 3 : i64\n%c = shrui %t, %n : i64"},
-    {"arith.sitofp", "i64 to f32, f64", "the nearest number to a signed integer", "%c = sitofp %t : i64 to f64"},
+    {"arith.sitofp", "i64 to f32, f64", "the closestSpelling number to a signed integer",
+     "%c = sitofp %t : i64 to f64"},
     {"arith.fptosi", "f32, f64 to i64", "rounds a scalar toward zero; not allowed for elements",
      "%c = fptosi %lr : f64 to i64"},
     {"math.fma", "f32, f64", "a * b + c with one rounding", "%c = math.fma %w, %g, %m : f32"},
@@ -70,7 +72,8 @@ static constexpr AllowedOperation operations[] = {
      "others); "
      "or unit, the elements of one index of dimension 0",
      "%c = altgrad.dim columns : i64"},
-    {"altgrad.resize", "f32", "x |y| / (|x| + 1e-10), by the norms of tensors", "%c = altgrad.resize %g as %w : f32"},
+    {"altgrad.match_norm", "f32", "x |y| / (|x| + 1e-10), by the norms of tensors",
+     "%c = altgrad.match_norm %g as %w : f32"},
     {"altgrad.row_mean_square", "f32", "the mean of the squares of this unit: of a matrix, of this row",
      "%c = altgrad.row_mean_square %g : f32"},
     {"altgrad.scale_by_shape", "f64",
@@ -78,10 +81,10 @@ static constexpr AllowedOperation operations[] = {
      "columns); "
      "spectral: sqrt(max(rows, columns)); transposed: of the transpose",
      "%c = altgrad.scale_by_shape original : f64"},
-    {"altgrad.descend", "f32, by f64", "the weight (1 - decay), minus rate times the direction",
-     "%c = altgrad.descend %w along %m rate(%lr) decay(%lr) : f32"},
+    {"altgrad.apply_step", "f32, by f64", "the weight (1 - decay), minus rate times the direction",
+     "%c = altgrad.apply_step %w along %m rate(%lr) decay(%lr) : f32"},
     {"altgrad.orthogonalize", "f32",
-     "the nearest matrix with orthonormal rows or columns, by a Newton-Schulz iteration",
+     "the closestSpelling matrix with orthonormal rows or columns, by a Newton-Schulz iteration",
      "%c = altgrad.orthogonalize %g coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%lr)"},
     {"altgrad.matrix", "f32 to tensors", "all elements of this tensor as a matrix of bf16, f16 or f32",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>"},
@@ -139,7 +142,7 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
       return "has fast-math flags; leave them out";
   // body_c4
   if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
-    return "has a rounding mode; arithmetic rounds to nearest even";
+    return "has a rounding mode; arithmetic rounds to closestSpelling even";
   for (Type type :
        llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
     // body_c5

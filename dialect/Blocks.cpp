@@ -146,6 +146,32 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
   return success();
 }
 
+// Whether a value of a sweep's body may differ between elements: something that it is computed from is of the element.
+static bool dependsOnElement(Value value, Region &body) {
+  SetVector<Value> seen;
+  seen.insert(value);
+  for (unsigned next = 0; next < seen.size(); ++next) {
+    Operation *op = seen[next].getDefiningOp();
+    if (!body.isAncestor(Value(seen[next]).getParentRegion()))
+      continue;
+    if (!op || isa<IndexOp, DrawOp, ReduceOp>(op))
+      return true;
+    seen.insert_range(op->getOperands());
+  }
+  return false;
+}
+
+// The largest magnitude of equal numbers is that of each. Folding may leave nothing of the element in what a scale is
+// computed from, as of a choice between two equal numbers.
+LogicalResult ReduceOp::canonicalize(ReduceOp op, PatternRewriter &rewriter) {
+  auto sweep = op->getParentOfType<SweepOp>();
+  if (!sweep || op.getReduction() != Reduction::AbsMax || !op.isOverBlock() ||
+      dependsOnElement(op.getValue(), *op->getParentRegion()))
+    return failure();
+  rewriter.replaceOpWithNewOp<math::AbsFOp>(op, op.getValue());
+  return success();
+}
+
 LogicalResult ReduceOp::verify() {
   // reduce_c1
   if (getScope() == Scope::Group)
@@ -161,7 +187,7 @@ LogicalResult ReduceOp::verify() {
   if (std::string why = whyNotCut(getOver()); !why.empty() || getOver().isElement())
     return emitOpError() << (why.empty() ? "reduces single elements" : why);
   // reduce_c3
-  if (isOfFlags(getReduction()))
+  if (isBoolean(getReduction()))
     return emitOpError() << "combines flags by '" << stringifyReduction(getReduction())
                          << "'; over blocks there are 'add', 'sumsq', 'max' and 'absmax', of numbers";
   return success();
@@ -169,12 +195,12 @@ LogicalResult ReduceOp::verify() {
 
 //===-- What a step reduces and stores -----------------------------------------===//
 
-static BlockAttr blockOf(Value stream) { return cast<TensorsType>(stream.getType()).getBlock(); }
+static BlockAttr getBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock(); }
 
 // Whether all that a sweep has over rows is of its height.
 static bool hasOneHeight(SweepOp sweep) {
   auto fits = [&](BlockAttr block) { return !block.isOverRows() || block.getRows() == sweep.getTileRows(); };
-  auto fitsStream = [&](Value stream) { return fits(blockOf(stream)); };
+  auto fitsStream = [&](Value stream) { return fits(getBlock(stream)); };
   return llvm::all_of(sweep.getLoads(), fitsStream) && llvm::all_of(sweep.getStores(), fitsStream) &&
          llvm::all_of(sweep.getBody().getOps<ReduceOp>(), [&](ReduceOp reduce) { return fits(reduce.getOver()); });
 }
@@ -200,7 +226,7 @@ static std::string whyNotTiles(SweepOp sweep, const Variances &variances) {
 }
 
 // The reductions over rows that a value is computed from.
-static SmallVector<ReduceOp> maximaOf(Value value) {
+static SmallVector<ReduceOp> getMaxima(Value value) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
   SmallVector<ReduceOp> maxima;
@@ -246,8 +272,8 @@ static LogicalResult verifyBehind(SweepOp sweep, Region &body, const Variances &
   for (auto [value, stream] : llvm::zip(codes, sweep.getStores())) {
     if (failed(verifyStore(sweep, value, stream, variances)))
       return failure();
-    SmallVector<ReduceOp> from = maximaOf(value);
-    BlockAttr block = blockOf(stream);
+    SmallVector<ReduceOp> from = getMaxima(value);
+    BlockAttr block = getBlock(stream);
     // sweep_c18
     if (block.isOverRows() && (from.empty() || from[0].getOver() != block))
       return sweep.emitOpError() << "stores to " << stream.getType() << " what comes from no reduction over " << block;
@@ -280,7 +306,7 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
     return sweep.emitOpError() << "has a list of what columns or squares share, and " << why;
   for (auto reduce : sweep.getBody().getOps<ReduceOp>())
     // sweep_c15
-    if (SmallVector<ReduceOp> from = maximaOf(reduce.getValue()); !from.empty())
+    if (SmallVector<ReduceOp> from = getMaxima(reduce.getValue()); !from.empty())
       return reduce.emitOpError() << "is over " << reduce.getOver()
                                   << " of what its sweep computes from a reduction over " << from[0].getOver();
   return success();
@@ -288,7 +314,7 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
 
 std::string altgrad::whyNotReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
-  if (variances.scopeOf(value) == Scope::Unit)
+  if (variances.getScope(value) == Scope::Unit)
     return "reduces a value that is the same for all elements of a unit";
   if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
     return "reduces a value that is the same for all elements of its block; leave the reduction out, or the block of "

@@ -63,7 +63,7 @@ std::string altgrad::whyNotClip(Operation &op, const Variances &variances) {
     return "rounds a number that differs between elements; quantize does";
   auto across = dyn_cast<AcrossOp>(op);
   // across_c1
-  if (across && variances.scopeOf(across.getNumber()) != Scope::Tensor)
+  if (across && variances.getScope(across.getNumber()) != Scope::Tensor)
     return "adds up a number that is not one for each tensor";
   // across_c2
   if (across && isa<BlockArgument>(across.getNumber()))

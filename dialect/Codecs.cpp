@@ -8,7 +8,7 @@ using namespace altgrad;
 // room for their scales.
 static constexpr llvm::StringLiteral scales[] = {"f32", "f16", "ocp.e8m0", "ocp.e4m3fn"};
 
-CodecFacts altgrad::factsOf(FormatAttr attribute) {
+CodecFacts altgrad::getCodecFacts(FormatAttr attribute) {
   if (!attribute)
     return {};
   Format f = attribute.toFormat();
@@ -17,7 +17,7 @@ CodecFacts altgrad::factsOf(FormatAttr attribute) {
   return {.table = table,
           .nearestOnly = table || attribute.isF32(),
           .sharesBytes = f.canPack(),
-          .hasRungs = !table && f.bits() <= 8 && f.hasSign && !f.complement,
+          .isSignMagnitude = !table && f.bits() <= 8 && f.hasSign && !f.complement,
           .negative = table ? table->hasSign : f.hasSign,
           .zero = zero,
           .least = table ? table->numbers[table->zero + zero] : decode(f, zero),
@@ -29,9 +29,9 @@ CodecFacts altgrad::factsOf(FormatAttr attribute) {
           .leastScale = table ? table->leastScale : 0x1p-120f};
 }
 
-const Book *altgrad::tableOf(Operation *op) {
+const Book *altgrad::getTable(Operation *op) {
   if (auto encode = dyn_cast<EncodeOp>(op))
-    return factsOf(encode.getFormat()).table;
+    return getCodecFacts(encode.getFormat()).table;
   auto decode = dyn_cast<DecodeOp>(op);
-  return decode ? factsOf(decode.getFormat()).table : nullptr;
+  return decode ? getCodecFacts(decode.getFormat()).table : nullptr;
 }

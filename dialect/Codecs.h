@@ -9,24 +9,24 @@ namespace altgrad {
 struct CodecFacts {
   /// Codes are places in it: to encode is to search it, to decode a load. Null: both are arithmetic.
   const Book *table;
-  bool nearestOnly;  ///< Numbers go to the nearest code, so that nothing is drawn for them.
-  bool sharesBytes;  ///< With a scale for each block two neighbours share a byte.
-  bool hasRungs;     ///< Codes are in sign and magnitude, in the order of their numbers, and at most 8 bits.
-  bool negative;     ///< There are numbers below 0,
-  bool zero;         ///< and 0 itself.
-  float least, most; ///< The smallest number above 0, and the largest.
+  bool nearestOnly;     ///< Numbers go to the closestSpelling code, so that nothing is drawn for them.
+  bool sharesBytes;     ///< With a scale for each block two neighbours share a byte.
+  bool isSignMagnitude; ///< Codes are in sign and magnitude, in the order of their numbers, and at most 8 bits.
+  bool negative;        ///< There are numbers below 0,
+  bool zero;            ///< and 0 itself.
+  float least, most;    ///< The smallest number above 0, and the largest.
   llvm::ArrayRef<llvm::StringLiteral> scales; ///< Formats of scales that its blocks may have.
   float leastScale;                           ///< In f32.
 };
 
 /// Nothing of a format that is null.
-CodecFacts factsOf(FormatAttr format);
+CodecFacts getCodecFacts(FormatAttr format);
 
 /// The attribute by which a `quantize` says how the step has bent its numbers: "softsign", "sqrt".
-inline constexpr llvm::StringLiteral bentName = "altgrad.bent";
+inline constexpr llvm::StringLiteral compandingName = "altgrad.companding";
 
 /// The table in which an operation searches the code of a number, or looks one up; null where it does neither.
-const Book *tableOf(mlir::Operation *op);
+const Book *getTable(mlir::Operation *op);
 
 } // namespace altgrad
 

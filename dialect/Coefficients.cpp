@@ -12,10 +12,10 @@ using namespace altgrad;
 // Adding one: a row here. Rows and margins are those of the source; `polar_gns` has the source's
 // base, which the source itself divides by its safety factor.
 static const CoefficientSet sets[] = {
-    {"jordan", "K. Jordan, Muon (2024); torch.optim.Muon", Steps::Any, 1, 1, {{3.4445, -4.7750, 2.0315}}},
+    {"jordan", "K. Jordan, Muon (2024); torch.optim.Muon", StepCount::Any, 1, 1, {{3.4445, -4.7750, 2.0315}}},
     {"polar_dion",
      "Polar Express in dion",
-     Steps::All,
+     StepCount::All,
      1,
      1.02,
      {{8.156554524902461, -22.48329292557795, 15.878769915207462},
@@ -25,7 +25,7 @@ static const CoefficientSet sets[] = {
       {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}}},
     {"polar_gns",
      "Polar Express in gram-newton-schulz",
-     Steps::All,
+     StepCount::All,
      1.05,
      1,
      {{8.28721201814563, -23.595886519098837, 17.300387312530933},
@@ -35,7 +35,7 @@ static const CoefficientSet sets[] = {
       {2.300652019954817, -1.6689039845747493, 0.4188073119525673}}},
     {"polar_emerging",
      "Polar Express in Emerging-Optimizers and TransformerEngine",
-     Steps::Some,
+     StepCount::Some,
      1,
      1,
      {{8.2051, -22.9019, 16.4607},
@@ -48,7 +48,7 @@ static const CoefficientSet sets[] = {
       {1.875, -1.25, .375}}},
     {"you",
      "YOU in gram-newton-schulz",
-     Steps::All,
+     StepCount::All,
      1,
      1,
      {{4.0848, -6.8946, 2.9270},
@@ -58,13 +58,13 @@ static const CoefficientSet sets[] = {
       {2.8366, -3.0525, 1.2012}}},
     {"aol",
      "AOL in gram-newton-schulz",
-     Steps::All,
+     StepCount::All,
      1,
      1,
      {{4.6051, -9.6552, 5.6769}, {4.7505, -6.0861, 2.1790}, {2.7763, -2.3190, 0.5523}, {2.4231, -2.2861, 0.8193}}},
     {"cans",
      "CANS",
-     Steps::All,
+     StepCount::All,
      1,
      1,
      {{8.4703, -25.1081, 18.6293},
@@ -74,7 +74,7 @@ static const CoefficientSet sets[] = {
       {2.2737, -1.6447, .4162}}},
     {"deepseek_v4",
      "DeepSeek-V4",
-     Steps::All,
+     StepCount::All,
      1,
      1,
      {{3.4445, -4.7750, 2.0315},
@@ -89,7 +89,7 @@ static const CoefficientSet sets[] = {
       {2, -1.5, 0.5}}},
     {"cubic5",
      "arXiv 2606.00371; without a fifth power",
-     Steps::All,
+     StepCount::All,
      1,
      1,
      {{3.3656576, -3.3420992, 0},
@@ -102,13 +102,13 @@ static const CoefficientSet sets[] = {
 bool CoefficientSet::allows(int64_t count) const {
   int64_t known = rows.size();
   return count >= 1 && count < 100 &&
-         (steps == Steps::Any || count == known || (steps == Steps::Some && count < known));
+         (steps == StepCount::Any || count == known || (steps == StepCount::Some && count < known));
 }
 
 std::string CoefficientSet::allowed() const {
-  return steps == Steps::Any    ? "1 to 99 steps"
-         : steps == Steps::Some ? "1 to " + std::to_string(rows.size()) + " steps"
-                                : std::to_string(rows.size()) + " steps";
+  return steps == StepCount::Any    ? "1 to 99 steps"
+         : steps == StepCount::Some ? "1 to " + std::to_string(rows.size()) + " steps"
+                                    : std::to_string(rows.size()) + " steps";
 }
 
 Polynomial CoefficientSet::at(int64_t step) const {
@@ -118,7 +118,7 @@ Polynomial CoefficientSet::at(int64_t step) const {
 }
 
 static std::optional<CoefficientSet> written(ArrayAttr rows) {
-  CoefficientSet set{"", "", rows.size() == 1 ? Steps::Any : Steps::All, 1, 1, {}};
+  CoefficientSet set{"", "", rows.size() == 1 ? StepCount::Any : StepCount::All, 1, 1, {}};
   for (Attribute row : rows) {
     auto numbers = dyn_cast<ArrayAttr>(row);
     if (!numbers || numbers.size() != 3)
@@ -134,7 +134,7 @@ static std::optional<CoefficientSet> written(ArrayAttr rows) {
   return set.rows.empty() ? std::nullopt : std::optional(set);
 }
 
-std::optional<CoefficientSet> altgrad::coefficientsOf(Attribute attribute) {
+std::optional<CoefficientSet> altgrad::readCoefficients(Attribute attribute) {
   if (auto rows = dyn_cast<ArrayAttr>(attribute))
     return written(rows);
   auto name = dyn_cast<StringAttr>(attribute);

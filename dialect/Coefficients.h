@@ -14,11 +14,11 @@ using Polynomial = std::array<double, 3>;
 
 /// What a set is used with: as many steps as it has rows, at most as many, or any number, where
 /// the last row is repeated.
-enum class Steps { All, Some, Any };
+enum class StepCount { All, Some, Any };
 
 struct CoefficientSet {
   llvm::StringRef name, source;
-  Steps steps;
+  StepCount steps;
   double safety; // each row is divided by it, its third and its fifth power
   double margin; // of the norm by which a matrix is divided
   llvm::SmallVector<Polynomial> rows;
@@ -31,7 +31,7 @@ struct CoefficientSet {
 };
 
 /// A set that has a name, or rows that are written; null: there is no such set.
-std::optional<CoefficientSet> coefficientsOf(mlir::Attribute attribute);
+std::optional<CoefficientSet> readCoefficients(mlir::Attribute attribute);
 
 /// A line for each set that has a name: its steps, margin, rows and source.
 std::string listCoefficients();

@@ -35,13 +35,13 @@ struct Place {
 /// Of those that are lists of tensors.
 double bytesPerElement(llvm::ArrayRef<Place> places);
 /// `element`, or a vector of as many as `shape` has.
-mlir::Type likeShape(mlir::Type shape, mlir::Type element);
+mlir::Type withElementType(mlir::Type shape, mlir::Type element);
 /// The type of squares that have the format of a list; any other type as it is.
-mlir::Type squaresOf(mlir::Type type);
+mlir::Type getSquareType(mlir::Type type);
 /// Whether a reduction is of truth values.
-inline bool isOfFlags(Reduction kind) { return kind == Reduction::And || kind == Reduction::Count; }
+inline bool isBoolean(Reduction kind) { return kind == Reduction::And || kind == Reduction::Count; }
 /// How what a sweep has reduced is combined: counts are added.
-inline Reduction foldedBy(Reduction kind) { return kind == Reduction::Count ? Reduction::Add : kind; }
+inline Reduction getFoldKind(Reduction kind) { return kind == Reduction::Count ? Reduction::Add : kind; }
 } // namespace altgrad
 
 #include "dialect/PhaseWork.h.inc"

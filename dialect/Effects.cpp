@@ -19,7 +19,7 @@ private:
   LogicalResult visitSweep(SweepOp sweep);
   LogicalResult readScalar(Operation &op, BlockArgument scalar);
   bool isBeside(const Writer &writer, Operation &reader, BlockArgument scalar);
-  StringRef nameOf(Value memory) {
+  StringRef getName(Value memory) {
     auto argument = dyn_cast<BlockArgument>(memory);
     return argument ? step.getName(argument) : "a list in the workspace";
   }
@@ -49,19 +49,19 @@ static bool isSame(Value one, Value other, DenseMap<std::pair<Operation *, Opera
 }
 
 // The second sweep of a phase over tiles runs where the first one does.
-static Value conditionOf(SweepOp sweep) {
+static Value getCondition(SweepOp sweep) {
   auto before = dyn_cast_or_null<SweepOp>(sweep->getPrevNode());
   return before && before.getTiles() == sweep ? before.getCondition() : sweep.getCondition();
 }
 
 LogicalResult Contents::visitSweep(SweepOp sweep) {
-  Value condition = conditionOf(sweep);
+  Value condition = getCondition(sweep);
   for (auto [index, stream] : llvm::enumerate(sweep.getLoads())) {
     bool isOfStep = isa<BlockArgument>(stream), isRenewed = sweep.isRenewed(index);
     auto stored = writers.lookup(stream);
     // sweep_c19
     if (isOfStep && !isRenewed && !stored.empty())
-      return sweep.emitOpError() << "loads what '%" << nameOf(stream)
+      return sweep.emitOpError() << "loads what '%" << getName(stream)
                                  << "' held before the step, which an earlier sweep has overwritten";
     // sweep_c21
     if (!isOfStep && isRenewed)
@@ -71,7 +71,7 @@ LogicalResult Contents::visitSweep(SweepOp sweep) {
     };
     // sweep_c20
     if ((!isOfStep || isRenewed) && llvm::none_of(stored, isThere))
-      return sweep.emitOpError() << "loads " << (isOfStep ? "'%" : "") << nameOf(stream) << (isOfStep ? "'" : "")
+      return sweep.emitOpError() << "loads " << (isOfStep ? "'%" : "") << getName(stream) << (isOfStep ? "'" : "")
                                  << ", where no earlier sweep has stored what it wants under no condition or its own";
   }
   for (Value stream : sweep.getStores())

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-Type altgrad::likeShape(Type shape, Type element) {
+Type altgrad::withElementType(Type shape, Type element) {
   auto vector = dyn_cast<VectorType>(shape);
   bool isRow = vector && vector.getRank() == 1 && !vector.isScalable();
   return isRow ? VectorType::get(vector.getShape(), element) : element;
@@ -18,8 +18,8 @@ static LogicalResult verifyConversion(Operation *op, Type number, Type code, For
   // conversion_c1
   if (vector && (vector.getRank() != 1 || vector.isScalable()))
     return op->emitOpError() << "converts " << number << ", expected f32 or a vector of it";
-  Type expectedNumber = likeShape(number, Float32Type::get(op->getContext()));
-  Type expectedCode = likeShape(number, format.getCodeType());
+  Type expectedNumber = withElementType(number, Float32Type::get(op->getContext()));
+  Type expectedCode = withElementType(number, format.getCodeType());
   // conversion_c2
   if (number != expectedNumber || code != expectedCode)
     return op->emitOpError() << "converts between " << code << " and " << number << ", expected " << expectedCode
@@ -36,28 +36,28 @@ static Type drawFor(Round rounding, Value draw, Type number) {
   if (rounding != Round::Stochastic)
     return {};
   bool wide = draw && getElementTypeOrSelf(draw).isInteger(32);
-  return likeShape(number, IntegerType::get(number.getContext(), wide ? 32 : 16));
+  return withElementType(number, IntegerType::get(number.getContext(), wide ? 32 : 16));
 }
 
-static Type typeOf(Value draw) { return draw ? draw.getType() : Type(); }
+static Type getDrawType(Value draw) { return draw ? draw.getType() : Type(); }
 
 LogicalResult EncodeOp::verify() {
-  bool exact = factsOf(getFormat()).nearestOnly;
+  bool exact = getCodecFacts(getFormat()).nearestOnly;
   // encode_c1
-  if (typeOf(getDraw()) != drawFor(getRounding(), getDraw(), getNumber().getType()) ||
+  if (getDrawType(getDraw()) != drawFor(getRounding(), getDraw(), getNumber().getType()) ||
       (exact && getRounding() != Round::NearestEven))
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to " << getFormat() << " with "
                          << (getDraw() ? "a" : "no") << " draw";
   return verifyConversion(*this, getNumber().getType(), getCode().getType(), getFormat());
 }
 
-LogicalResult MoveOp::verify() {
-  // move_c1
-  if (!factsOf(getFormat()).hasRungs)
+LogicalResult AdvanceCodeOp::verify() {
+  // advance_code_c1
+  if (!getCodecFacts(getFormat()).isSignMagnitude)
     return emitOpError() << "moves codes of " << getFormat()
                          << ", expected a format with a sign, a magnitude and at most 8 bits";
-  // move_c2
-  if (typeOf(getDraw()) != drawFor(getRounding(), getDraw(), getCode().getType()))
+  // advance_code_c2
+  if (getDrawType(getDraw()) != drawFor(getRounding(), getDraw(), getCode().getType()))
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " with " << (getDraw() ? "a" : "no")
                          << " draw";
   return success();
@@ -99,10 +99,10 @@ LogicalResult SplitOp::verify() { return verifyLists(*this, getUpper().getType()
 // A number is an f32, or as many of them as there are codes of each half.
 static LogicalResult verifyHalf(Operation *op, Type number, Type half, bool isLower = false) {
   Builder builder(op->getContext());
-  bool fits =
-      half == likeShape(number, builder.getI16Type()) || (isLower && half == likeShape(number, builder.getI8Type()));
+  bool fits = half == withElementType(number, builder.getI16Type()) ||
+              (isLower && half == withElementType(number, builder.getI8Type()));
   // part_c1
-  if (number != likeShape(number, builder.getF32Type()) || !fits)
+  if (number != withElementType(number, builder.getF32Type()) || !fits)
     return op->emitOpError() << "has a number of " << number << " with a half of " << half << ", expected f32 and "
                              << (isLower ? "i16 or i8" : "i16");
   return success();

@@ -49,7 +49,7 @@ std::string FormatAttr::unknown(StringRef name) {
     known.push_back(preset.name);
   StringRef meant = nameElsewhere(name);
   if (meant.empty())
-    meant = nearest(name, known);
+    meant = closestSpelling(name, known);
   return "unknown format '" + name.str() + "'; " + (meant.empty() ? "" : "did you mean '" + meant.str() + "'? ") +
          "known are " + llvm::join(known, ", ");
 }
@@ -60,7 +60,7 @@ std::string altgrad::listFormats() {
   MLIRContext context;
   context.loadDialect<AltgradDialect>();
   for (const auto &[name, f] : presets) {
-    CodecFacts codec = factsOf(FormatAttr::getNamed(&context, name));
+    CodecFacts codec = getCodecFacts(FormatAttr::getNamed(&context, name));
     out << llvm::format("%-15s %2u bits, ", name, f.bits())
         << (f.complement     ? "two's complement"
             : codec.negative ? "signed"

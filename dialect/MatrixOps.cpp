@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-Type altgrad::squaresOf(Type type) {
+Type altgrad::getSquareType(Type type) {
   if (auto tensors = dyn_cast<TensorsType>(type))
     return SquaresType::get(type.getContext(), tensors.getFormat());
   return type;
@@ -18,7 +18,7 @@ static bool isOperandFormat(FormatAttr format) {
 
 // `matrix` becomes `collect`.
 static bool isMatrix(Value value) {
-  return isa_and_nonnull<MatrixOp, ProductOp, EitherOp, CollectOp>(value.getDefiningOp());
+  return isa_and_nonnull<MatrixOp, ProductOp, SelectByAspectOp, CollectOp>(value.getDefiningOp());
 }
 
 LogicalResult MatrixOp::verify() {
@@ -58,11 +58,11 @@ LogicalResult ProductOp::verify() {
   return success();
 }
 
-LogicalResult EitherOp::verify() {
-  // either_c1
+LogicalResult SelectByAspectOp::verify() {
+  // select_by_aspect_c1
   if (!getElongated().getDefiningOp<ProductOp>() || !getOther().getDefiningOp<ProductOp>())
     return emitOpError("takes a list that no altgrad.product gives");
-  // either_c2
+  // select_by_aspect_c2
   if (!getRatio().isFinite() || getRatio().convertToDouble() < 1)
     return emitOpError() << "is from " << getRatio().convertToDouble() << " on; a longer side is at least 1 times "
                          << "the shorter one";
@@ -73,7 +73,7 @@ LogicalResult OrthogonalizeOp::verify() {
   // orthogonalize_c1
   if (!isOperandFormat(getFormat()))
     return emitOpError() << "is in " << getFormat().getKnownName() << "; products take bf16, f16 or f32";
-  std::optional<CoefficientSet> set = coefficientsOf(getCoefficients());
+  std::optional<CoefficientSet> set = readCoefficients(getCoefficients());
   // orthogonalize_c6
   if (getUnits() && getEqualRows())
     return emitOpError("makes the rows equal of each matrix of a stack; of a stack neither rows nor their states are "

@@ -38,7 +38,7 @@ def Altgrad_SquaresType : TypeDef<Altgrad_Dialect, "Squares"> {
 def Altgrad_MatrixOp : Altgrad_Op<"matrix", [Pure]> {
   let summary = "all elements of a tensor as one matrix";
   let description = [{
-    Each element is rounded to the nearest number of the format, in which products take
+    Each element is rounded to the closestSpelling number of the format, in which products take
     their operands. Ties go to even, and what is too large becomes an infinity.
 
     ```mlir
@@ -75,11 +75,11 @@ def Altgrad_EntryOp : Altgrad_Op<"entry", [Pure]> {
 
 def Altgrad_GramOp : Altgrad_Op<"gram", [Pure,
     TypesMatchWith<"the result has the format of the matrix", "matrix", "gram",
-                   "::altgrad::squaresOf($_self)">]> {
+                   "::altgrad::getSquareType($_self)">]> {
   let summary = "a matrix times its transpose, on the shorter side";
   let description = [{
     For X of r rows and c columns this is X Xᵀ if r <= c, and Xᵀ X otherwise. So a matrix and its
-    transpose have the same result. Sums are f32 and are rounded once, to the nearest
+    transpose have the same result. Sums are f32 and are rounded once, to the closestSpelling
     number of the format. The half above the diagonal may be a copy of the half below. With `over unit`
     each unit of a tensor is a matrix, and otherwise the tensor is one, whatever its units. With `alone` every
     matrix is multiplied by calls of its own, here and in the products that follow from the result.
@@ -101,14 +101,14 @@ def Altgrad_GramOp : Altgrad_Op<"gram", [Pure,
 
 def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "product"]>,
     TypesMatchWith<"the left operand has the format of the product", "product", "left",
-                   "::altgrad::squaresOf($_self)">,
+                   "::altgrad::getSquareType($_self)">,
     OptionalTypesMatchWith<"what is added has the type of the product", "product", "added", "$_self">]> {
   let summary = "the product of a symmetric matrix and another one, plus a third";
   let description = [{
     The result is `by * left right + by * plus`; a factor that is left out is 1. `left` stands
     on the shorter side of `right`: the product is `left right` if `right` has no more rows
     than columns, and `right left` otherwise. Sums are f32. The whole is rounded once, to
-    the nearest number of the format. `shift` is then added to the diagonal of a square. Squares
+    the closestSpelling number of the format. `shift` is then added to the diagonal of a square. Squares
     that are multiplied commute, as polynomials of one matrix do, so that the half above the
     diagonal may be a copy of the half below.
 
@@ -137,20 +137,20 @@ def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "pr
   let hasVerifier = 1;
 }
 
-def Altgrad_EitherOp : Altgrad_Op<"either", [Pure, AllTypesMatch<["elongated", "other", "result"]>]> {
+def Altgrad_SelectByAspectOp : Altgrad_Op<"select_by_aspect", [Pure, AllTypesMatch<["elongated", "other", "result"]>]> {
   let summary = "one of two matrices, by the shape of the tensor";
   let description = [{
     The result is the first matrix for tensors whose longer side is at least `from` times the shorter
     one, and the second for others. A tensor's other matrix is not computed.
 
     ```mlir
-    %y = altgrad.either %long, %short from 1.5 : !altgrad.tensors<f32>
+    %y = altgrad.select_by_aspect %long, %short from 1.5 : !altgrad.tensors<f32>
     ```
 
     Constraints:
 
-    - (either_c1) both are products;
-    - (either_c2) `from` is finite and at least 1.
+    - (select_by_aspect_c1) both are products;
+    - (select_by_aspect_c2) `from` is finite and at least 1.
   }];
   let arguments = (ins Altgrad_TensorsType:$elongated, Altgrad_TensorsType:$other, F64Attr:$ratio);
   let results = (outs Altgrad_TensorsType:$result);
@@ -158,7 +158,7 @@ def Altgrad_EitherOp : Altgrad_Op<"either", [Pure, AllTypesMatch<["elongated", "
   let hasVerifier = 1;
 }
 
-def Altgrad_SoundOp : Altgrad_Op<"sound", [Pure]> {
+def Altgrad_ProductsFiniteOp : Altgrad_Op<"products_finite", [Pure]> {
   let summary = "whether products have made nothing that is not finite of what is";
   let description = [{
     The result is false where an entry of a product from which the element is computed is not finite, and all elements
@@ -166,7 +166,7 @@ def Altgrad_SoundOp : Altgrad_Op<"sound", [Pure]> {
     operands.
 
     ```mlir
-    %each = sound %e : f32
+    %each = products_finite %e : f32
     %fine = reduce and %each over step : i1
     ```
   }];
@@ -176,7 +176,7 @@ def Altgrad_SoundOp : Altgrad_Op<"sound", [Pure]> {
 }
 
 def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
-  let summary = "the element of the nearest matrix with orthonormal rows or columns";
+  let summary = "the element of the closestSpelling matrix with orthonormal rows or columns";
   let description = [{
     This is a Newton-Schulz iteration. The element is rounded to the format `in`, in which X
     and all that follows is kept:
@@ -268,13 +268,13 @@ def Altgrad_ScaleByShapeOp : Altgrad_Op<"scale_by_shape", [Pure]> {
   let assemblyFormat = "$by (`transposed` $transposed^)? attr-dict `:` type($scale)";
 }
 
-def Altgrad_ResizeOp : Altgrad_Op<"resize", [Pure]> {
+def Altgrad_MatchNormOp : Altgrad_Op<"match_norm", [Pure]> {
   let summary = "an element of a tensor that is made as long as another one";
   let description = [{
     x |y| / (|x| + 1e-10), where |x| is the root of the sum of squares of all elements of a tensor.
 
     ```mlir
-    %even = altgrad.resize %w as %g : f32
+    %even = altgrad.match_norm %w as %g : f32
     ```
   }];
   let arguments = (ins F32:$element, F32:$like);
@@ -296,7 +296,7 @@ def Altgrad_RowMeanSquareOp : Altgrad_Op<"row_mean_square", [Pure]> {
   let assemblyFormat = "$element attr-dict `:` type($mean)";
 }
 
-def Altgrad_DescendOp : Altgrad_Op<"descend", [Pure]> {
+def Altgrad_ApplyStepOp : Altgrad_Op<"apply_step", [Pure]> {
   let summary = "a step along a direction, beside a decay of the weight";
   let description = [{
     fma(f32(-rate), direction, weight * f32(1 - decay)). With `cautious` the weight decays only where
@@ -304,8 +304,8 @@ def Altgrad_DescendOp : Altgrad_Op<"descend", [Pure]> {
     `decay=cautious` says so.
 
     ```mlir
-    %w1 = altgrad.descend %w along %m rate(%lr) decay(%lr) : f32
-    %w2 = altgrad.descend %w along %m rate(%lr) decay(%lr) cautious : f32
+    %w1 = altgrad.apply_step %w along %m rate(%lr) decay(%lr) : f32
+    %w2 = altgrad.apply_step %w along %m rate(%lr) decay(%lr) cautious : f32
     ```
   }];
   let arguments = (ins F32:$weight, F32:$direction, F64:$rate, F64:$decay, UnitAttr:$cautious);

@@ -8,7 +8,7 @@ using namespace altgrad;
 
 namespace {
 // What is not there, and how a rule says it.
-struct Instead {
+struct OperationHint {
   StringLiteral names, words;
 };
 } // namespace
@@ -16,12 +16,13 @@ struct Instead {
 static constexpr StringLiteral square =
     "write math.exp of the product of the exponent and math.log, of scalars in f64; the "
     "powers 2 and 0.5 of an element are mulf %x, %x and math.sqrt";
-static constexpr StringLiteral nearest = "elements have no integers; a scalar in f64 goes through fptosi and sitofp";
+static constexpr StringLiteral closestSpelling =
+    "elements have no integers; a scalar in f64 goes through fptosi and sitofp";
 static constexpr StringLiteral hyperbolic =
     "of a scalar in f64 write it with math.exp; an element has no math.exp, and "
     "x / (1 + |x|), which is bounded as well, is math.absf, addf and divf";
 
-static constexpr Instead instead[] = {
+static constexpr OperationHint instead[] = {
     {"powf pow", square},
     {"ipowi", "write muli %x, %x"},
     {"rsqrt", "write math.sqrt and divf"},
@@ -44,7 +45,7 @@ static constexpr Instead instead[] = {
     {"isinf", "write math.absf and cmpf oeq with constant 0x7F800000 : f32"},
     {"isfinite", "write math.absf and cmpf olt with constant 0x7F800000 : f32"},
     {"floor", "write math.floor"},
-    {"ceil round roundeven trunc", nearest},
+    {"ceil round roundeven trunc", closestSpelling},
     {"sign", "write math.copysign of 1.0, and select 0.0 where the number is 0"},
     {"uitofp", "write sitofp"},
     {"fptoui", "write fptosi"},
@@ -82,7 +83,7 @@ std::string altgrad::whatToWrite(StringRef name) {
   for (const AllowedOperation &op : allowedOperations())
     if (op.name.rsplit('.').second == bare)
       return ("; write " + shortName(op)).str();
-  for (const Instead &row : instead)
+  for (const OperationHint &row : instead)
     if (llvm::is_contained(llvm::split(row.names, ' '), bare))
       return ("; " + row.words + "; altgrad-opt --list-ops lists what is allowed").str();
   std::string words = "; allowed are";

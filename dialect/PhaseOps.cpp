@@ -16,7 +16,7 @@ unsigned PhaseOp::countScalars() {
 }
 
 // The argument of the step that `value` is, or null.
-static BlockArgument argumentOf(Value value) {
+static BlockArgument getArgument(Value value) {
   auto argument = dyn_cast_or_null<BlockArgument>(value);
   return argument && isa<StepOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
 }
@@ -25,7 +25,7 @@ static BlockArgument argumentOf(Value value) {
 static bool isOfRow(StepOp step, const Place &place) {
   if (!place.memory)
     return place.space != Space::Step;
-  BlockArgument argument = argumentOf(place.memory);
+  BlockArgument argument = getArgument(place.memory);
   return argument && (isa<TensorsType>(argument.getType()) || step.getScope(argument) != Scope::Step);
 }
 
@@ -36,7 +36,7 @@ static LogicalResult verifyPlace(PhaseOp phase, Operation &op, const Place &plac
   if (phase.getDomain() == Domain::Once && isOfRow(step, place))
     return op.emitOpError("is about a tensor or a group, in a phase that runs once "
                           "for all of them");
-  BlockArgument argument = argumentOf(place.memory);
+  BlockArgument argument = getArgument(place.memory);
   std::optional<unsigned> set = argument ? step.getSet(argument) : std::optional<unsigned>();
   // phase_c3
   if (set && set != phase.getSet().value_or(0))
@@ -60,7 +60,7 @@ static LogicalResult verifyWork(PhaseOp phase, Operation &op, PhaseWork work) {
 static LogicalResult verifySweep(SweepOp sweep) {
   for (Value reduced : sweep.getReduced())
     // phase_c8
-    if (llvm::none_of(reduced.getUsers(), [](Operation *user) { return isa<KeepOp>(user); }))
+    if (llvm::none_of(reduced.getUsers(), [](Operation *user) { return isa<WorkspaceStoreOp>(user); }))
       return sweep.emitOpError("reduces what its phase keeps in no chunk");
   return success();
 }
@@ -95,13 +95,13 @@ LogicalResult PhaseOp::verify() {
 
 LogicalResult ReadOp::verify() {
   // read_c1
-  if (!argumentOf(getScalar()))
+  if (!getArgument(getScalar()))
     return emitOpError("reads something that is no argument of the step");
   return success();
 }
 
 LogicalResult WriteOp::verify() {
-  BlockArgument target = argumentOf(getTarget());
+  BlockArgument target = getArgument(getTarget());
   auto step = (*this)->getParentOfType<StepOp>();
   // write_c1
   if (!target || !step || step.getAccess(target) == Access::In)
@@ -118,31 +118,31 @@ static SmallVector<Value> keptBefore(Operation *op, Space space, uint64_t word) 
     space = Space::Row;
   while (phase && (phase = phase->getPrevNode()))
     if (auto earlier = dyn_cast<PhaseOp>(phase))
-      for (auto keep : earlier.getBody().getOps<KeepOp>())
+      for (auto keep : earlier.getBody().getOps<WorkspaceStoreOp>())
         if (keep.getSpace() == space && keep.getWord() == word)
           kept.push_back(keep.getValue());
   return kept;
 }
 
-LogicalResult RecallOp::verify() {
+LogicalResult WorkspaceLoadOp::verify() {
   SmallVector<Value> kept = keptBefore(*this, getSpace(), getWord());
-  // recall_c1
+  // workspace_load_c1
   if (kept.empty())
     return emitOpError() << "recalls " << stringifySpace(getSpace()) << " " << getWord()
                          << ", which no earlier phase keeps";
-  // recall_c2
+  // workspace_load_c2
   if (!llvm::is_contained(ValueRange(kept).getTypes(), getType()))
     return emitOpError() << "recalls " << stringifySpace(getSpace()) << " " << getWord() << " as " << getType()
                          << ", kept as " << kept.front().getType();
   return success();
 }
 
-LogicalResult KeepOp::verify() {
-  // keep_c2
+LogicalResult WorkspaceStoreOp::verify() {
+  // workspace_store_c2
   if (getSpace() == Space::Tensor)
     return emitOpError("keeps a scalar in a tensor, whose words are those of a row");
   bool reduced = getValue().getDefiningOp<SweepOp>() != nullptr;
-  // keep_c1
+  // workspace_store_c1
   if (reduced != (getSpace() == Space::Chunk))
     return emitOpError() << "keeps " << (reduced ? "what a sweep reduces in a " : "a scalar in a ")
                          << stringifySpace(getSpace());
@@ -159,7 +159,7 @@ LogicalResult FoldOp::verify() {
     return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' gives " << getValue().getType();
   auto isReduced = [&](Value value) {
     auto sweep = value.getDefiningOp<SweepOp>();
-    return sweep && foldedBy(sweep.getReduction(cast<OpResult>(value).getResultNumber())) == getReduction();
+    return sweep && getFoldKind(sweep.getReduction(cast<OpResult>(value).getResultNumber())) == getReduction();
   };
   // fold_c2
   if (llvm::none_of(keptBefore(*this, Space::Chunk, getWord()), isReduced))

@@ -20,7 +20,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     of a tensor. A phase of chunks or rows covers the items of one set, or of all sets
     if it has no `set`.
 
-    The body holds the work of one item in order: it reads or recalls scalars, computes with them,
+    The body holds the work of one item in order: it reads or loads scalars, computes with them,
     keeps values for later phases, and writes scalars to memory. A `sweep` makes the phase
     a pass over memory, `fold` adds the chunks of a tensor, and `total` adds the tensors
     of the step. `multiply` makes it one of products, which are done in their order for each tensor.
@@ -33,7 +33,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     phase @once1 once {
       %sum = total sumsq row 0 : f32
       %root = math.sqrt %sum : f32
-      keep %root in step 0 : f32
+      workspace_store %root in step 0 : f32
       write %root to %norm : f32
     }
     ```
@@ -47,7 +47,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c4) only a phase that runs once or has folds has an exchange;
     - (phase_c5) the set of a phase has lists;
     - (phase_c6) either all folds of a phase are `over tensor`, or none is;
-    - (phase_c7) a phase that runs once reads, writes, recalls and keeps nothing of a
+    - (phase_c7) a phase that runs once reads, writes, loads and keeps nothing of a
       tensor or a group, and asks for no tag and no extent;
     - (phase_c8) what the sweep of a phase reduces is kept in a word of a chunk;
     - (phase_c9) a phase with products of matrices has nothing else;
@@ -119,21 +119,21 @@ def Altgrad_WriteOp : Altgrad_PhasePart<"write", ["getWrites"], [AllTypesMatch<[
   let hasVerifier = 1;
 }
 
-def Altgrad_RecallOp : Altgrad_PhasePart<"recall", ["getReads"]> {
+def Altgrad_WorkspaceLoadOp : Altgrad_PhasePart<"workspace_load", ["getReads"]> {
   let summary = "a value that an earlier phase has kept";
   let description = [{
     `row` and `step` name a word of the item's row or of the step. `tensor` names a word of the
     first row of the item's tensor; it differs from `row` where rows are units.
 
     ```mlir
-    %x = altgrad.recall row 3 : f32
+    %x = altgrad.workspace_load row 3 : f32
     ```
 
     Constraints:
 
-    - (recall_c1) an earlier phase of the step keeps a value in this word; for `tensor` in
+    - (workspace_load_c1) an earlier phase of the step keeps a value in this word; for `tensor` in
       this word of a row;
-    - (recall_c2) that value has the type of the result.
+    - (workspace_load_c2) that value has the type of the result.
   }];
   let arguments = (ins Altgrad_SpaceAttr:$space, I64Attr:$word);
   let results = (outs AnyTypeOf<[F64, F32, I64, I32, I1]>:$value);
@@ -141,20 +141,20 @@ def Altgrad_RecallOp : Altgrad_PhasePart<"recall", ["getReads"]> {
   let hasVerifier = 1;
 }
 
-def Altgrad_KeepOp : Altgrad_PhasePart<"keep", ["getWrites"]> {
+def Altgrad_WorkspaceStoreOp : Altgrad_PhasePart<"workspace_store", ["getWrites"]> {
   let summary = "put a value into a word of the workspace";
   let description = [{
     A word of the step exists once, a word of a row once for each row, and a word of a
     chunk once for each chunk. A word of a chunk has 32 bits, the others 64.
 
     ```mlir
-    altgrad.keep %x in row 3 : f32
+    altgrad.workspace_store %x in row 3 : f32
     ```
 
     Constraints:
 
-    - (keep_c1) the results of a sweep are kept in a chunk, and nothing else is;
-    - (keep_c2) nothing is kept in `tensor`, whose words are those of a row.
+    - (workspace_store_c1) the results of a sweep are kept in a chunk, and nothing else is;
+    - (workspace_store_c2) nothing is kept in `tensor`, whose words are those of a row.
   }];
   let arguments = (ins AnyTypeOf<[F64, F32, I64, I32, I1]>:$value,
                        Altgrad_SpaceAttr:$space, I64Attr:$word);

@@ -18,17 +18,17 @@ double altgrad::bytesPerElement(ArrayRef<Place> places) {
   return bytes;
 }
 
-static SmallVector<Place> placesOf(ValueRange memory) {
+static SmallVector<Place> getPlaces(ValueRange memory) {
   return llvm::map_to_vector(memory, [](Value one) { return Place{one}; });
 }
 
 //===-- Scalars -------------------------------------------------------------===//
 
-SmallVector<Place> ReadOp::getReads() { return placesOf(getScalar()); }
-SmallVector<Place> WriteOp::getWrites() { return placesOf(getTarget()); }
-SmallVector<Place> PercentileOp::getReads() { return placesOf(getHistory()); }
-SmallVector<Place> RecallOp::getReads() { return {{Value(), getSpace()}}; }
-SmallVector<Place> KeepOp::getWrites() { return {{Value(), getSpace()}}; }
+SmallVector<Place> ReadOp::getReads() { return getPlaces(getScalar()); }
+SmallVector<Place> WriteOp::getWrites() { return getPlaces(getTarget()); }
+SmallVector<Place> PercentileOp::getReads() { return getPlaces(getHistory()); }
+SmallVector<Place> WorkspaceLoadOp::getReads() { return {{Value(), getSpace()}}; }
+SmallVector<Place> WorkspaceStoreOp::getWrites() { return {{Value(), getSpace()}}; }
 SmallVector<Place> TagOp::getReads() { return {{Value(), Space::Row}}; }
 SmallVector<Place> DimOp::getReads() { return {{Value(), Space::Row}}; }
 
@@ -50,8 +50,8 @@ std::optional<Reduction> TotalOp::getShare() {
 
 PhaseKind MultiplyOp::getPhaseKind() { return PhaseKind::Matrix; }
 std::optional<Domain> MultiplyOp::getItem() { return Domain::Rows; }
-SmallVector<Place> MultiplyOp::getReads() { return placesOf(getOperands().drop_back()); }
-SmallVector<Place> MultiplyOp::getWrites() { return placesOf(getInto()); }
+SmallVector<Place> MultiplyOp::getReads() { return getPlaces(getOperands().drop_back()); }
+SmallVector<Place> MultiplyOp::getWrites() { return getPlaces(getInto()); }
 bool MultiplyOp::startsLaunch() { return true; }
 bool MultiplyOp::endsLaunch() { return true; }
 
@@ -59,20 +59,20 @@ bool MultiplyOp::endsLaunch() { return true; }
 
 PhaseKind SweepOp::getPhaseKind() { return PhaseKind::Sweep; }
 std::optional<Domain> SweepOp::getItem() { return Domain::Chunks; }
-SmallVector<Place> SweepOp::getReads() { return placesOf(getLoads()); }
-SmallVector<Place> SweepOp::getWrites() { return placesOf(getStores()); }
+SmallVector<Place> SweepOp::getReads() { return getPlaces(getLoads()); }
+SmallVector<Place> SweepOp::getWrites() { return getPlaces(getStores()); }
 
 double SweepOp::getFlops() {
   double flops = 0;
   for (Operation &op : getBody().front())
-    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, math::SqrtOp, MoveOp>(op))
+    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, math::SqrtOp, AdvanceCodeOp>(op))
       ++flops;
     else if (isa<math::FmaOp>(op))
       flops += 2;
     else if (isa<ScaledQuotientOp>(op))
       flops += 5;
   for (unsigned i = 0; i < getNumResults(); ++i)
-    flops += getReduction(i) == Reduction::SumSq ? 2 : foldedBy(getReduction(i)) == Reduction::Add;
+    flops += getReduction(i) == Reduction::SumSq ? 2 : getFoldKind(getReduction(i)) == Reduction::Add;
   return flops;
 }
 
@@ -126,7 +126,7 @@ PhaseKind PhaseOp::getPhaseKind() { return getMain() ? getMain().getPhaseKind() 
 
 std::optional<Domain> PhaseOp::getItem() { return getDomain(); }
 
-template <typename Question> static SmallVector<Place> placesOf(PhaseOp phase, Question places) {
+template <typename Question> static SmallVector<Place> getPlaces(PhaseOp phase, Question places) {
   SmallVector<Place> all;
   for (Operation &op : phase.getBody().front())
     if (auto work = dyn_cast<PhaseWork>(op))
@@ -135,11 +135,11 @@ template <typename Question> static SmallVector<Place> placesOf(PhaseOp phase, Q
 }
 
 SmallVector<Place> PhaseOp::getReads() {
-  return placesOf(*this, [](PhaseWork work) { return work.getReads(); });
+  return getPlaces(*this, [](PhaseWork work) { return work.getReads(); });
 }
 
 SmallVector<Place> PhaseOp::getWrites() {
-  return placesOf(*this, [](PhaseWork work) { return work.getWrites(); });
+  return getPlaces(*this, [](PhaseWork work) { return work.getWrites(); });
 }
 
 double PhaseOp::getFlops() { return getMain() ? getMain().getFlops() : 0; }

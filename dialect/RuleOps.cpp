@@ -283,7 +283,7 @@ LogicalResult RuleOp::verifyRegions() {
     }
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
       return op.emitOpError() << reason;
-    bool element = !isa<MatrixOp, GramOp, ProductOp, EitherOp>(op) &&
+    bool element = !isa<MatrixOp, GramOp, ProductOp, SelectByAspectOp>(op) &&
                    llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
     if (std::string reason = whyNotElement(op); element && !reason.empty())
       return op.emitOpError() << reason;

@@ -27,7 +27,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     | `option` | i1 | a choice that is made when the rule is compiled; a default follows |
 
     The body computes one element. It does not mention storage formats. Every f32
-    operation rounds to nearest even, and no two operations are fused; `math.fma` is
+    operation rounds to closestSpelling even, and no two operations are fused; `math.fma` is
     written where it is wanted. A value that depends only on hyper-parameters, the
     step and the tensor is computed once per tensor. The integers of an element come from
     `altgrad.index`, for random bits, for example. In `math.copysign` the sign of a NaN
@@ -125,7 +125,7 @@ def Altgrad_Reduced : AnyTypeOf<[F32, I1, VectorOfRankAndType<[1], [F32]>], "f32
 
 def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
     PredOpTrait<"'and' and 'count' combine i1, the other reductions f32",
-      CPred<"::altgrad::isOfFlags($reduction) == $value.getType().isInteger(1)">>]> {
+      CPred<"::altgrad::isBoolean($reduction) == $value.getType().isInteger(1)">>]> {
   let summary = "combine the elements of each block, tensor or of all tensors, in a fixed order";
   let description = [{
     `add` is the sum and `sumsq` the sum of squares. `max` is the largest value and `absmax` the
@@ -164,6 +164,7 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        Altgrad_Reduced:$value, Altgrad_BlockAttr:$over);
+  let hasCanonicalizeMethod = 1;
   let results = (outs Altgrad_Reduced:$result);
   let builders = [OpBuilder<(ins "::altgrad::Reduction":$reduction, "::mlir::Value":$value,
                                  "::altgrad::Scope":$scope), [{

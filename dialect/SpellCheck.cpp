@@ -1,11 +1,11 @@
-// A word that is not known ==> the nearest one that is, and all there are.
+// A word that is not known ==> the closestSpelling one that is, and all there are.
 #include "dialect/SpellCheck.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
-StringRef altgrad::nearest(StringRef word, ArrayRef<StringRef> known) {
+StringRef altgrad::closestSpelling(StringRef word, ArrayRef<StringRef> known) {
   StringRef found;
   unsigned least = std::min<size_t>(3, word.size() / 2 + 1);
   for (StringRef candidate : known)
@@ -14,7 +14,7 @@ StringRef altgrad::nearest(StringRef word, ArrayRef<StringRef> known) {
   return found;
 }
 
-std::string altgrad::sayKnown(StringRef word, ArrayRef<StringRef> known) {
-  StringRef meant = nearest(word, known);
+std::string altgrad::describeChoices(StringRef word, ArrayRef<StringRef> known) {
+  StringRef meant = closestSpelling(word, known);
   return (meant.empty() ? "; there are " : "; did you mean '" + meant.str() + "'? There are ") + join(known, ", ");
 }

@@ -9,10 +9,10 @@
 namespace altgrad {
 
 /// The word of `known` that is spelled nearly as `word` is, or "".
-llvm::StringRef nearest(llvm::StringRef word, llvm::ArrayRef<llvm::StringRef> known);
+llvm::StringRef closestSpelling(llvm::StringRef word, llvm::ArrayRef<llvm::StringRef> known);
 
 /// "; did you mean 'report'? There are mlir, report", or "; there are mlir, report".
-std::string sayKnown(llvm::StringRef word, llvm::ArrayRef<llvm::StringRef> known);
+std::string describeChoices(llvm::StringRef word, llvm::ArrayRef<llvm::StringRef> known);
 
 } // namespace altgrad
 

@@ -46,10 +46,10 @@ static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
                             "units: its rows are units");
   CommitOp commit = step.getCommit();
   // step_c27
-  if (Value condition = commit.getCondition(); condition && variances.scopeOf(condition) >= Scope::Unit)
+  if (Value condition = commit.getCondition(); condition && variances.getScope(condition) >= Scope::Unit)
     return commit.emitOpError("has a condition that differs between units");
   auto isOne = [&](Value value, Value target) {
-    return isa<TensorsType>(target.getType()) || variances.scopeOf(value) < Scope::Unit ||
+    return isa<TensorsType>(target.getType()) || variances.getScope(value) < Scope::Unit ||
            step.getScope(cast<BlockArgument>(target)) == Scope::Unit;
   };
   for (auto [value, target, condition] : commit.writes())
@@ -157,9 +157,9 @@ LogicalResult QuantizeOp::verify() {
   if (getRounding() != Round::NearestEven && format.isF32())
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to f32, where nothing is rounded";
   // quantize_c4
-  if (getRounding() != Round::NearestEven && factsOf(format).nearestOnly)
+  if (getRounding() != Round::NearestEven && getCodecFacts(format).nearestOnly)
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to " << format.getKnownName()
-                         << "; a code book has the nearest number alone";
+                         << "; a code book has the closestSpelling number alone";
   return success();
 }
 

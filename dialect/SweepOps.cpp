@@ -89,21 +89,21 @@ static ParseResult parseWide(OpAsmParser &parser, OperationState &result, ArrayR
   result.addAttribute("width", builder.getI64IntegerAttr(width));
   if (parser.parseRegion(*result.addRegion(), arguments))
     return failure();
-  if (failed(parser.parseOptionalKeyword("quick")))
+  if (failed(parser.parseOptionalKeyword("fast")))
     return success();
-  SmallVector<OpAsmParser::Argument> quick;
-  if (parser.parseArgumentList(quick, OpAsmParser::Delimiter::Paren))
+  SmallVector<OpAsmParser::Argument> fast;
+  if (parser.parseArgumentList(fast, OpAsmParser::Delimiter::Paren))
     return failure();
-  if (quick.size() != scalar.size() + 2)
+  if (fast.size() != scalar.size() + 2)
     return parser.emitError(parser.getNameLoc())
-           << "has " << quick.size() << " quick arguments, expected " << scalar.size() + 2;
-  for (auto [index, argument] : llvm::enumerate(quick)) {
+           << "has " << fast.size() << " fast-path arguments, expected " << scalar.size() + 2;
+  for (auto [index, argument] : llvm::enumerate(fast)) {
     Type type = index < scalar.size()    ? scalar[index].type
                 : index == scalar.size() ? Type(builder.getI32Type())
                                          : Type(builder.getF32Type());
     argument.type = VectorType::get({width}, type);
   }
-  return parser.parseRegion(*result.addRegion(), quick);
+  return parser.parseRegion(*result.addRegion(), fast);
 }
 
 ParseResult SweepOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -151,13 +151,13 @@ void SweepOp::print(OpAsmPrinter &printer) {
   llvm::interleaveComma(getWide().front().getArguments(), printer);
   printer << ") ";
   printer.printRegion(getWide().front(), /*printEntryBlockArgs=*/false);
-  Region *quick = getQuick();
-  if (!quick)
+  Region *fast = getFastPath();
+  if (!fast)
     return;
-  printer << " quick (";
-  llvm::interleaveComma(quick->getArguments(), printer);
+  printer << " fast (";
+  llvm::interleaveComma(fast->getArguments(), printer);
   printer << ") ";
-  printer.printRegion(*quick, /*printEntryBlockArgs=*/false);
+  printer.printRegion(*fast, /*printEntryBlockArgs=*/false);
 }
 
 void SweepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
@@ -169,7 +169,7 @@ void SweepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) 
 
 EmitOp SweepOp::getEmit() { return cast<EmitOp>(getBody().front().getTerminator()); }
 
-Region *SweepOp::getQuick() { return getWide().size() > 1 ? &getWide()[1] : nullptr; }
+Region *SweepOp::getFastPath() { return getWide().size() > 1 ? &getWide()[1] : nullptr; }
 
 Reduction SweepOp::getReduction(unsigned index) { return cast<ReductionAttr>(getReductions()[index]).getValue(); }
 
@@ -190,7 +190,7 @@ SmallVector<Value> SweepOp::getScalars() {
 
 unsigned SweepOp::getChunkWord(unsigned index) {
   for (Operation *user : getReduced()[index].getUsers())
-    if (auto keep = dyn_cast<KeepOp>(user))
+    if (auto keep = dyn_cast<WorkspaceStoreOp>(user))
       return keep.getWord();
   llvm_unreachable("a sweep outside a phase keeps nothing");
 }
@@ -201,7 +201,7 @@ std::string altgrad::formatBytes(double bytes) {
   return text;
 }
 
-static size_t blockReductionsOf(Region &body) { return llvm::range_size(body.getOps<ReduceOp>()); }
+static size_t getBlockReductions(Region &body) { return llvm::range_size(body.getOps<ReduceOp>()); }
 
 // The second body: the first one's types, as vectors of `width`.
 static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
@@ -222,31 +222,31 @@ static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
                                   "of "
                                << width << " of its body's";
   // sweep_c10
-  if (blockReductionsOf(wide) != blockReductionsOf(sweep.getBody()))
+  if (getBlockReductions(wide) != getBlockReductions(sweep.getBody()))
     return sweep.emitOpError("has a wide body with other block reductions");
   return success();
 }
 
 // The third body: the second one's types, then a guard of an i32 and an f32.
-static LogicalResult verifyQuick(SweepOp sweep, Region &wide, Region &quick) {
+static LogicalResult verifyFastPath(SweepOp sweep, Region &wide, Region &fast) {
   Builder builder(sweep.getContext());
   SmallVector<Type> guard;
   for (Type type : {Type(builder.getI32Type()), Type(builder.getF32Type())})
     guard.push_back(VectorType::get({int64_t(sweep.getWidth())}, type));
-  auto matches = [&](TypeRange wide, TypeRange quick) {
+  auto matches = [&](TypeRange wide, TypeRange fast) {
     SmallVector<Type> expected(wide);
     expected.append(guard);
-    return TypeRange(expected) == quick;
+    return TypeRange(expected) == fast;
   };
-  auto emit = dyn_cast<EmitOp>(quick.front().getTerminator());
+  auto emit = dyn_cast<EmitOp>(fast.front().getTerminator());
   // sweep_c11
   if (!emit || !matches(wide.front().getTerminator()->getOperandTypes(), emit.getOperandTypes()) ||
-      !matches(wide.getArgumentTypes(), quick.getArgumentTypes()))
-    return sweep.emitOpError("has a quick body of other types than its wide "
+      !matches(wide.getArgumentTypes(), fast.getArgumentTypes()))
+    return sweep.emitOpError("has a fast-path body of other types than its wide "
                              "body's and a guard's");
   // sweep_c14
-  if (blockReductionsOf(quick) != blockReductionsOf(wide))
-    return sweep.emitOpError("has a quick body with other block reductions");
+  if (getBlockReductions(fast) != getBlockReductions(wide))
+    return sweep.emitOpError("has a fast-path body with other block reductions");
   return success();
 }
 
@@ -292,7 +292,7 @@ LogicalResult SweepOp::verify() {
     bool isAnd = getReduction(index) == Reduction::And;
     // sweep_c6
     if (result.getType().isInteger(1) != isAnd ||
-        emit.getOperand(index).getType().isInteger(1) != isOfFlags(getReduction(index)))
+        emit.getOperand(index).getType().isInteger(1) != isBoolean(getReduction(index)))
       return emit.emitOpError() << "reduces " << emit.getOperand(index).getType() << " by '"
                                 << stringifyReduction(getReduction(index)) << "' to " << result.getType();
     // sweep_c17
@@ -301,11 +301,11 @@ LogicalResult SweepOp::verify() {
   }
   // sweep_c7
   if (getWide().size() > 2)
-    return emitOpError("has more than one wide and one quick body");
+    return emitOpError("has more than one wide and one fast-path body");
   if (getWide().empty())
     return success();
-  Region &wide = getWide().front(), *quick = getQuick();
+  Region &wide = getWide().front(), *fast = getFastPath();
   if (failed(verifyWide(*this, wide)))
     return failure();
-  return quick ? verifyQuick(*this, wide, *quick) : success();
+  return fast ? verifyFastPath(*this, wide, *fast) : success();
 }

@@ -78,10 +78,10 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
 
 class Altgrad_OneForCode<string name, string type, string make>
     : TypesMatchWith<"there is one " # type # " for each code", "code", name,
-                     "::altgrad::likeShape($_self, ::mlir::" # make # ")">;
+                     "::altgrad::withElementType($_self, ::mlir::" # make # ")">;
 class Altgrad_FlagForCode<string name>
     : Altgrad_OneForCode<name, "i1", "IntegerType::get($_self.getContext(), 1)">;
-def Altgrad_MoveOp : Altgrad_Op<"move", [Pure, Elementwise, AllTypesMatch<["code", "next"]>,
+def Altgrad_AdvanceCodeOp : Altgrad_Op<"advance_code", [Pure, Elementwise, AllTypesMatch<["code", "next"]>,
     Altgrad_OneForCode<"change", "f32", "Float32Type::get($_self.getContext())">,
     Altgrad_FlagForCode<"moved">, Altgrad_FlagForCode<"up">, Altgrad_FlagForCode<"beyond">]> {
   let summary = "move a code along the numbers of its format";
@@ -95,13 +95,13 @@ def Altgrad_MoveOp : Altgrad_Op<"move", [Pure, Elementwise, AllTypesMatch<["code
     whether the sum lay beyond the last number.
 
     ```mlir
-    %c1, %moved, %up, %beyond = altgrad.move %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i16) : i8
+    %c1, %moved, %up, %beyond = altgrad.advance_code %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i16) : i8
     ```
 
     Constraints:
 
-    - (move_c1) the format has a sign, a magnitude and at most 8 bits, and codes are i8;
-    - (move_c2) there is a draw exactly if the rounding is stochastic: an i16, an i32, or a vector of them.
+    - (advance_code_c1) the format has a sign, a magnitude and at most 8 bits, and codes are i8;
+    - (advance_code_c2) there is a draw exactly if the rounding is stochastic: an i16, an i32, or a vector of them.
   }];
   let arguments = (ins AnyTypeOf<[I8, VectorOfRankAndType<[1], [I8]>]>:$code, AnyType:$change,
                        Altgrad_FormatAttr:$format, Altgrad_RoundingAttr:$rounding, Optional<AnyType>:$draw);
@@ -178,9 +178,9 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     After vectorization a second region, the wide body, computes `width` elements at once. The
     first region then serves the elements that do not fill a vector.
 
-    A third region, the quick body, may compute the same faster within limits. It has a guard: an i32
+    A third region, the fast-path body, may compute the same faster within limits. It has a guard: an i32
     and an f32 for each element, which it takes after its codes and gives on after its
-    values. The guard begins as -1 and 0. The quick values are right where the i32, unsigned, is at
+    values. The guard begins as -1 and 0. The fast-path values are right where the i32, unsigned, is at
     least 0x32ffffff and the f32 is finite; elsewhere the wide body is run.
 
     ```mlir
@@ -199,16 +199,16 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c4) the body has one argument for each load;
     - (sweep_c5) a stored code has the type of its stream;
     - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32; a count is of i1;
-    - (sweep_c7) there is at most one wide body, and one quick one;
+    - (sweep_c7) there is at most one wide body, and one fast-path one;
     - (sweep_c8) a wide body computes at least two elements, and at most a chunk's 4096;
     - (sweep_c9) its types are vectors of the body's types;
     - (sweep_c10) it has as many block reductions as the body;
-    - (sweep_c11) the quick body has the types of the wide one and those of the guard;
+    - (sweep_c11) the fast-path body has the types of the wide one and those of the guard;
     - (sweep_c12) a sweep that reduces over columns or squares, or has a list of what they share, goes over
       tiles: it has at most one such reduction and none of all elements, blocks of at most 128 elements,
       no two codes that share a byte, and no value that differs between units;
     - (sweep_c13) its columns and squares are of one height;
-    - (sweep_c14) the quick body has as many block reductions as the wide one;
+    - (sweep_c14) the fast-path body has as many block reductions as the wide one;
     - (sweep_c15) nothing that the sweep computes from a reduction over a column or a square is reduced in it;
     - (sweep_c16) what it stores of such a reduction reads of its element only what is reduced there;
     - (sweep_c17) what is reduced is reduced over a unit, a tensor or the step;
@@ -231,8 +231,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
   let extraClassDeclaration = [{
     static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
     EmitOp getEmit();
-    /// The quick body, or null.
-    ::mlir::Region *getQuick();
+    /// The fast-path body, or null.
+    ::mlir::Region *getFastPath();
     Reduction getReduction(unsigned index);
     BlockAttr getOver(unsigned index);
     Scope getScope(unsigned index) { return getOver(index).getScope(); }

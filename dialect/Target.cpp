@@ -5,8 +5,8 @@
 using namespace altgrad;
 
 static constexpr CpuTuning avx512{
-    .slowInARow = 0, .passElements = 0, .sumRegisters = 24, .quickQuotients = true, .quickBooks = true},
-    avx2{.slowInARow = 2, .passElements = 512, .sumRegisters = 10, .quickQuotients = false, .quickBooks = false};
+    .serialDivisions = 0, .passElements = 0, .sumRegisters = 24, .fastQuotients = true, .fastBooks = true},
+    avx2{.serialDivisions = 2, .passElements = 512, .sumRegisters = 10, .fastQuotients = false, .fastBooks = false};
 // The best of 0, 1, 2 and 4 rounds on an H100, whose blocks may have 227 KB.
 static constexpr GpuTuning anyGpu{}, largeGpu{.sharedBytes = 36 << 10, .blockSharedBytes = 163 << 10},
     hopper{.sharedBytes = 36 << 10, .blockSharedBytes = 163 << 10, .roundsFetched = 2};

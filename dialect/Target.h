@@ -15,16 +15,16 @@ struct CpuTuning {
   // What widens 16 bits to 32 and narrows them crosses lanes of a vector and is slow: sweeps of bf16 alone take the
   // halves of 32-bit words for vectors. There so many divisions and square roots in a row are more than
   // the CPU looks ahead, and the last one waits for a second pass. 0: none are.
-  unsigned slowInARow;
+  unsigned serialDivisions;
   // Elements of a pass, a power of two: what crosses to the second stays in L1.
   unsigned passElements;
   // Vectors of sums that a sweep has in registers; what else it computes with
   // needs the others.
   unsigned sumRegisters;
   // A root's quotient by a scalar is faster by products than by a division.
-  bool quickQuotients;
+  bool fastQuotients;
   // Sixteen numbers find their place in a code book by permutations.
-  bool quickBooks;
+  bool fastBooks;
   // Of a thread's stack, for the draws of a chunk: threads have 8 MB as a rule, and
   // 2 MB where OpenMP starts them.
   int64_t drawBytes = 512 << 10;
@@ -92,7 +92,7 @@ struct Target {
   llvm::StringLiteral name;   // as on the command line, and as LLVM knows the chip
   llvm::StringLiteral suffix; // of a host kernel's symbol; "" for PTX
   llvm::StringLiteral ptx;    // lowest PTX version of the chip; "" for a CPU
-  bool convertsF8;            // packed f32 to e4m3 and e5m2 in hardware
+  bool convertsFp8;           // packed f32 to e4m3 and e5m2 in hardware
   bool overlapsLaunches;      // griddepcontrol, which LLVM aborts at elsewhere
   // Elements that a sweep's wide body computes: f32 in a CPU's register; on a
   // GPU the operand of conversions to 8 bits, and few enough for 64 registers:

@@ -13,8 +13,9 @@ static bool hasWholeRows(Operation &op) {
 static bool isList(Value value) { return isa<TensorsType, RealsType>(value.getType()); }
 
 // What the elements of a result share, of operands that share at least `least`.
-BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const {
-  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, EitherOp, OrthogonalizeOp>(op))
+BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) const {
+  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
+          op))
     return ofElement;
   if (isa<RowMeanSquareOp>(op) || isUnitLength(&op))
     return ofUnit;
@@ -26,13 +27,13 @@ BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const
     return reduce.getOver();
   if (auto norm = dyn_cast<NormOp>(op))
     return BlockAttr::get(op.getContext(), norm.getScope());
-  if (auto recall = dyn_cast<RecallOp>(op))
+  if (auto recall = dyn_cast<WorkspaceLoadOp>(op))
     return recall.getSpace() == Space::Step ? ofStep : ofTensor;
   if (auto fold = dyn_cast<FoldOp>(op))
     return fold.getTensor() || hasWholeRows(op) ? ofTensor : ofUnit;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
     return ofStep;
-  if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, MoveOp, UpperCodeOp, LowerCodeOp, JoinCodesOp>(op))
+  if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, AdvanceCodeOp, UpperCodeOp, LowerCodeOp, JoinCodesOp>(op))
     return least.meet(BlockAttr::get(op.getContext(), ShapedType::kDynamic, ShapedType::kDynamic));
   return least;
 }
@@ -54,13 +55,13 @@ void Variances::visit(Operation &op) {
   if (auto phase = dyn_cast<PhaseOp>(op))
     for (Operation &inner : phase.getBody().front())
       visit(inner);
-  if (auto keep = dyn_cast<KeepOp>(op); keep && keep.getSpace() == Space::Row) {
+  if (auto keep = dyn_cast<WorkspaceStoreOp>(op); keep && keep.getSpace() == Space::Row) {
     BlockAttr block = of(keep.getValue());
     BlockAttr &known = rowWords.try_emplace(keep.getWord(), block).first->second;
     known = known.meet(block);
     return;
   }
-  if (auto recall = dyn_cast<RecallOp>(op); recall && recall.getSpace() == Space::Row) {
+  if (auto recall = dyn_cast<WorkspaceLoadOp>(op); recall && recall.getSpace() == Space::Row) {
     auto known = rowWords.find(recall.getWord());
     blocks[recall.getResult()] = known != rowWords.end() ? known->second : hasWholeRows(op) ? ofTensor : ofUnit;
     return;
@@ -69,7 +70,7 @@ void Variances::visit(Operation &op) {
   for (Value operand : op.getOperands())
     least = least.meet(of(operand));
   for (Value result : op.getResults())
-    blocks[result] = blockOf(op, result, least);
+    blocks[result] = getBlock(op, result, least);
 }
 
 static BlockAttr named(Operation *op, Scope scope) { return BlockAttr::get(op->getContext(), scope); }
@@ -107,7 +108,7 @@ BlockAttr Variances::of(Value value) const { return blocks.lookup_or(value, ofSt
 
 // Without units a row is a tensor, and its words are said to be a unit's all the same.
 bool Variances::readUnit(SweepOp sweep) const {
-  auto isOfUnit = [&](Value value) { return scopeOf(value) == Scope::Unit; };
+  auto isOfUnit = [&](Value value) { return getScope(value) == Scope::Unit; };
   auto reads = [&](Operation *op) {
     return llvm::any_of(op->getOperands(), isOfUnit) ? WalkResult::interrupt() : WalkResult::advance();
   };

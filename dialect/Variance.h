@@ -18,16 +18,16 @@ public:
   /// (`BlockAttr::meet`), so one for each row of a block and one for each column make one
   /// for each element.
   BlockAttr of(mlir::Value value) const;
-  Scope scopeOf(mlir::Value value) const { return of(value).getScope(); }
+  Scope getScope(mlir::Value value) const { return of(value).getScope(); }
   /// Whether it differs within a tensor, or within a unit where there are any.
-  bool isElement(mlir::Value value) const { return scopeOf(value) == Scope::Block; }
+  bool isElement(mlir::Value value) const { return getScope(value) == Scope::Block; }
   /// Whether the elements of a sweep meet something that differs between units.
   bool readUnit(SweepOp sweep) const;
 
 private:
   void visit(mlir::Operation &op);
   void visitSweep(SweepOp sweep);
-  BlockAttr blockOf(mlir::Operation &op, mlir::Value result, BlockAttr least) const;
+  BlockAttr getBlock(mlir::Operation &op, mlir::Value result, BlockAttr least) const;
 
   BlockAttr ofStep, ofTensor, ofUnit, ofElement;
   llvm::DenseMap<mlir::Value, BlockAttr> blocks;

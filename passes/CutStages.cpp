@@ -43,7 +43,7 @@ template <typename Root> static Operations madeFrom(Root root, Operation *withou
 static SmallVector<Value> listCodes(SweepOp sweep) {
   SmallVector<Value> codes;
   for (auto [code, stream] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
-    if (isOfTileBlock(stream))
+    if (isPerTileBlock(stream))
       codes.push_back(code);
   return codes;
 }
@@ -69,7 +69,7 @@ static llvm::SetVector<Value> sharedBy(SweepOp sweep, ReduceOp most, const Opera
   for (Operation *op : ofElement)
     llvm::for_each(op->getOperands(), meet);
   for (auto [stream, value] : llvm::zip(sweep.getStores(), sweep.getEmit().getValues()))
-    if (!isOfTileBlock(stream) && late.contains(value.getDefiningOp()))
+    if (!isPerTileBlock(stream) && late.contains(value.getDefiningOp()))
       meet(value);
   bool areNumbers = llvm::all_of(met, [](Value value) { return value.getType().isF32(); });
   return areNumbers ? met : origins;
@@ -86,7 +86,7 @@ static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueR
                                builder.getI64IntegerAttr(1), DenseBoolArrayAttr(), /*wideRegionsCount=*/0);
   Block *block = builder.createBlock(&tiles.getBody());
   map.map(number, block->addArgument(number.getType(), number.getLoc()));
-  llvm::BitVector lists = argumentsFor(values, sweep.getBody(), map);
+  llvm::BitVector lists = findArguments(values, sweep.getBody(), map);
   SmallVector<bool> renewed(1);
   for (unsigned list : lists.set_bits()) {
     BlockArgument code = sweep.getBody().getArgument(list);
@@ -95,7 +95,7 @@ static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueR
     map.map(code, block->addArgument(code.getType(), code.getLoc()));
   }
   tiles.setRenewed(renewed);
-  Operations needed = neededFor(values, sweep.getBody(), map);
+  Operations needed = findOperations(values, sweep.getBody(), map);
   for (Operation &op : sweep.getBody().front().without_terminator())
     if (needed.contains(&op))
       builder.clone(op, map);
@@ -129,7 +129,7 @@ static void cutTiles(SweepOp sweep) {
     if (Value here = map.lookupOrNull(shared))
       ofBlock.kept.insert(here);
   for (auto [place, stream] : llvm::enumerate(streams[1]))
-    (isOfTileBlock(stream) ? ofBlock : ofElement).emitted.push_back(place);
+    (isPerTileBlock(stream) ? ofBlock : ofElement).emitted.push_back(place);
   append(tiles, {largest, ofBlock, ofElement});
 
   streams[0].push_back(tiles.getLoads()[0]);
@@ -144,7 +144,7 @@ static void cutTiles(SweepOp sweep) {
       op.erase();
   SmallVector<bool> renewed;
   for (unsigned i = sweep.getLoads().size(); i-- > 0;)
-    if (isOfTileBlock(sweep.getLoads()[i]) && body.getArgument(i).use_empty()) {
+    if (isPerTileBlock(sweep.getLoads()[i]) && body.getArgument(i).use_empty()) {
       body.eraseArgument(i);
       sweep.getLoadsMutable().erase(i);
     } else {
@@ -167,10 +167,10 @@ using Depths = llvm::MapVector<Value, Depth>;
 
 // Of each value the most that an operand has, from `begin` on, and what `count` makes of that. Scalars have no entry:
 // they belong to the first stage and do not vary.
-static Depths depthsOf(SweepOp sweep, unsigned begin, function_ref<void(Operation &, Depth &)> count) {
+static Depths measureDepths(SweepOp sweep, unsigned begin, function_ref<void(Operation &, Depth &)> count) {
   Depths depths;
   for (auto [argument, stream] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
-    depths[argument] = {begin, blockOf(stream) == 1};
+    depths[argument] = {begin, getBlock(stream) == 1};
   for (Operation &op : sweep.getBody().front().without_terminator()) {
     Depth depth{begin, isa<IndexOp, DrawOp>(op)};
     for (Value operand : op.getOperands()) {
@@ -209,7 +209,7 @@ static void keepFor(unsigned stage, SweepOp sweep, MutableArrayRef<Stage> stages
 }
 
 // What a reduction and others both compute of what is looked up.
-static SmallVector<Value> commonOf(ReduceOp reduce, const Depths &depths) {
+static SmallVector<Value> getCommon(ReduceOp reduce, const Depths &depths) {
   DenseSet<Operation *> own{reduce}; // what nobody else needs
   for (Operation &op : llvm::reverse(*reduce->getBlock()))
     if (!op.use_empty() && llvm::all_of(op.getUsers(), [&](Operation *user) { return own.contains(user); }))
@@ -230,39 +230,39 @@ static SmallVector<Value> commonOf(ReduceOp reduce, const Depths &depths) {
 // By permutations, of which there are fewer the more codes they are for.
 static bool isBookDecoded(Operation &op) {
   auto decode = dyn_cast<DecodeOp>(op);
-  return decode && tableOf(decode) && decode.getFormat().getBits() == 8 && isa<BlockArgument>(decode.getCode());
+  return decode && getTable(decode) && decode.getFormat().getBits() == 8 && isa<BlockArgument>(decode.getCode());
 }
 
 // A stage for each of the reductions that wait for each other. A CPU computes nothing twice, and some decode the codes
-// of books before all else. A GPU reads an element again for each stage, from the nearest cache, but looks nothing up
-// twice; its last stage has the whole body.
+// of books before all else. A GPU reads an element again for each stage, from the closestSpelling cache, but looks
+// nothing up twice; its last stage has the whole body.
 static SmallVector<Stage> stagesOfBlocks(SweepOp sweep, const Target &target) {
   Region &body = sweep.getBody();
   unsigned begin =
-      target.cpu.quickBooks && sweep.getBlock() % codesAtOnce == 0 && llvm::any_of(body.front(), isBookDecoded);
-  Depths depths = depthsOf(sweep, begin, [&](Operation &op, Depth &depth) {
+      target.cpu.fastBooks && sweep.getBlock() % codesPerDecode == 0 && llvm::any_of(body.front(), isBookDecoded);
+  Depths depths = measureDepths(sweep, begin, [&](Operation &op, Depth &depth) {
     if (isa<ReduceOp>(op))
       depth = {depth.stage + 1, false};
     else if (begin && isBookDecoded(op))
       depth = {0, true};
     if (isa<DecodeOp>(op))
-      depth.looksUp = tableOf(&op) != nullptr;
+      depth.looksUp = getTable(&op) != nullptr;
   });
   unsigned last = std::max(begin, deepest(depths));
   SmallVector<Stage> stages(last + 1);
-  auto stageOf = [&](Value value) { return std::max(depths.lookup(value).stage, begin); };
-  for (ReduceOp reduce : blockReductions(body))
-    stages[stageOf(reduce.getValue())].reductions.push_back(reduce);
+  auto getStage = [&](Value value) { return std::max(depths.lookup(value).stage, begin); };
+  for (ReduceOp reduce : getBlockReductions(body))
+    stages[getStage(reduce.getValue())].reductions.push_back(reduce);
   for (auto [place, value] : llvm::enumerate(sweep.getEmit().getValues()))
-    stages[target.isPtx() ? last : stageOf(value)].emitted.push_back(place);
+    stages[target.isPtx() ? last : getStage(value)].emitted.push_back(place);
   if (!target.isPtx())
     for (unsigned stage = 1; stage <= last; ++stage)
       keepFor(stage, sweep, stages, depths);
   else
-    for (ReduceOp reduce : blockReductions(body))
-      for (Value value : commonOf(reduce, depths))
+    for (ReduceOp reduce : getBlockReductions(body))
+      for (Value value : getCommon(reduce, depths))
         if (llvm::none_of(stages, [&](const Stage &stage) { return stage.kept.contains(value); }))
-          stages[stageOf(reduce.getValue())].kept.insert(value);
+          stages[getStage(reduce.getValue())].kept.insert(value);
   return stages;
 }
 
@@ -277,16 +277,17 @@ static bool goesByWords(SweepOp sweep, const Target &target) {
     return llvm::any_of(op.getResultTypes(),
                         [&](Type type) { return type.getIntOrFloatBitWidth() > (isa<DrawOp>(op) ? 16 : 32); });
   };
-  return !target.isPtx() && isOfHalves(sweep) && sweep.getReduced().empty() && !sweep.getTiles() &&
+  return !target.isPtx() && isAllBf16(sweep) && sweep.getReduced().empty() && !sweep.getTiles() &&
          !sweep.goesOverTiles() && llvm::none_of(sweep.getBody().front(), isWide);
 }
 
 // Cut before the last of slow operations in a row, each stage has several elements under way. The first one overwrites
 // streams that it stores: it loads them, too.
-static SmallVector<Stage> stagesOfWords(SweepOp sweep, unsigned slowInARow) {
-  Depths depths = depthsOf(sweep, 0, [](Operation &op, Depth &depth) { depth.stage += depth.varies && isSlow(&op); });
+static SmallVector<Stage> stagesOfWords(SweepOp sweep, unsigned serialDivisions) {
+  Depths depths =
+      measureDepths(sweep, 0, [](Operation &op, Depth &depth) { depth.stage += depth.varies && isSlow(&op); });
   unsigned most = deepest(depths);
-  bool isCut = slowInARow && most >= slowInARow;
+  bool isCut = serialDivisions && most >= serialDivisions;
   SmallVector<Stage> stages(1 + isCut);
   SmallVector<Value> early;
   for (auto [place, value] : llvm::enumerate(sweep.getEmit().getValues())) {
@@ -300,8 +301,8 @@ static SmallVector<Stage> stagesOfWords(SweepOp sweep, unsigned slowInARow) {
   for (auto &[value, depth] : depths)
     if (isSlow(value.getDefiningOp()) && depth.stage < most)
       early.push_back(value);
-  Operations first = neededFor(early, sweep.getBody(), {});
-  llvm::BitVector loaded = argumentsFor(early, sweep.getBody(), {});
+  Operations first = findOperations(early, sweep.getBody(), {});
+  llvm::BitVector loaded = findArguments(early, sweep.getBody(), {});
   for (int64_t place : stages[0].emitted)
     for (auto [number, stream] : llvm::enumerate(sweep.getLoads()))
       if (stream == sweep.getStores()[place])
@@ -325,10 +326,10 @@ struct CutStages : altgrad::impl::CutStagesPassBase<CutStages> {
       if (sweep && exchangesInBlocks(sweep))
         append(sweep, stagesOfBlocks(sweep, machine));
       else if (sweep && goesByWords(sweep, machine))
-        append(sweep, stagesOfWords(sweep, machine.cpu.slowInARow));
+        append(sweep, stagesOfWords(sweep, machine.cpu.serialDivisions));
       return success();
     };
-    if (failed(onPhases(getOperation(), target, cut)))
+    if (failed(forEachPhase(getOperation(), target, cut)))
       signalPassFailure();
   }
 };

@@ -16,7 +16,7 @@ using namespace altgrad;
 using Results = SmallVector<Value, 2>;
 
 // The element of a list that `collect` made, its factor multiplied in; null after an error.
-static Value elementOf(CodeBuilder &b, Operation *op, StringRef does, Value list) {
+static Value getElement(CodeBuilder &b, Operation *op, StringRef does, Value list) {
   auto collect = list.getDefiningOp<CollectOp>();
   if (!collect) {
     op->emitOpError() << does << " a list nothing computes";
@@ -26,12 +26,12 @@ static Value elementOf(CodeBuilder &b, Operation *op, StringRef does, Value list
 }
 
 // What was quantized in this step lies in no memory: its code is at hand.
-static Value codeOf(CodeBuilder &b, Value tensors) {
+static Value getCode(CodeBuilder &b, Value tensors) {
   auto collect = tensors.getDefiningOp<CollectOp>();
   return collect ? collect.getElement() : LoadOp::create(b, tensors).getCode();
 }
 
-static Value listOf(CodeBuilder &b, Type type, Value element) {
+static Value listNumber(CodeBuilder &b, Type type, Value element) {
   return CollectOp::create(b, type, element, /*factor=*/Value());
 }
 
@@ -42,47 +42,47 @@ static Value encode(CodeBuilder &b, Value number, FormatAttr format, Round round
 
 static Results expand(CodeBuilder &b, DequantizeOp op) {
   FormatAttr format = op.getTensors().getType().getFormat();
-  Value number = codeOf(b, op.getTensors());
+  Value number = getCode(b, op.getTensors());
   if (!format.isF32())
     number = DecodeOp::create(b, b.getF32Type(), number, format);
-  return {listOf(b, op.getType(), number)};
+  return {listNumber(b, op.getType(), number)};
 }
 
-static Results expand(CodeBuilder &b, RecodeOp op) { return {listOf(b, op.getType(), codeOf(b, op.getCodes()))}; }
+static Results expand(CodeBuilder &b, RecodeOp op) { return {listNumber(b, op.getType(), getCode(b, op.getCodes()))}; }
 
 // unscale has made a load of whatever it was given.
 static Results expand(CodeBuilder &b, LoadOp op) {
-  return {op.getTensors().getDefiningOp<CollectOp>() ? codeOf(b, op.getTensors()) : op.getCode()};
+  return {op.getTensors().getDefiningOp<CollectOp>() ? getCode(b, op.getTensors()) : op.getCode()};
 }
 
 static Results expand(CodeBuilder &b, ElementOp op) {
-  Value element = elementOf(b, op, "takes the element of", op.getValues());
+  Value element = getElement(b, op, "takes the element of", op.getValues());
   return element ? Results{element} : Results();
 }
 
 static Results expand(CodeBuilder &b, QuantizeOp op) {
-  Value element = elementOf(b, op, "quantizes", op.getValues());
+  Value element = getElement(b, op, "quantizes", op.getValues());
   if (!element)
     return {};
   Value code =
       encode(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(), op.getOverflow());
-  return {listOf(b, op.getType(), code)};
+  return {listNumber(b, op.getType(), code)};
 }
 
 static Results expand(CodeBuilder &b, JoinOp op) {
-  Value upper = codeOf(b, op.getUpper()), lower = codeOf(b, op.getLower());
-  return {listOf(b, op.getType(), JoinCodesOp::create(b, b.getF32Type(), upper, lower))};
+  Value upper = getCode(b, op.getUpper()), lower = getCode(b, op.getLower());
+  return {listNumber(b, op.getType(), JoinCodesOp::create(b, b.getF32Type(), upper, lower))};
 }
 
 static Results expand(CodeBuilder &b, SplitOp op) {
-  Value element = elementOf(b, op, "splits", op.getValues());
+  Value element = getElement(b, op, "splits", op.getValues());
   if (!element)
     return {};
   FormatAttr lower = op.getLower().getType().getFormat();
   Value upper = lower.getBits() == 16 ? UpperCodeOp::create(b, b.getI16Type(), element).getCode()
                                       : encode(b, element, op.getUpper().getType().getFormat());
   Value rest = LowerCodeOp::create(b, lower.getCodeType(), element);
-  return {listOf(b, op.getUpper().getType(), upper), listOf(b, op.getLower().getType(), rest)};
+  return {listNumber(b, op.getUpper().getType(), upper), listNumber(b, op.getLower().getType(), rest)};
 }
 
 // f32 lists are stored as they are, but for the one code of NaN.
@@ -91,10 +91,11 @@ static LogicalResult expandCommit(CommitOp op) {
   for (OpOperand &operand : op->getOpOperands()) {
     if (!isa<RealsType>(operand.get().getType()))
       continue;
-    Value element = elementOf(b, op, "writes", operand.get());
+    Value element = getElement(b, op, "writes", operand.get());
     if (!element)
       return failure();
-    operand.set(listOf(b, operand.get().getType(), encode(b, element, FormatAttr::getNamed(op.getContext(), "f32"))));
+    operand.set(
+        listNumber(b, operand.get().getType(), encode(b, element, FormatAttr::getNamed(op.getContext(), "f32"))));
   }
   return success();
 }

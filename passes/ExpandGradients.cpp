@@ -35,12 +35,12 @@ static Value share(CodeBuilder &b, NormKind kind, Value list, Scope scope) {
 }
 
 // The norm of all lists: their shares joined in order.
-static Value normOf(CodeBuilder &b, NormKind kind, ValueRange lists, Scope scope) {
+static Value getNorm(CodeBuilder &b, NormKind kind, ValueRange lists, Scope scope) {
   // The largest of nothing is -inf.
   Value total = kind == NormKind::LInf ? b.f32(0) : Value();
   for (Value list : lists) {
     Value part = share(b, kind, list, scope);
-    total = kind == NormKind::LInf ? b.mostF(total, part) : total ? b.addF(total, part) : part;
+    total = kind == NormKind::LInf ? b.maximumF(total, part) : total ? b.addF(total, part) : part;
   }
   return kind == NormKind::L2 ? math::SqrtOp::create(b, total) : total;
 }
@@ -53,7 +53,7 @@ static Value scaled(CodeBuilder &b, Value list, Value factor) {
   return collect(b, made.getElement(), made.getFactor() ? b.mulF(made.getFactor(), factor) : factor);
 }
 
-static Value coefficientOf(CodeBuilder &b, Value norm, Value most, std::optional<FormatAttr> torch) {
+static Value getCoefficient(CodeBuilder &b, Value norm, Value most, std::optional<FormatAttr> torch) {
   auto rounded = [&](Value value) -> Value {
     return !torch || torch->isF32() ? value : RoundOp::create(b, value, *torch);
   };
@@ -63,7 +63,7 @@ static Value coefficientOf(CodeBuilder &b, Value norm, Value most, std::optional
 }
 
 static void expand(CodeBuilder &b, NormOp norm) {
-  norm.replaceAllUsesWith(normOf(b, norm.getKind(), norm.getValues(), norm.getScope()));
+  norm.replaceAllUsesWith(getNorm(b, norm.getKind(), norm.getValues(), norm.getScope()));
 }
 
 static void expand(CodeBuilder &b, ScaleOp scale) {
@@ -71,7 +71,7 @@ static void expand(CodeBuilder &b, ScaleOp scale) {
 }
 
 static void expand(CodeBuilder &b, CoefficientOp op) {
-  op.replaceAllUsesWith(coefficientOf(b, op.getNorm(), op.getMaxNorm(), op.getTorch()));
+  op.replaceAllUsesWith(getCoefficient(b, op.getNorm(), op.getMaxNorm(), op.getTorch()));
 }
 
 static void expand(CodeBuilder &b, LerpOp op) {
@@ -80,8 +80,8 @@ static void expand(CodeBuilder &b, LerpOp op) {
     return arith::ConstantOp::create(b, b.getFloatAttr(weight.getType(), one));
   };
   Value near = b.compareF(arith::CmpFPredicate::OLT, b.absF(weight), number(0.5));
-  Value step = b.choose(near, weight, b.subF(weight, number(1)));
-  op.replaceAllUsesWith(b.fma(step, b.subF(end, start), b.choose(near, start, end)));
+  Value step = b.select(near, weight, b.subF(weight, number(1)));
+  op.replaceAllUsesWith(b.fma(step, b.subF(end, start), b.select(near, start, end)));
 }
 
 // What a step leaves that has found something, and what another one does: the scale, its tracker, what is left of the
@@ -91,26 +91,26 @@ static void expand(CodeBuilder &b, UpdateLossScaleOp op) {
   Value scale = op.getScale(), none = b.integer(b.getI64Type(), 0), one = b.integer(b.getI64Type(), 1);
   auto times = [&](Value factor, arith::CmpFPredicate beyond, Value limit) -> Value {
     Value wide = b.mulF(arith::ExtFOp::create(b, b.getF64Type(), scale), factor);
-    return arith::TruncFOp::create(b, b.getF32Type(), b.choose(b.compareF(beyond, wide, limit), limit, wide));
+    return arith::TruncFOp::create(b, b.getF32Type(), b.select(b.compareF(beyond, wide, limit), limit, wide));
   };
   Value left = b.sub(op.getLeft(), one);
   Value lower = times(op.getBackoff(), arith::CmpFPredicate::OLT, op.getLeast());
-  Value found[] = {b.choose(b.above(left, none), scale, lower), none, left};
+  Value found[] = {b.select(b.greater(left, none), scale, lower), none, left};
   Value counted = b.add(op.getTracker(), one);
-  Value full = isBoostr ? b.atLeast(counted, op.getInterval()) : b.equal(counted, op.getInterval());
+  Value full = isBoostr ? b.greaterEqual(counted, op.getInterval()) : b.equal(counted, op.getInterval());
   Value higher = times(op.getGrowth(), arith::CmpFPredicate::OGT, op.getMost());
-  Value grown = isBoostr ? higher : b.choose(b.isFinite(higher), higher, scale);
-  Value clean[] = {b.choose(full, grown, scale), b.choose(full, none, counted),
-                   b.choose(full, op.getHysteresis(), op.getLeft())};
+  Value grown = isBoostr ? higher : b.select(b.isFinite(higher), higher, scale);
+  Value clean[] = {b.select(full, grown, scale), b.select(full, none, counted),
+                   b.select(full, op.getHysteresis(), op.getLeft())};
   SmallVector<Value> results;
   for (auto [bad, good] : llvm::zip(found, clean))
-    results.push_back(b.choose(op.getFound(), bad, good));
+    results.push_back(b.select(op.getFound(), bad, good));
   op.replaceAllUsesWith(results);
 }
 
 static void expand(CodeBuilder &b, ClipOp clip) {
-  Value norm = normOf(b, NormKind::L2, clip.getValues(), Scope::Step);
-  Value factor = coefficientOf(b, norm, clip.getMaxNorm(), std::nullopt);
+  Value norm = getNorm(b, NormKind::L2, clip.getValues(), Scope::Step);
+  Value factor = getCoefficient(b, norm, clip.getMaxNorm(), std::nullopt);
   SmallVector<Value> results;
   for (Value list : clip.getValues())
     results.push_back(scaled(b, list, factor));

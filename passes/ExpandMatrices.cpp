@@ -26,13 +26,13 @@ class Iteration {
 public:
   explicit Iteration(OrthogonalizeOp op)
       : op(op), builder(op.getLoc(), op), format(op.getFormat()), list(TensorsType::get(op.getContext(), format)),
-        set(*coefficientsOf(op.getCoefficients())) {}
+        set(*readCoefficients(op.getCoefficients())) {}
 
   Value write() {
     Value x = MatrixOp::create(builder, list, normalized());
     Value y = improve(x);
     if (hasGramForm())
-      y = EitherOp::create(builder, improveByGram(x), y, builder.getF64FloatAttr(elongated));
+      y = SelectByAspectOp::create(builder, improveByGram(x), y, builder.getF64FloatAttr(elongated));
     return EntryOp::create(builder, y);
   }
 
@@ -40,11 +40,11 @@ private:
   Value rounded(Value scalar) { return format.isF32() ? scalar : RoundOp::create(builder, scalar, format).getResult(); }
   Value f32(double number) { return arith::ConstantOp::create(builder, builder.getF32FloatAttr(float(number))); }
   Value normalized();
-  Value lengthOf(Value norm);
+  Value getLength(Value norm);
   bool hasGramForm();
   Value improve(Value x);
   Value improveByGram(Value x);
-  Value gram(Value x) { return GramOp::create(builder, squaresOf(list), x, op.getUnits(), op.getAlone()); }
+  Value gram(Value x) { return GramOp::create(builder, getSquareType(list), x, op.getUnits(), op.getAlone()); }
   Value multiply(Value left, Value right, double factor = 1, Value added = {}, double share = 1, double shift = 0) {
     return ProductOp::create(builder, right.getType(), left, right, builder.getF64FloatAttr(factor), added,
                              builder.getF64FloatAttr(share), builder.getF64FloatAttr(shift));
@@ -59,7 +59,7 @@ private:
 } // namespace
 
 // Each operation is rounded to the format, as torch does it in a tensor of no dimension.
-Value Iteration::lengthOf(Value norm) {
+Value Iteration::getLength(Value norm) {
   Value eps = arith::TruncFOp::create(builder, builder.getF32Type(), op.getEps());
   if (set.margin != 1)
     norm = rounded(arith::MulFOp::create(builder, norm, f32(set.margin)));
@@ -79,7 +79,7 @@ Value Iteration::normalized() {
   Value element = EntryOp::create(builder, MatrixOp::create(builder, list, number));
   Value sum = ReduceOp::create(builder, Reduction::SumSq, element, op.getUnits() ? Scope::Unit : Scope::Tensor);
   Value norm = rounded(math::SqrtOp::create(builder, sum));
-  return arith::DivFOp::create(builder, element, lengthOf(norm));
+  return arith::DivFOp::create(builder, element, getLength(norm));
 }
 
 Value Iteration::improve(Value x) {
@@ -120,7 +120,7 @@ Value Iteration::improveByGram(Value x) {
 
 //===-- Words of a rule ------------------------------------------------------===//
 
-static Value expand(CodeBuilder &b, ResizeOp op) {
+static Value expand(CodeBuilder &b, MatchNormOp op) {
   auto length = [&](Value element) -> Value {
     return math::SqrtOp::create(b, ReduceOp::create(b, Reduction::SumSq, element, Scope::Tensor));
   };
@@ -153,12 +153,12 @@ static Value expand(CodeBuilder &b, ScaleByShapeOp op) {
   return math::SqrtOp::create(b, square);
 }
 
-static Value expand(CodeBuilder &b, DescendOp op) {
+static Value expand(CodeBuilder &b, ApplyStepOp op) {
   auto rounded = [&](Value scalar) { return arith::TruncFOp::create(b, b.getF32Type(), scalar); };
   Value kept = b.mulF(op.getWeight(), rounded(b.subF(b.f64(1), op.getDecay())));
   if (op.getCautious()) {
     Value isAlike = b.compareF(arith::CmpFPredicate::OGE, b.mulF(op.getDirection(), op.getWeight()), b.f32(0));
-    kept = b.choose(isAlike, kept, op.getWeight());
+    kept = b.select(isAlike, kept, op.getWeight());
   }
   return b.fma(rounded(b.negF(op.getRate())), op.getDirection(), kept);
 }
@@ -166,29 +166,29 @@ static Value expand(CodeBuilder &b, DescendOp op) {
 // Whether an element is not finite that is multiplied before a product gives this matrix.
 static Value wereInfinite(CodeBuilder &b, Value product) {
   BackwardSliceOptions products;
-  products.filter = [](Operation *op) { return isa<MatrixOp, GramOp, ProductOp, EitherOp>(op); };
+  products.filter = [](Operation *op) { return isa<MatrixOp, GramOp, ProductOp, SelectByAspectOp>(op); };
   products.inclusive = true;
   SetVector<Operation *> before;
   (void)getBackwardSlice(product, &before, products);
-  Value some = b.yes(false);
+  Value some = b.constBool(false);
   for (Operation *op : before)
     if (auto matrix = dyn_cast<MatrixOp>(op)) {
-      Value infinite = b.exclusive(b.isFinite(matrix.getElement()), b.yes());
+      Value infinite = b.bitXor(b.isFinite(matrix.getElement()), b.constBool());
       Value count = ReduceOp::create(b, Reduction::Count, infinite, Scope::Tensor);
-      some = b.either(some, b.compareF(arith::CmpFPredicate::OGT, count, b.f32(0)));
+      some = b.bitOr(some, b.compareF(arith::CmpFPredicate::OGT, count, b.f32(0)));
     }
   return some;
 }
 
-static Value expand(CodeBuilder &b, SoundOp op) {
+static Value expand(CodeBuilder &b, ProductsFiniteOp op) {
   BackwardSliceOptions arithmetic;
   arithmetic.omitBlockArguments = arithmetic.inclusive = true;
   SetVector<Operation *> before;
   (void)getBackwardSlice(op.getElement(), &before, arithmetic);
-  Value sound = b.yes();
+  Value sound = b.constBool();
   for (Operation *each : before)
     if (auto entry = dyn_cast<EntryOp>(each); entry && !entry.getMatrix().getDefiningOp<MatrixOp>())
-      sound = b.both(sound, b.either(b.isFinite(entry), wereInfinite(b, entry.getMatrix())));
+      sound = b.bitAnd(sound, b.bitOr(b.isFinite(entry), wereInfinite(b, entry.getMatrix())));
   return sound;
 }
 
@@ -209,7 +209,7 @@ static void expandMatrix(MatrixOp op) {
 static void expandCommit(CommitOp commit) {
   OpBuilder builder(commit);
   for (OpOperand &operand : commit->getOpOperands())
-    if (isa_and_nonnull<ProductOp, EitherOp>(operand.get().getDefiningOp())) {
+    if (isa_and_nonnull<ProductOp, SelectByAspectOp>(operand.get().getDefiningOp())) {
       Value entry = EntryOp::create(builder, commit.getLoc(), operand.get());
       operand.set(storedAs(builder, commit.getLoc(), cast<TensorsType>(operand.get().getType()), entry));
     }
@@ -235,8 +235,8 @@ struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
     }
     for (Operation &op : llvm::make_early_inc_range(body)) {
       CodeBuilder builder(op.getLoc(), &op);
-      llvm::TypeSwitch<Operation *>(&op).Case<ResizeOp, RowMeanSquareOp, ScaleByShapeOp, DescendOp, SoundOp>(
-          [&](auto word) {
+      llvm::TypeSwitch<Operation *>(&op)
+          .Case<MatchNormOp, RowMeanSquareOp, ScaleByShapeOp, ApplyStepOp, ProductsFiniteOp>([&](auto word) {
             word.replaceAllUsesWith(expand(builder, word));
             word.erase();
           });

@@ -1,4 +1,4 @@
-// Divisions and square roots of a wide body ==> products, in a quick body.
+// Divisions and square roots of a wide body ==> products, in a fast-path body.
 #include "dialect/Codecs.h"
 #include "dialect/builders/Quotients.h"
 #include "mlir/IR/Matchers.h"
@@ -6,7 +6,7 @@
 #include "passes/SweepQueries.h"
 
 namespace altgrad {
-#define GEN_PASS_DEF_QUICKBODIESPASS
+#define GEN_PASS_DEF_FASTPATHPASS
 #include "passes/Passes.h.inc"
 } // namespace altgrad
 
@@ -48,14 +48,14 @@ private:
 static constexpr unsigned farthest = 8;
 
 // The scalar from outside the body that all elements of a vector are, or null.
-static Value uniformOf(Value vector) {
+static Value getUniform(Value vector) {
   auto broadcast = vector.getDefiningOp<vector::BroadcastOp>();
   if (!broadcast || broadcast->getParentRegion() == broadcast.getSource().getParentRegion())
     return {};
   return broadcast.getSource();
 }
 
-static Magnitude magnitudeOf(const APFloat &value) {
+static Magnitude getMagnitude(const APFloat &value) {
   Magnitude all;
   all.negative = value.isNegative();
   if (value.isFiniteNonZero()) {
@@ -74,8 +74,8 @@ Magnitude Magnitudes::compute(Value value, SetVector<Value> &scalars, unsigned d
   DenseFPElementsAttr constant;
   if (!op || depth > farthest) {
   } else if (matchPattern(value, m_Constant(&constant)) && constant.isSplat()) {
-    result = magnitudeOf(constant.getSplatValue<APFloat>());
-  } else if (Value scalar = uniformOf(value)) {
+    result = getMagnitude(constant.getSplatValue<APFloat>());
+  } else if (Value scalar = getUniform(value)) {
     scalars.insert(scalar);
     result.negative = false;
     result.high = divisorLimit;
@@ -106,9 +106,9 @@ Magnitude Magnitudes::of(Value value, SetVector<Value> &scalars) const { return 
 //===-- The body ------------------------------------------------------------===//
 
 namespace {
-class QuickBody {
+class FastPathBody {
 public:
-  QuickBody(SweepOp sweep, const Target &target)
+  FastPathBody(SweepOp sweep, const Target &target)
       : sweep(sweep), wide(sweep.getWide().front().front()), target(target), before(sweep.getLoc(), sweep),
         b(sweep.getLoc(), sweep.getContext()) {}
 
@@ -122,19 +122,19 @@ private:
   Value lowerUniform(arith::DivFOp op, Value scalar);
   Value lowerQuotient(arith::DivFOp op);
   int testedLow(Value value);
-  void presume(Value condition) { presumed = presumed ? before.both(presumed, condition) : condition; }
+  void presume(Value condition) { presumed = presumed ? before.bitAnd(presumed, condition) : condition; }
   void poison();
   void check();
   void append(std::unique_ptr<Region> quick);
   void addToSum(Value value, float factor);
 
   Value f32(float value) { return before.f32(value); }
-  VectorType vectorOf(Type type) { return VectorType::get({int64_t(sweep.getWidth())}, type); }
+  VectorType fromElements(Type type) { return VectorType::get({int64_t(sweep.getWidth())}, type); }
   SweepOp sweep;
   Block &wide;
   const Target &target;
   CodeBuilder before; // scalars
-  CodeBuilder b;      // the quick body
+  CodeBuilder b;      // the fast-path body
   IRMapping map;
   Magnitudes magnitudes;
   llvm::MapVector<Value, Value> reciprocals; // of scalars
@@ -155,9 +155,9 @@ static bool isDivision(Operation &op) { return isa<arith::DivFOp>(op) && isNumbe
 
 // What follows from shared values alone a thread computes once for all of its
 // vectors, outside of any guard.
-void QuickBody::findShared() {
+void FastPathBody::findShared() {
   for (auto [argument, stream] : llvm::zip(wide.getArguments(), sweep.getLoads()))
-    if (blockOf(stream) > 1)
+    if (getBlock(stream) > 1)
       shared.insert(argument);
   for (Operation &op : wide.without_terminator())
     if (isa<ReduceOp>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
@@ -168,19 +168,19 @@ void QuickBody::findShared() {
 }
 
 // A root's magnitude is known: its quotients by scalars need no test.
-bool QuickBody::isQuick(Operation &op) {
+bool FastPathBody::isQuick(Operation &op) {
   if (op.getNumResults() && shared.contains(op.getResult(0)))
     return false;
   if (target.isPtx())
     return isDivision(op) || (isa<math::SqrtOp>(op) && isNumbers(op.getResult(0)));
   llvm::SetVector<Value> scalars;
-  return target.cpu.quickQuotients && isDivision(op) && uniformOf(op.getOperand(1)) &&
+  return target.cpu.fastQuotients && isDivision(op) && getUniform(op.getOperand(1)) &&
          magnitudes.of(op.getOperand(0), scalars).low >= leastExact && scalars.empty();
 }
 
 // The value's least exponent; it is tested unless that is at least leastExact.
 // Twice the bits less one have no sign, and make 0 the largest number.
-int QuickBody::testedLow(Value value) {
+int FastPathBody::testedLow(Value value) {
   llvm::SetVector<Value> scalars;
   int known = magnitudes.of(value, scalars).low;
   if (known >= leastExact) {
@@ -188,7 +188,7 @@ int QuickBody::testedLow(Value value) {
     return known;
   }
   magnitudes.setTested(value);
-  Value raw = b.cast(vectorOf(b.getI32Type()), map.lookupOrDefault(value));
+  Value raw = b.cast(fromElements(b.getI32Type()), map.lookupOrDefault(value));
   Value twice = b.add(raw, raw);
   Value less = b.sub(twice, b.integer(twice.getType(), 1));
   low = arith::MinUIOp::create(b, low, less);
@@ -196,10 +196,10 @@ int QuickBody::testedLow(Value value) {
 }
 
 // Infinity and NaN make the sum NaN.
-void QuickBody::addToSum(Value value, float factor) { sum = b.fma(value, b.f32(factor, value.getType()), sum); }
+void FastPathBody::addToSum(Value value, float factor) { sum = b.fma(value, b.f32(factor, value.getType()), sum); }
 
 // RN(1/d), or NaN where the sequence does not hold.
-Value QuickBody::lowerUniform(arith::DivFOp op, Value scalar) {
+Value FastPathBody::lowerUniform(arith::DivFOp op, Value scalar) {
   testedLow(op.getLhs());
   Value &z = reciprocals[scalar];
   if (!z) {
@@ -212,11 +212,11 @@ Value QuickBody::lowerUniform(arith::DivFOp op, Value scalar) {
   }
   magnitudes.setUniformQuotient(op.getResult(), op.getLhs());
   Value n = map.lookupOrDefault(op.getLhs());
-  return uniformQuotient(b, n, map.lookupOrDefault(op.getRhs()), b.spread(n.getType(), z));
+  return uniformQuotient(b, n, map.lookupOrDefault(op.getRhs()), b.broadcast(n.getType(), z));
 }
 
 // The quotient is no subnormal number: the divisor is below 2^high.
-Value QuickBody::lowerQuotient(arith::DivFOp op) {
+Value FastPathBody::lowerQuotient(arith::DivFOp op) {
   int high = std::min(testedLow(op.getLhs()) - leastQuotient, -leastQuotient);
   llvm::SetVector<Value> scalars;
   Magnitude divisor = magnitudes.of(op.getRhs(), scalars);
@@ -228,19 +228,19 @@ Value QuickBody::lowerQuotient(arith::DivFOp op) {
   return quotient(b, map.lookupOrDefault(op.getLhs()), d, divisor.negative);
 }
 
-Value QuickBody::lower(Operation &op) {
+Value FastPathBody::lower(Operation &op) {
   if (isa<math::SqrtOp>(op)) {
     testedLow(op.getOperand(0));
     return squareRoot(b, map.lookupOrDefault(op.getOperand(0)));
   }
   auto division = cast<arith::DivFOp>(op);
-  if (Value scalar = uniformOf(division.getRhs()))
+  if (Value scalar = getUniform(division.getRhs()))
     return lowerUniform(division, scalar);
   return lowerQuotient(division);
 }
 
 // What is presumed of scalars fails ==> NaN in what is made of one of them.
-void QuickBody::poison() {
+void FastPathBody::poison() {
   for (Value scalar : nonNegative) {
     presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OGE, scalar, f32(0.0f)));
     presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OLE, scalar, f32(std::ldexp(1.0f, divisorLimit))));
@@ -250,7 +250,7 @@ void QuickBody::poison() {
   Value wrong = f32(std::numeric_limits<float>::quiet_NaN());
   bool divides = !reciprocals.empty();
   Value victim = divides ? reciprocals.front().second : nonNegative.front();
-  Value spoilt = before.choose(presumed, victim, wrong);
+  Value spoilt = before.select(presumed, victim, wrong);
   for (OpOperand &use : llvm::make_early_inc_range(victim.getUses()))
     if (use.getOwner()->getBlock() == b.getInsertionBlock())
       use.set(spoilt);
@@ -264,14 +264,14 @@ static bool passesNan(Operation *op) {
 // Backwards: `checked` ends with all values whose NaN cannot pass unnoticed.
 // What is stored is among them: one product is less than making its NaN
 // canonical.
-void QuickBody::check() {
+void FastPathBody::check() {
   SmallVector<Value> values(wide.getArguments());
   for (Operation &op : wide.without_terminator())
     llvm::append_range(values, op.getResults());
   for (Value value : llvm::reverse(values)) {
     if (!isNumbers(value) || shared.contains(value))
       continue;
-    bool stored = llvm::any_of(value.getUsers(), [](Operation *op) { return isa<EncodeOp, MoveOp>(op); });
+    bool stored = llvm::any_of(value.getUsers(), [](Operation *op) { return isa<EncodeOp, AdvanceCodeOp>(op); });
     bool noticed = llvm::any_of(value.getUsers(),
                                 [&](Operation *op) { return passesNan(op) && checked.contains(op->getResult(0)); });
     if (!noticed && !stored && !made.contains(value))
@@ -285,7 +285,7 @@ void QuickBody::check() {
       map.lookup(encode.getCode()).getDefiningOp<EncodeOp>().setNeverNan(true);
 }
 
-void QuickBody::build() {
+void FastPathBody::build() {
   findShared();
   if (llvm::none_of(wide, [&](Operation &op) { return isQuick(op); }))
     return;
@@ -294,8 +294,8 @@ void QuickBody::build() {
   Location loc = sweep.getLoc();
   for (BlockArgument argument : wide.getArguments())
     map.map(argument, block.addArgument(argument.getType(), loc));
-  low = block.addArgument(vectorOf(b.getI32Type()), loc);
-  sum = block.addArgument(vectorOf(b.getF32Type()), loc);
+  low = block.addArgument(fromElements(b.getI32Type()), loc);
+  sum = block.addArgument(fromElements(b.getF32Type()), loc);
   b.setInsertionPointToStart(&block);
   for (Operation &op : wide.without_terminator())
     if (isQuick(op)) {
@@ -315,7 +315,7 @@ void QuickBody::build() {
 }
 
 // The operation has a region more: another one takes its place.
-void QuickBody::append(std::unique_ptr<Region> quick) {
+void FastPathBody::append(std::unique_ptr<Region> quick) {
   auto with = SweepOp::create(before, sweep.getResultTypes(), sweep.getNameAttr(), sweep.getCondition(),
                               sweep.getLoads(), sweep.getStores(), sweep.getReductions(), sweep.getScopes(),
                               sweep.getWidthAttr(), sweep.getRenewedAttr(), /*wideRegionsCount=*/2);
@@ -332,13 +332,13 @@ static bool hasRoom(SweepOp sweep, const Target &target) {
   if (!exchangesInBlocks(sweep))
     return true;
   Region &body = sweep.getBody();
-  bool searches = llvm::any_of(body.getOps<EncodeOp>(), tableOf);
+  bool searches = llvm::any_of(body.getOps<EncodeOp>(), getTable);
   return target.isPtx() && !(searches && !body.getOps<JoinCodesOp>().empty());
 }
 
 namespace {
-struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
-  using QuickBodiesPassBase::QuickBodiesPassBase;
+struct FastPath : altgrad::impl::FastPathPassBase<FastPath> {
+  using FastPathPassBase::FastPathPassBase;
 
   void runOnOperation() override {
     const Target *machine = findTarget(target, getOperation());
@@ -348,7 +348,7 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
       if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() && !sweep.getTiles() && hasRoom(sweep, *machine))
-        QuickBody(sweep, *machine).build();
+        FastPathBody(sweep, *machine).build();
   }
 };
 } // namespace

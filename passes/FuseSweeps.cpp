@@ -192,7 +192,7 @@ static void fuse(SweepOp first, SweepOp second) {
   second.erase();
 }
 
-static double bytesOf(ArrayRef<SweepOp> sweeps) {
+static double getBytes(ArrayRef<SweepOp> sweeps) {
   double bytes = 0;
   for (SweepOp sweep : sweeps)
     bytes += sweep.getBytesRead() + sweep.getBytesWritten();
@@ -212,7 +212,7 @@ namespace {
 struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
   void runOnOperation() override {
     SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
-    double before = bytesOf(sweeps);
+    double before = getBytes(sweeps);
     SmallVector<SweepOp> kept = sweeps;
     // The pair that saves most comes first: a sweep may suit either neighbour.
     for (;;) {
@@ -236,7 +236,7 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
     remark::passed(getOperation().getLoc(), remark::RemarkOpts::name("fuse").category("altgrad"))
         << remark::metric("sweeps-before", sweeps.size()) << remark::metric("sweeps-after", kept.size())
         << remark::metric("bytes-before", formatBytes(before))
-        << remark::metric("bytes-after", formatBytes(bytesOf(kept)));
+        << remark::metric("bytes-after", formatBytes(getBytes(kept)));
   }
 };
 } // namespace

@@ -13,7 +13,7 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-static SmallVector<StringRef> optionsOf(UpdateOp update) {
+static SmallVector<StringRef> getOptions(UpdateOp update) {
   return llvm::to_vector(update.getOptions().getAsValueRange<StringAttr>());
 }
 
@@ -30,7 +30,7 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMap
   for (BlockArgument argument : rule.getByRole("step"))
     map.map(argument, update.getStep());
 
-  auto stored = rule.getStoredStates(optionsOf(update));
+  auto stored = rule.getStoredStates(getOptions(update));
   unsigned next = 0, ofUnits = 0;
   for (BlockArgument argument : rule.getByRole("state")) {
     if (!llvm::is_contained(stored, argument))
@@ -45,7 +45,7 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMap
 
 // A state that is not stored has no content to read.
 static LogicalResult checkUnstored(UpdateOp update, RuleOp rule, IRMapping &map) {
-  auto stored = rule.getStoredStates(optionsOf(update));
+  auto stored = rule.getStoredStates(getOptions(update));
   for (BlockArgument state : rule.getByRole("state")) {
     if (llvm::is_contained(stored, state))
       continue;
@@ -58,7 +58,7 @@ static LogicalResult checkUnstored(UpdateOp update, RuleOp rule, IRMapping &map)
 }
 
 // What `updated` adds to `old`: a sum with it says so before it is rounded.
-static Value changeOf(OpBuilder &builder, Location loc, Value updated, Value old) {
+static Value readChange(OpBuilder &builder, Location loc, Value updated, Value old) {
   if (auto sum = updated.getDefiningOp<arith::AddFOp>()) {
     if (sum.getLhs() == old)
       return sum.getRhs();
@@ -73,9 +73,9 @@ static Value changeOf(OpBuilder &builder, Location loc, Value updated, Value old
 
 // Words among the options that are about a rule's iterations.
 static void changeIteration(Operation *op, UpdateOp update) {
-  if (!isa<OrthogonalizeOp, ScaleByShapeOp, DescendOp>(op))
+  if (!isa<OrthogonalizeOp, ScaleByShapeOp, ApplyStepOp>(op))
     return;
-  for (StringRef option : optionsOf(update))
+  for (StringRef option : getOptions(update))
     if (auto changed = readIterationWord(update.getContext(), option))
       if (llvm::is_contained(op->getName().getAttributeNames(), changed->getName()))
         op->setAttr(changed->getName(), changed->getValue());
@@ -86,7 +86,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   IRMapping map;
   SmallVector<Operation *> added;
   mapArguments(rule, update, builder, map);
-  DenseMap<Value, bool> known = rule.decide(optionsOf(update));
+  DenseMap<Value, bool> known = rule.decide(getOptions(update));
   auto decide = [&](Value value) { // in the order of the text: same bytes out
     auto constant = arith::ConstantOp::create(builder, update.getLoc(), builder.getBoolAttr(known.lookup(value)));
     map.map(value, constant);
@@ -107,7 +107,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
     added.push_back(builder.clone(op, map));
     changeIteration(added.back(), update);
   }
-  auto stored = rule.getStoredStates(optionsOf(update));
+  auto stored = rule.getStoredStates(getOptions(update));
   SmallVector<Value> results;
   auto collect = [&](Value element) {
     results.push_back(CollectOp::create(builder, update.getLoc(), RealsType::get(builder.getContext()), element,
@@ -115,7 +115,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   };
   Value updated = map.lookup(rule.getYield().getParam());
   Value old = map.lookup(rule.getByRole("param")[0]);
-  collect(update.getValue() ? changeOf(builder, update.getLoc(), updated, old) : updated);
+  collect(update.getValue() ? readChange(builder, update.getLoc(), updated, old) : updated);
   SmallVector<Value> ofUnits;
   for (auto [state, value] : llvm::zip(rule.getByRole("state"), rule.getYield().getStates()))
     if (llvm::is_contained(stored, state) && rule.isOfUnit(state))
@@ -148,7 +148,7 @@ static LogicalResult countRule(UpdateOp update, RuleOp rule, size_t &length) {
 static void dropUniformMaxima(StepOp step) {
   std::optional<Variances> variances(step);
   for (auto reduce : llvm::make_early_inc_range(step.getBody().getOps<ReduceOp>())) {
-    if (reduce.getReduction() != Reduction::AbsMax || isOverTile(reduce) ||
+    if (reduce.getReduction() != Reduction::AbsMax ||
         !variances->of(reduce.getValue()).covers(reduce.getOver()))
       continue;
     OpBuilder builder(reduce);

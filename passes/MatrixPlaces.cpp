@@ -4,19 +4,19 @@
 using namespace mlir;
 using namespace altgrad;
 
-static FormatAttr formatOf(Value matrix) { return cast<SquaresType>(squaresOf(matrix.getType())).getFormat(); }
+static FormatAttr getFormat(Value matrix) { return cast<SquaresType>(getSquareType(matrix.getType())).getFormat(); }
 
 Value MatrixPlaces::make(Value matrix) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&step.getBody().front());
-  return SpillOp::create(builder, matrix.getLoc(), TensorsType::get(step.getContext(), formatOf(matrix)));
+  return SpillOp::create(builder, matrix.getLoc(), TensorsType::get(step.getContext(), getFormat(matrix)));
 }
 
 Value MatrixPlaces::take(Value matrix) {
   if (Value aim = aims.lookup(matrix))
     return aim;
   auto *fit = llvm::find_if(unread, [&](const auto &place) {
-    return place.first == sets.of(matrix) && cast<TensorsType>(place.second.getType()).getFormat() == formatOf(matrix);
+    return place.first == sets.of(matrix) && cast<TensorsType>(place.second.getType()).getFormat() == getFormat(matrix);
   });
   if (fit == unread.end())
     return make(matrix);
@@ -34,7 +34,7 @@ void MatrixPlaces::release(Operation *reader) {
 }
 
 // What a square comes from in the end.
-static GramOp gramOf(Operation *op) {
+static GramOp buildGram(Operation *op) {
   while (auto product = dyn_cast<ProductOp>(op))
     op = product.getLeft().getDefiningOp();
   return cast<GramOp>(op);
@@ -44,7 +44,7 @@ void MatrixPlaces::multiply(Value result) {
   Operation *op = result.getDefiningOp();
   SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [&](Value matrix) { return of(matrix); });
   Value into = places[result] = take(result);
-  GramOp from = gramOf(op);
+  GramOp from = buildGram(op);
   auto write = [&](ProductForm form, Value right, APFloat factor, Value added, APFloat weight, APFloat shift) {
     MultiplyOp::create(builder, op->getLoc(), form, operands[0], right, factor, added, weight, shift, into,
                        from.getUnits(), from.getAlone(), APFloat(least.value_or(1)),
@@ -62,11 +62,11 @@ void MatrixPlaces::multiply(Value result) {
 }
 
 // Products of one form that something else reads are for all tensors.
-void MatrixPlaces::writeShared(Value form, EitherOp either) {
+void MatrixPlaces::writeShared(Value form, SelectByAspectOp either) {
   SetVector<Operation *> products;
   std::function<void(Value)> gather = [&](Value matrix) {
     Operation *op = matrix.getDefiningOp();
-    if (!isa<GramOp, ProductOp, EitherOp>(op) || products.contains(op))
+    if (!isa<GramOp, ProductOp, SelectByAspectOp>(op) || products.contains(op))
       return;
     for (Value operand : op->getOperands())
       gather(operand);
@@ -82,7 +82,7 @@ void MatrixPlaces::writeShared(Value form, EitherOp either) {
       of(op->getResult(0));
 }
 
-void MatrixPlaces::choose(EitherOp either) {
+void MatrixPlaces::choose(SelectByAspectOp either) {
   writeShared(either.getOther(), either);
   writeShared(either.getElongated(), either);
   auto before = std::pair(least, below);
@@ -110,7 +110,7 @@ Value MatrixPlaces::of(Value matrix) {
   if (!places.contains(matrix)) {
     if (matrix.getDefiningOp<CollectOp>())
       places[matrix] = make(matrix);
-    else if (auto either = matrix.getDefiningOp<EitherOp>())
+    else if (auto either = matrix.getDefiningOp<SelectByAspectOp>())
       choose(either);
     else
       multiply(matrix);

@@ -22,8 +22,8 @@ private:
   mlir::Value make(mlir::Value matrix);
   mlir::Value take(mlir::Value matrix);
   void multiply(mlir::Value result);
-  void choose(EitherOp either);
-  void writeShared(mlir::Value form, EitherOp either);
+  void choose(SelectByAspectOp either);
+  void writeShared(mlir::Value form, SelectByAspectOp either);
   void release(mlir::Operation *reader);
 
   StepOp step;

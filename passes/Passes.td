@@ -169,15 +169,15 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
       %sum = sweep @reduce0 load(%x from %g : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
         emit %x : f32
       }
-      keep %sum in chunk 0 : f32
+      workspace_store %sum in chunk 0 : f32
     }
     phase @fold1 rows set 0 {
       %sum = fold sumsq chunk 0 : f32
-      keep %sum in row 0 : f32
+      workspace_store %sum in row 0 : f32
     }
     phase @once1 once {
       %sum = total sumsq row 0 : f32
-      keep %sum in step 0 : f32
+      workspace_store %sum in step 0 : f32
       %root = math.sqrt %sum : f32
       write %root to %norm : f32
     }
@@ -221,17 +221,17 @@ def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
                         "Elements at once">];
 }
 
-def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
+def FastPathPass : Pass<"altgrad-fast-path", "::altgrad::StepOp"> {
   let summary = "give sweeps a body that divides and takes roots by products";
   let description = [{
     Within limits, products give the bits of `arith.divf` and `math.sqrt`; the guard of the
-    quick body says where they did (`dialect/builders/Quotients.h`). If the divisor is the same for
+    fast-path body says where they did (`dialect/builders/Quotients.h`). If the divisor is the same for
     all elements, a quotient takes three instructions; the reciprocal is computed
     before the sweep. On a GPU, a quotient by another divisor takes seven instructions, and a root nine.
 
     Numbers that may be too small are tested one by one. A NaN, an infinity or a scalar out
     of limits shows in the stored values; these are tested together once, and are
-    `never_nan` from then on. A CPU gets a quick body only where its tuning says so, and only for
+    `never_nan` from then on. A CPU gets a fast-path body only where its tuning says so, and only for
     quotients that need no test. A value that the elements of a block share is
     computed as before, because a thread of a GPU computes it once.
 
@@ -246,7 +246,7 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
       %d = vector.broadcast %k : f32 to vector<2xf32>
       %q = arith.divf %x, %d : vector<2xf32>
       emit %q : vector<2xf32>
-    } quick (%x, %low, %sum) {
+    } fast (%x, %low, %sum) {
       %d = vector.broadcast %k : f32 to vector<2xf32>
       %r = vector.broadcast %z : f32 to vector<2xf32>
       %q0 = arith.mulf %x, %r : vector<2xf32>

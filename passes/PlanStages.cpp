@@ -26,11 +26,11 @@ static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 
 // Whether a stage computes something of a sink's by such an operation. Before it is decided what is loaded instead,
 // that is `number` where an earlier sweep computes it.
-bool SweepPlanner::needs(const Sink &sink, function_ref<bool(Operation *)> what, Value number) {
+bool SweepPlanner::needs(const Output &sink, function_ref<bool(Operation *)> what, Value number) {
   bool found = false;
   walkBack(sink.value, [&](Value needed) {
-    if (waits(needed, sink.stage) || plan.reloaded.contains({sink.stage, needed}) ||
-        (needed == number && stageOf(needed) < sink.stage))
+    if (isMaterialized(needed, sink.stage) || plan.reloaded.contains({sink.stage, needed}) ||
+        (needed == number && getStage(needed) < sink.stage))
       return false;
     found |= what(needed.getDefiningOp());
     return !found;
@@ -40,8 +40,8 @@ bool SweepPlanner::needs(const Sink &sink, function_ref<bool(Operation *)> what,
 
 // Whether a sweep over tiles has no place for a sink: sums, codes and blocks that tiles would cut, the reduction over
 // another tile, and what differs between the rows of a tile.
-bool SweepPlanner::cannotJoin(const Sink &sink, Operation *most, bool decided) {
-  auto isOfUnit = [&](Value operand) { return variances.scopeOf(operand) == Scope::Unit; };
+bool SweepPlanner::cannotShareSweep(const Output &sink, Operation *most, bool decided) {
+  auto isOfUnit = [&](Value operand) { return variances.getScope(operand) == Scope::Unit; };
   auto isCut = [&](Operation *op) {
     if (auto load = dyn_cast<LoadOp>(op))
       return decided && isCutByTiles(cast<TensorsType>(load.getTensors().getType()));
@@ -54,30 +54,31 @@ bool SweepPlanner::cannotJoin(const Sink &sink, Operation *most, bool decided) {
 }
 
 // What sweeps store or reduce.
-std::vector<Sink> SweepPlanner::leaving() {
-  std::vector<Sink> all = plan.sinks;
-  for (Value value : plan.crossing)
-    all.push_back({value, {}, {}, {}, stageOf(value)});
+std::vector<Output> SweepPlanner::findLiveOuts() {
+  std::vector<Output> all = plan.outputs;
+  for (Value value : plan.materialized)
+    all.push_back({value, {}, {}, {}, getStage(value)});
   for (auto [value, stage] : plan.spilled)
-    if (!plan.crossing.contains(value))
+    if (!plan.materialized.contains(value))
       all.push_back({value, {}, {}, {}, stage});
   return all;
 }
 
 // The stage at which what waits for a reduction over tiles leaves the sweep beside something that cannot join it, or
 // later than what it stores for each of them may be stored; or -1.
-int SweepPlanner::meetsOthers(Operation *most) {
+int SweepPlanner::findConflictingStage(Operation *most) {
   auto set = sets.of(most->getOperand(0));
-  std::vector<Sink> all = leaving();
-  bool crosses = llvm::any_of(plan.crossing, [&](Value value) { return behind.lookup(value) == most; });
-  for (const Sink &sink : all) {
-    auto cannot = [&](const Sink &other) {
-      return other.stage == sink.stage && sets.of(other.value) == set && cannotJoin(other, most, /*decided=*/false);
+  std::vector<Output> all = findLiveOuts();
+  bool crosses = llvm::any_of(plan.materialized, [&](Value value) { return onlyTile.lookup(value) == most; });
+  for (const Output &sink : all) {
+    auto cannot = [&](const Output &other) {
+      return other.stage == sink.stage && sets.of(other.value) == set &&
+             cannotShareSweep(other, most, /*decided=*/false);
     };
     if (needs(sink, [&](Operation *op) { return op == most; }) && llvm::any_of(all, cannot))
       return sink.stage;
     if (crosses && sink.stream && cast<TensorsType>(sink.stream.getType()).getBlock().isOverRows() &&
-        behind.lookup(sink.value) == most && stageOf(most->getResult(0)) < sink.stage)
+        onlyTile.lookup(sink.value) == most && getStage(most->getResult(0)) < sink.stage)
       return sink.stage - 1;
   }
   return -1;
@@ -87,8 +88,8 @@ int SweepPlanner::meetsOthers(Operation *most) {
 bool SweepPlanner::suitsTiles() {
   if (how.alternates)
     return true;
-  std::vector<Sink> all = leaving();
-  for (const Sink &sink : all) {
+  std::vector<Output> all = findLiveOuts();
+  for (const Output &sink : all) {
     Operation *tile = nullptr;
     bool loads = false;
     needs(sink, [&](Operation *op) {
@@ -102,9 +103,9 @@ bool SweepPlanner::suitsTiles() {
       loads |= isKept && plan.blocks.contains(needed);
       return !isKept;
     });
-    auto cannot = [&](const Sink &other) {
+    auto cannot = [&](const Output &other) {
       return other.stage == sink.stage && sets.of(other.value) == sets.of(sink.value) &&
-             cannotJoin(other, tile, /*decided=*/true);
+             cannotShareSweep(other, tile, /*decided=*/true);
     };
     if ((tile || loads) && llvm::any_of(all, cannot))
       return false;
@@ -118,7 +119,8 @@ bool SweepPlanner::separateTiles() {
     return false;
   int most = 2 * llvm::range_size(step.getBody().getOps<ReduceOp>());
   for (Operation &op : step.getBody().front())
-    if (int met = isOverTile(&op) ? meetsOthers(&op) : -1; met >= 0 && met < most && earliest.lookup(&op) <= met) {
+    if (int met = isOverTile(&op) ? findConflictingStage(&op) : -1;
+        met >= 0 && met < most && earliest.lookup(&op) <= met) {
       earliest[&op] = met + 1;
       return true;
     }
@@ -126,14 +128,14 @@ bool SweepPlanner::separateTiles() {
 }
 
 // Whether a stage computes an operation from nothing but scalars, a reduction over a tile and what that reduces.
-bool SweepPlanner::isOfTile(Operation &op, Operation *tile, int stage) {
+bool SweepPlanner::dependsOnlyOnTile(Operation &op, Operation *tile, int stage) {
   return !isa<ReduceOp>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
-    bool reads = variances.scopeOf(operand) == Scope::Unit;
+    bool reads = variances.getScope(operand) == Scope::Unit;
     walkBack(operand, [&](Value needed) {
       Operation *from = needed.getDefiningOp();
-      reads |= waits(needed, stage);
+      reads |= isMaterialized(needed, stage);
       bool isOfList = isa<LoadOp>(from) && variances.of(needed) == cast<ReduceOp>(tile).getOver();
-      if (reads || isOfList || needed == tile->getOperand(0) || behind.lookup(needed) == tile)
+      if (reads || isOfList || needed == tile->getOperand(0) || onlyTile.lookup(needed) == tile)
         return false;
       reads = isa<LoadOp, ReduceOp, DrawOp>(from) || !from->getNumOperands();
       return !reads;
@@ -144,29 +146,29 @@ bool SweepPlanner::isOfTile(Operation &op, Operation *tile, int stage) {
 
 // What reads more of its element than a reduction over a tile does waits for the next sweep, which finds in the
 // workspace what is computed from that reduction alone.
-int SweepPlanner::behindTile(Operation &op, int stage) {
+int SweepPlanner::findTileStage(Operation &op, int stage) {
   Operation *tile = nullptr;
-  auto isBehind = [&](Value operand) { return behind.contains(operand) && !waits(operand, stage); };
+  auto isBehind = [&](Value operand) { return onlyTile.contains(operand) && !isMaterialized(operand, stage); };
   for (Value operand : op.getOperands())
-    tile = isBehind(operand) ? behind.lookup(operand) : tile;
-  if (tile && !isa<CommitOp>(op) && !isOfTile(op, tile, stage)) {
+    tile = isBehind(operand) ? onlyTile.lookup(operand) : tile;
+  if (tile && !isa<CommitOp>(op) && !dependsOnlyOnTile(op, tile, stage)) {
     for (Value operand : op.getOperands())
       if (isBehind(operand)) {
-        plan.crossing.insert(operand.getType().isF32() ? operand : behind.lookup(operand)->getResult(0));
-        stage = std::max(stage, stageOf(operand) + 1);
+        plan.materialized.insert(operand.getType().isF32() ? operand : onlyTile.lookup(operand)->getResult(0));
+        stage = std::max(stage, getStage(operand) + 1);
       }
     tile = nullptr;
   }
   if (isOverTile(&op)) {
-    if (Value number = op.getOperand(0); how.apart && stageOf(number) == stage) {
-      plan.crossing.insert(number);
+    if (Value number = op.getOperand(0); how.apart && getStage(number) == stage) {
+      plan.materialized.insert(number);
       ++stage;
     }
     tile = &op;
   }
   for (Value result : op.getResults())
     if (tile)
-      behind[result] = tile;
+      onlyTile[result] = tile;
   return stage;
 }
 
@@ -209,47 +211,47 @@ int SweepPlanner::alternated(Operation &op) {
   int stage = 0;
   Operation *relay = nullptr;
   for (Value operand : op.getOperands()) {
-    stage = std::max(stage, stageOf(operand));
-    relay = behind.contains(operand) ? behind.lookup(operand) : relay;
+    stage = std::max(stage, getStage(operand));
+    relay = onlyTile.contains(operand) ? onlyTile.lookup(operand) : relay;
   }
   auto load = isa<LoadOp>(op)       ? cast<LoadOp>(op)
               : op.getNumOperands() ? op.getOperand(0).getDefiningOp<LoadOp>()
                                     : LoadOp();
   if (isOverTile(&op)) {
-    plan.crossing.insert(op.getOperand(0));
-    stage = (stageOf(op.getOperand(0)) + 1) | 1;
+    plan.materialized.insert(op.getOperand(0));
+    stage = (getStage(op.getOperand(0)) + 1) | 1;
     if (alone.contains(&op))
       relay = &op;
     else
-      plan.crossing.insert(op.getResult(0));
+      plan.materialized.insert(op.getResult(0));
   } else if (load && isOverRows(load.getTensors()) && op.getResult(0).getType().isF32()) {
-    plan.crossing.insert(op.getResult(0));
+    plan.materialized.insert(op.getResult(0));
     stage |= 1;
   } else if (!relay) {
     stage += stage % 2;
   }
   for (Value result : op.getResults())
     if (relay)
-      behind[result] = relay;
+      onlyTile[result] = relay;
   return stage;
 }
 
-int SweepPlanner::placeOf(Value stream, int stage) {
+int SweepPlanner::findStoreStage(Value stream, int stage) {
   return !how.alternates ? stage : isOverRows(stream) ? stage | 1 : stage + stage % 2;
 }
 
 //===-- Stages ----------------------------------------------------------------===//
 
 void SweepPlanner::findStages() {
-  stages.clear(), behind.clear(), plan.crossing.clear();
+  stages.clear(), onlyTile.clear(), plan.materialized.clear();
   for (const CommitOp::Write &write : step.getCommit().writes())
     if (ReduceOp reduce = storedAlone(write); reduce && how.alternates)
       alone.insert(reduce);
   for (Operation &op : step.getBody().front()) {
     int stage = earliest.lookup(&op);
     for (Value operand : op.getOperands())
-      stage = std::max(stage, stageOf(operand));
-    stage = how.alternates ? alternated(op) : behindTile(op, stage);
+      stage = std::max(stage, getStage(operand));
+    stage = how.alternates ? alternated(op) : findTileStage(op, stage);
     if (endsSweep(op)) {
       auto it = performed.try_emplace(&op, stage).first;
       it->second = std::max(it->second, stage);
@@ -270,9 +272,9 @@ void SweepPlanner::delayReductions() {
     for (Value operand : op.getOperands()) {
       int limit;
       if (isa<CommitOp>(op))
-        limit = stageOf(operand); // written as early as it is known
+        limit = getStage(operand); // written as early as it is known
       else if (isWhole(op) || variances.isElement(op.getResult(0)))
-        limit = stageOf(op.getResult(0)) - (endsSweep(op) ? 1 : 0);
+        limit = getStage(op.getResult(0)) - (endsSweep(op) ? 1 : 0);
       else
         limit = latest.lookup_or(op.getResult(0), last);
       auto it = latest.try_emplace(operand, limit).first;
@@ -284,28 +286,28 @@ void SweepPlanner::delayReductions() {
   findStages();
 }
 
-void SweepPlanner::findSinks() {
-  plan.sinks.clear(), plan.stages = 0;
+void SweepPlanner::findOutputs() {
+  plan.outputs.clear(), plan.stages = 0;
   CommitOp commit = step.getCommit();
   for (auto reduce : step.getBody().getOps<ReduceOp>())
     if (!reduce.isOverBlock())
-      plan.sinks.push_back({reduce.getValue(), reduce, {}, {}, performed.lookup(reduce)});
+      plan.outputs.push_back({reduce.getValue(), reduce, {}, {}, performed.lookup(reduce)});
   for (auto collect : step.getBody().getOps<CollectOp>())
     if (isGathered(collect))
-      plan.sinks.push_back({collect.getElement(), {}, collect.getList(), {}, performed.lookup(collect)});
+      plan.outputs.push_back({collect.getElement(), {}, collect.getList(), {}, performed.lookup(collect)});
   // Who multiplies may fail: until then nothing is written.
   plan.products = 0;
   for (Operation &op : step.getBody().front())
     if (isa<GramOp, ProductOp>(op))
-      plan.products = std::max(plan.products, stageOf(op.getResult(0)));
+      plan.products = std::max(plan.products, getStage(op.getResult(0)));
   for (auto [list, stream, condition] : commit.writes()) {
     auto collect = list.getDefiningOp<CollectOp>();
     if (!collect)
       continue;
-    int stage = std::max({stageOf(collect.getElement()), condition ? stageOf(condition) : 0, plan.products});
-    plan.sinks.push_back({collect.getElement(), {}, stream, condition, placeOf(stream, stage)});
+    int stage = std::max({getStage(collect.getElement()), condition ? getStage(condition) : 0, plan.products});
+    plan.outputs.push_back({collect.getElement(), {}, stream, condition, findStoreStage(stream, stage)});
   }
   plan.alternates = how.alternates;
-  for (const Sink &sink : plan.sinks) // a store may have to wait for one more
+  for (const Output &sink : plan.outputs) // a store may have to wait for one more
     plan.stages = std::max(plan.stages, sink.stage + 1 + how.alternates);
 }

@@ -32,16 +32,16 @@ private:
     int stage;
   };
   void writeStage(int stage, unsigned set);
-  void writeApart(int stage, StringRef name, ArrayRef<Sink> sinks);
-  SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Sink> sinks);
-  void writeStores(int stage, StringRef name, ArrayRef<Sink> always, ArrayRef<Sink> conditional);
-  Value commonCondition(int stage, unsigned set, ArrayRef<Sink> always, ArrayRef<Sink> conditional);
-  Value kept(Body &body, const Sink &sink, Value code);
+  void writeApart(int stage, StringRef name, ArrayRef<Output> outputs);
+  SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs);
+  void writeStores(int stage, StringRef name, ArrayRef<Output> always, ArrayRef<Output> conditional);
+  Value commonCondition(int stage, unsigned set, ArrayRef<Output> always, ArrayRef<Output> conditional);
+  Value kept(Body &body, const Output &sink, Value code);
   Value load(Body &body, Value list, bool renewed = false);
   Value clone(Body &body, Value value);
   Value uniform(Value value);
-  Value spillOf(Value value);
-  Value listOf(Value list);
+  Value getSpill(Value value);
+  Value listNumber(Value list);
   void writeCommit();
 
   StepOp step;
@@ -68,7 +68,7 @@ Value SweepWriter::uniform(Value value) {
   return scalars.lookup(value);
 }
 
-Value SweepWriter::spillOf(Value value) {
+Value SweepWriter::getSpill(Value value) {
   Value &spill = spills[value];
   if (!spill) {
     OpBuilder::InsertionGuard guard(builder);
@@ -82,14 +82,14 @@ Value SweepWriter::spillOf(Value value) {
 }
 
 // Where a list lies: what somebody computes is a matrix in the workspace.
-Value SweepWriter::listOf(Value list) {
-  bool computed = isa_and_nonnull<CollectOp, ProductOp, EitherOp>(list.getDefiningOp());
+Value SweepWriter::listNumber(Value list) {
+  bool computed = isa_and_nonnull<CollectOp, ProductOp, SelectByAspectOp>(list.getDefiningOp());
   return computed ? matrices.of(list) : list;
 }
 
 // `renewed`: what an earlier sweep has stored.
 Value SweepWriter::load(Body &body, Value list, bool renewed) {
-  Value stream = listOf(list);
+  Value stream = listNumber(list);
   for (auto [index, loaded] : llvm::enumerate(body.loads))
     if (loaded == stream && body.renewed[index] == renewed)
       return body.block->getArgument(index);
@@ -106,7 +106,7 @@ Value SweepWriter::clone(Body &body, Value value) {
     return known;
   Operation *op = value.getDefiningOp();
   if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
-    Value kept = load(body, it->second ? it->second : spillOf(value), /*renewed=*/bool(it->second));
+    Value kept = load(body, it->second ? it->second : getSpill(value), /*renewed=*/bool(it->second));
     body.map.map(value, kept);
     return kept;
   }
@@ -129,14 +129,14 @@ Value SweepWriter::clone(Body &body, Value value) {
 
 // The code a sink stores in a sweep that runs always: the old one where the
 // sink's condition does not hold.
-Value SweepWriter::kept(Body &body, const Sink &sink, Value code) {
+Value SweepWriter::kept(Body &body, const Output &sink, Value code) {
   Value old = load(body, sink.stream);
   OpBuilder inner(step.getContext());
   inner.setInsertionPointToEnd(body.block);
   return arith::SelectOp::create(inner, code.getLoc(), uniform(sink.condition), code, old);
 }
 
-SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, ArrayRef<Sink> sinks) {
+SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs) {
   Body body;
   auto owned = std::make_unique<Block>();
   body.block = owned.get();
@@ -148,7 +148,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   MLIRContext *context = step.getContext();
   OpBuilder inner(context);
   inner.setInsertionPointToEnd(body.block);
-  for (const Sink &sink : sinks) {
+  for (const Output &sink : outputs) {
     emitted.push_back(clone(body, sink.value));
     if (sink.condition && !condition)
       emitted.back() = kept(body, sink, emitted.back());
@@ -163,7 +163,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
       scopes.push_back(reduce.getOver());
       results.push_back(reduce.getType());
     } else {
-      stores.push_back(listOf(sink.stream));
+      stores.push_back(listNumber(sink.stream));
     }
   }
   Location loc = builder.getFusedLoc(locs);
@@ -175,7 +175,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
                                /*wideRegionsCount=*/0);
   sweep.getBody().push_back(owned.release());
   unsigned next = 0;
-  for (const Sink &sink : sinks)
+  for (const Output &sink : outputs)
     if (ReduceOp reduce = sink.reduce)
       scalars.map(reduce.getResult(), sweep.getReduced()[next++]);
   return sweep;
@@ -183,7 +183,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
 
 // Two sweeps, unless the second would load what the first has overwritten: then
 // one, which stores the old code where the condition does not hold.
-void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Sink> always, ArrayRef<Sink> conditional) {
+void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Output> always, ArrayRef<Output> conditional) {
   SweepOp first, second;
   if (!always.empty())
     first = writeSweep(stage, name, {}, always);
@@ -195,34 +195,34 @@ void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Sink> always, 
     return;
   first.erase();
   second.erase();
-  SmallVector<Sink> all(always);
+  SmallVector<Output> all(always);
   llvm::append_range(all, conditional);
   writeSweep(stage, name, {}, all);
 }
 
 // The condition of all that a stage and later ones store; or null.
-Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Sink> always, ArrayRef<Sink> conditional) {
+Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Output> always, ArrayRef<Output> conditional) {
   if (!always.empty() || conditional.empty())
     return {};
   Value condition = conditional.front().condition;
-  bool isCommon = llvm::all_of(plan.sinks, [&](const Sink &sink) {
+  bool isCommon = llvm::all_of(plan.outputs, [&](const Output &sink) {
     return sink.stage <= stage || sets.of(sink.value).value_or(0) != set || sink.condition == condition;
   });
   return isCommon ? condition : Value();
 }
 
 // A sweep each; what the caller sees is overwritten last.
-void SweepWriter::writeApart(int stage, StringRef name, ArrayRef<Sink> sinks) {
+void SweepWriter::writeApart(int stage, StringRef name, ArrayRef<Output> outputs) {
   for (bool isSeen : {false, true})
-    for (const Sink &sink : sinks)
+    for (const Output &sink : outputs)
       if (isa<BlockArgument>(sink.stream) == isSeen)
         writeSweep(stage, name, sink.condition, sink);
 }
 
 void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
-  SmallVector<Sink> always, conditional;
-  for (const Sink &sink : plan.sinks) {
+  SmallVector<Output> always, conditional;
+  for (const Output &sink : plan.outputs) {
     if (sink.stage != stage || sets.of(sink.reduce ? sink.value : sink.stream).value_or(0) != set)
       continue;
     if (ReduceOp reduce = sink.reduce)
@@ -232,8 +232,8 @@ void SweepWriter::writeStage(int stage, unsigned set) {
   }
   for (auto [value, computed] : plan.spilled)
     if (computed == stage && sets.of(value).value_or(0) == set) {
-      Value condition = plan.crossing.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
-      (condition ? conditional : always).push_back({value, {}, spillOf(value), condition, stage});
+      Value condition = plan.materialized.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
+      (condition ? conditional : always).push_back({value, {}, getSpill(value), condition, stage});
     }
   if (plan.isOfTiles(stage))
     return writeApart(stage, "update" + suffix, always), writeApart(stage, "update" + suffix, conditional);
@@ -260,7 +260,7 @@ void SweepWriter::write() {
   for (int stage = 0; stage < plan.stages; ++stage) {
     for (Operation *op : stage == plan.products ? old : SmallVector<Operation *>())
       if (auto load = dyn_cast<LoadOp>(op))
-        listOf(load.getTensors()); // all sets' products come before the stores of any
+        listNumber(load.getTensors()); // all sets' products come before the stores of any
     for (unsigned set = 0; set < sets.count(); ++set)
       writeStage(stage, set);
   }

@@ -17,9 +17,9 @@ SweepPlanner::SweepPlanner(StepOp step, Planning how) : step(step), how(how), va
     findStages();
     if (how.late && !how.alternates)
       delayReductions();
-    findSinks();
+    findOutputs();
   } while (separateTiles());
-  keepCrossing();
+  keepMaterialized();
   for (int k = 1; how.spill && k < plan.stages; ++k)
     decideStages(k);
   if (!how.spill)
@@ -28,7 +28,7 @@ SweepPlanner::SweepPlanner(StepOp step, Planning how) : step(step), how(how), va
   countBytes();
 }
 
-static double bytesOf(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
+static double getBytes(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
 double SweepPlanner::bytesKept(Value value) {
   BlockAttr block = plan.blocks.lookup(value);
@@ -38,7 +38,7 @@ double SweepPlanner::bytesKept(Value value) {
 
 // The stage after which a stream holds its new content.
 int SweepPlanner::storedAt(Value stream) {
-  for (const Sink &sink : plan.sinks)
+  for (const Output &sink : plan.outputs)
     if (sink.stream == stream)
       return sink.stage;
   return std::numeric_limits<int>::max();
@@ -68,12 +68,12 @@ void SweepPlanner::findLoads(Value value, int k, SetVector<Value> &streams) {
 }
 
 // Nobody computes again what a sweep over tiles has found for others.
-void SweepPlanner::keepCrossing() {
-  for (Value value : plan.crossing) {
-    plan.spilled.insert({value, stageOf(value)});
+void SweepPlanner::keepMaterialized() {
+  for (Value value : plan.materialized) {
+    plan.spilled.insert({value, getStage(value)});
     if (BlockAttr block = variances.of(value); how.shared && block.isOverRows())
       plan.blocks[value] = block;
-    for (int k = stageOf(value) + 1; k < plan.stages; ++k)
+    for (int k = getStage(value) + 1; k < plan.stages; ++k)
       plan.reloaded[{k, value}] = Value();
   }
 }
@@ -82,12 +82,12 @@ void SweepPlanner::keepCrossing() {
 void SweepPlanner::delayStores() {
   for (bool changed = true; changed;) {
     changed = false;
-    for (const Sink &reader : leaving()) {
+    for (const Output &reader : findLiveOuts()) {
       SetVector<Value> streams;
       findLoads(reader.value, reader.stage, streams);
-      for (Sink &writer : plan.sinks)
+      for (Output &writer : plan.outputs)
         if (writer.stream && streams.contains(writer.stream) && writer.stage < reader.stage) {
-          writer.stage = placeOf(writer.stream, reader.stage);
+          writer.stage = findStoreStage(writer.stream, reader.stage);
           changed = true;
         }
     }
@@ -98,12 +98,12 @@ void SweepPlanner::delayStores() {
 // instead of one that must be kept and cannot, what it is computed from.
 void SweepPlanner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
   walkBack(value, [&](Value needed) {
-    if (waits(needed, k))
+    if (isMaterialized(needed, k))
       return false;
     bool computed = !needed.getDefiningOp<LoadOp>();
     if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && fits(decode.getCode()))
       return true; // the code is shorter
-    if (stageOf(needed) >= k || (computed && !fits(needed) && !valid(needed, k)))
+    if (getStage(needed) >= k || (computed && !fits(needed) && !valid(needed, k)))
       return true;
     frontier.insert(needed);
     return false;
@@ -121,11 +121,12 @@ bool SweepPlanner::valid(Value value, int k) {
 // a condition is there for sweeps under the same one, of which nothing is kept.
 Value SweepPlanner::storedCopy(Value value, int k) {
   auto seenIf = [&](Value condition) {
-    return !condition || (!how.alternates && k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
-      return sink.stage != k || sink.condition == condition;
-    }));
+    return !condition ||
+           (!how.alternates && k + 1 == plan.stages && llvm::all_of(plan.outputs, [&](const Output &sink) {
+             return sink.stage != k || sink.condition == condition;
+           }));
   };
-  for (const Sink &sink : plan.sinks) {
+  for (const Output &sink : plan.outputs) {
     if (!sink.stream || sink.stage >= k || !seenIf(sink.condition))
       continue;
     auto encode = sink.value.getDefiningOp<EncodeOp>();
@@ -150,13 +151,13 @@ double SweepPlanner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<V
       bytes += bytesKept(value) * (plan.spilled.count(value) ? 1 : 2);
   }
   for (Value stream : streams)
-    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : bytesKept(stream);
+    bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : bytesKept(stream);
   return bytes;
 }
 
 void SweepPlanner::decideStage(int k) {
   SetVector<Value> frontier;
-  for (const Sink &sink : leaving())
+  for (const Output &sink : findLiveOuts())
     if (sink.stage == k)
       findFrontier(sink.value, k, frontier);
   DenseSet<Value> kept;
@@ -177,7 +178,7 @@ void SweepPlanner::decideStage(int k) {
     Value copy = storedCopy(value, k);
     plan.reloaded[{k, value}] = copy;
     if (!copy)
-      plan.spilled.insert({value, stageOf(value)});
+      plan.spilled.insert({value, getStage(value)});
   }
 }
 
@@ -196,12 +197,12 @@ void SweepPlanner::decideStages(int last) {
 void SweepPlanner::countBytes() {
   for (int k = 0; k < plan.stages; ++k) {
     SetVector<Value> streams;
-    for (const Sink &sink : plan.sinks) {
+    for (const Output &sink : plan.outputs) {
       if (sink.stage != k)
         continue;
       findLoads(sink.value, k, streams);
       if (sink.stream)
-        plan.bytes += bytesOf(sink.stream);
+        plan.bytes += getBytes(sink.stream);
     }
     for (auto [value, stage] : plan.spilled)
       if (stage == k) {
@@ -210,14 +211,14 @@ void SweepPlanner::countBytes() {
         plan.possible &= fits(value);
       }
     for (Value stream : streams)
-      plan.bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : bytesKept(stream);
+      plan.bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : bytesKept(stream);
   }
 }
 
 // Stages with sums over units and over tensors, which are two phases of folds.
 static unsigned doubleFolds(const SweepPlan &plan) {
   SmallVector<unsigned> scopes(plan.stages); // a bit for units, one for tensors
-  for (const Sink &sink : plan.sinks)
+  for (const Output &sink : plan.outputs)
     scopes[sink.stage] |= !sink.reduce ? 0 : ReduceOp(sink.reduce).getScope() == Scope::Unit ? 1 : 2;
   return llvm::count(scopes, 3u);
 }

@@ -15,7 +15,7 @@ bool isGathered(mlir::Operation *op);
 FormatAttr keptFormat(mlir::Value value);
 
 /// Something that leaves a sweep: a reduction, or a code stored to a stream.
-struct Sink {
+struct Output {
   mlir::Value value;     // the element reduced, or the code stored
   ReduceOp reduce;       // null for a store
   mlir::Value stream;    // null for a reduction; of a matrix its list
@@ -26,14 +26,14 @@ struct Sink {
 /// The plan of one step. A value's stage is the first sweep that can compute it:
 /// what depends on a reduction comes at least one stage after it.
 struct SweepPlan {
-  std::vector<Sink> sinks;
+  std::vector<Output> outputs;
   /// At a stage, values that are not computed but loaded: from a stream that
   /// holds them since an earlier stage, or (null stream) from the workspace.
   llvm::MapVector<std::pair<int, mlir::Value>, mlir::Value> reloaded;
   /// Values kept in the workspace, with the stage that computes them.
   llvm::MapVector<mlir::Value, int> spilled;
   /// Those of them that a reduction over tiles leaves for others.
-  llvm::SetVector<mlir::Value> crossing;
+  llvm::SetVector<mlir::Value> materialized;
   /// Of those that lie there once for each block of columns or squares, the block.
   llvm::DenseMap<mlir::Value, BlockAttr> blocks;
   int stages = 0;

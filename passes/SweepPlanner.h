@@ -18,27 +18,29 @@ private:
   void findStages();
   int alternated(mlir::Operation &op);
   /// The first stage from `stage` on in which a stream may be stored.
-  int placeOf(mlir::Value stream, int stage);
-  int behindTile(mlir::Operation &op, int stage);
-  bool isOfTile(mlir::Operation &op, mlir::Operation *tile, int stage);
+  int findStoreStage(mlir::Value stream, int stage);
+  int findTileStage(mlir::Operation &op, int stage);
+  bool dependsOnlyOnTile(mlir::Operation &op, mlir::Operation *tile, int stage);
   void delayReductions();
-  void findSinks();
+  void findOutputs();
   bool separateTiles();
   bool suitsTiles();
-  std::vector<Sink> leaving();
-  int meetsOthers(mlir::Operation *most);
-  bool cannotJoin(const Sink &sink, mlir::Operation *most, bool decided);
-  bool needs(const Sink &sink, llvm::function_ref<bool(mlir::Operation *)> what, mlir::Value number = {});
+  std::vector<Output> findLiveOuts();
+  int findConflictingStage(mlir::Operation *most);
+  bool cannotShareSweep(const Output &sink, mlir::Operation *most, bool decided);
+  bool needs(const Output &sink, llvm::function_ref<bool(mlir::Operation *)> what, mlir::Value number = {});
   /// Whether a value of an earlier stage is in the workspace, because nobody computes it again.
-  bool waits(mlir::Value value, int stage) { return plan.crossing.contains(value) && stageOf(value) < stage; }
+  bool isMaterialized(mlir::Value value, int stage) {
+    return plan.materialized.contains(value) && getStage(value) < stage;
+  }
 
   // SweepPlan.cpp
-  void keepCrossing();
+  void keepMaterialized();
   void delayStores();
   void decideStages(int last);
   void decideStage(int k);
   void countBytes();
-  int stageOf(mlir::Value value) { return stages.lookup(value); }
+  int getStage(mlir::Value value) { return stages.lookup(value); }
   int storedAt(mlir::Value stream);
   mlir::Value storedCopy(mlir::Value value, int before);
   void walkBack(mlir::Value value, llvm::function_ref<bool(mlir::Value)> further);
@@ -52,11 +54,11 @@ private:
   Planning how;
   Variances variances;
   RowSets sets;
-  llvm::DenseMap<mlir::Operation *, int> earliest;       // of reductions over tiles that wait
-  llvm::DenseMap<mlir::Value, int> stages;               // when a value can be computed
-  llvm::DenseSet<mlir::Operation *> alone;               // reductions over tiles of which one list is all
-  llvm::DenseMap<mlir::Operation *, int> performed;      // the sweep of a reduction
-  llvm::DenseMap<mlir::Value, mlir::Operation *> behind; // the reduction over a tile that a value is of alone
+  llvm::DenseMap<mlir::Operation *, int> earliest;         // of reductions over tiles that wait
+  llvm::DenseMap<mlir::Value, int> stages;                 // when a value can be computed
+  llvm::DenseSet<mlir::Operation *> alone;                 // reductions over tiles of which one list is all
+  llvm::DenseMap<mlir::Operation *, int> performed;        // the sweep of a reduction
+  llvm::DenseMap<mlir::Value, mlir::Operation *> onlyTile; // the reduction over a tile that a value is of alone
 };
 
 } // namespace altgrad

@@ -11,28 +11,28 @@ bool altgrad::usesIndex(SweepOp sweep) {
 bool altgrad::usesDraws(SweepOp sweep) { return !sweep.getBody().getOps<DrawOp>().empty(); }
 
 bool altgrad::exchangesInBlocks(SweepOp sweep) {
-  return !blockReductions(sweep.getBody()).empty() ||
+  return !getBlockReductions(sweep.getBody()).empty() ||
          llvm::any_of(sweep.getLoads(), [](Value stream) { return sharedBy(stream) > 1; }) ||
          llvm::any_of(sweep.getStores(), isPacked);
 }
 
-bool altgrad::isOfHalves(SweepOp sweep) {
+bool altgrad::isAllBf16(SweepOp sweep) {
   auto isHalf = [](Value stream) {
     auto type = cast<TensorsType>(stream.getType());
     return type.getFormat().getKnownName() == "bf16" && !type.isShared();
   };
-  return llvm::all_of(streamsOf(sweep), isHalf) && blockReductions(sweep.getBody()).empty();
+  return llvm::all_of(getStreams(sweep), isHalf) && getBlockReductions(sweep.getBody()).empty();
 }
 
-SmallVector<ReduceOp> altgrad::blockReductions(Region &body) {
+SmallVector<ReduceOp> altgrad::getBlockReductions(Region &body) {
   return llvm::to_vector(
       llvm::make_filter_range(body.getOps<ReduceOp>(), [](ReduceOp reduce) { return !isOverTile(reduce); }));
 }
 
-SmallVector<StageOp> altgrad::stagesOf(Region &body) { return llvm::to_vector(body.getOps<StageOp>()); }
+SmallVector<StageOp> altgrad::getStages(Region &body) { return llvm::to_vector(body.getOps<StageOp>()); }
 
-LogicalResult altgrad::onPhases(StepOp step, StringRef target,
-                                function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of) {
+LogicalResult altgrad::forEachPhase(StepOp step, StringRef target,
+                                    function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of) {
   const Target *machine = findTarget(target, step);
   return success(machine && llvm::all_of(step.getBody().getOps<PhaseOp>(), [&](PhaseOp phase) {
                    return succeeded(of(phase, phase.getSweep(), *machine));
@@ -45,25 +45,27 @@ LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
                                << target.vectorWidth;
   SweepOp tiles = sweep.getTiles();
   bool isUncut = llvm::any_of(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); });
-  if (isUncut || (tiles && stagesOf(tiles.getBody()).size() != 3) ||
-      (exchangesInBlocks(sweep) && stagesOf(sweep.getBody()).empty()))
+  if (isUncut || (tiles && getStages(tiles.getBody()).size() != 3) ||
+      (exchangesInBlocks(sweep) && getStages(sweep.getBody()).empty()))
     return sweep.emitOpError("has blocks and no stages; run altgrad-cut-stages before altgrad-vectorize");
   return success();
 }
 
-bool altgrad::isOfTileBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
+bool altgrad::isPerTileBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
 
-unsigned altgrad::blockOf(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getColumns(); }
+unsigned altgrad::getBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getColumns(); }
 
-unsigned altgrad::sharedBy(Value stream) { return isPacked(stream) ? 2 : isOfTileBlock(stream) ? 1 : blockOf(stream); }
+unsigned altgrad::sharedBy(Value stream) {
+  return isPacked(stream) ? 2 : isPerTileBlock(stream) ? 1 : getBlock(stream);
+}
 
-unsigned altgrad::bitsOf(Value stream) { return 8 * bytesOf(stream) / (isPacked(stream) ? 2 : 1); }
+unsigned altgrad::getBits(Value stream) { return 8 * getBytes(stream) / (isPacked(stream) ? 2 : 1); }
 
-unsigned altgrad::bytesOf(Value stream) { return cast<TensorsType>(stream.getType()).getFormat().getBytes(); }
+unsigned altgrad::getBytes(Value stream) { return cast<TensorsType>(stream.getType()).getFormat().getBytes(); }
 
 bool altgrad::isPacked(Value stream) { return cast<TensorsType>(stream.getType()).getPacked(); }
 
-llvm::SetVector<Operation *> altgrad::neededFor(ValueRange wanted, Region &body, const IRMapping &known) {
+llvm::SetVector<Operation *> altgrad::findOperations(ValueRange wanted, Region &body, const IRMapping &known) {
   llvm::SetVector<Operation *> needed;
   SmallVector<Value> work(wanted);
   while (!work.empty()) {
@@ -75,7 +77,7 @@ llvm::SetVector<Operation *> altgrad::neededFor(ValueRange wanted, Region &body,
   return needed;
 }
 
-llvm::BitVector altgrad::argumentsFor(ValueRange wanted, Region &body, const IRMapping &known) {
+llvm::BitVector altgrad::findArguments(ValueRange wanted, Region &body, const IRMapping &known) {
   llvm::BitVector read(body.getNumArguments());
   auto note = [&](ValueRange values) {
     for (Value value : values)
@@ -84,7 +86,7 @@ llvm::BitVector altgrad::argumentsFor(ValueRange wanted, Region &body, const IRM
         read.set(argument.getArgNumber());
   };
   note(wanted);
-  for (Operation *op : neededFor(wanted, body, known))
+  for (Operation *op : findOperations(wanted, body, known))
     note(op->getOperands());
   return read;
 }

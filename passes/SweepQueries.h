@@ -17,41 +17,42 @@ bool usesDraws(SweepOp sweep);
 /// share bytes.
 bool exchangesInBlocks(SweepOp sweep);
 /// Whether its streams are bf16 alone, of which words of 32 bits have two.
-bool isOfHalves(SweepOp sweep);
+bool isAllBf16(SweepOp sweep);
 /// The reductions over blocks of neighbours in a body, in order.
-SmallVector<ReduceOp> blockReductions(Region &body);
+SmallVector<ReduceOp> getBlockReductions(Region &body);
 
 /// How each block goes through a body, if `altgrad-cut-stages` found stages.
-SmallVector<StageOp> stagesOf(Region &body);
+SmallVector<StageOp> getStages(Region &body);
 /// How many codes of a book a CPU decodes at once.
-constexpr int64_t codesAtOnce = 32;
+constexpr int64_t codesPerDecode = 32;
 
 /// Calls `of` for each phase of a step and its sweep, or null; fails after an error, as of an unknown target.
-LogicalResult onPhases(StepOp step, StringRef target, function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of);
+LogicalResult forEachPhase(StepOp step, StringRef target,
+                           function_ref<LogicalResult(PhaseOp, SweepOp, const Target &)> of);
 /// Emits an error and fails if a target cannot lower a sweep: passes before have not run.
 LogicalResult checkSweep(SweepOp sweep, const Target &target);
 
 /// What a sweep loads, then what it stores.
-inline mlir::OperandRange streamsOf(SweepOp sweep) {
+inline mlir::OperandRange getStreams(SweepOp sweep) {
   return sweep->getOperands().drop_front(sweep.getCondition() ? 1 : 0);
 }
 /// Whether a stream has one value for each column of a tile, or for a square: where it lies is said for each tile.
-bool isOfTileBlock(Value stream);
+bool isPerTileBlock(Value stream);
 /// Neighbours that share a value of a stream, and bytes of that value or of two
 /// packed codes.
-unsigned blockOf(Value stream);
-unsigned bytesOf(Value stream);
-/// Elements of which bytesOf() says the memory: a block's, or two where codes are packed.
+unsigned getBlock(Value stream);
+unsigned getBytes(Value stream);
+/// Elements of which getBytes() says the memory: a block's, or two where codes are packed.
 unsigned sharedBy(Value stream);
 /// Bits that a stream has for an element that shares no value.
-unsigned bitsOf(Value stream);
+unsigned getBits(Value stream);
 /// Whether two codes of a stream share a byte.
 bool isPacked(Value stream);
 
 /// The operations of a body that compute `wanted` from what `known` holds.
-SetVector<Operation *> neededFor(ValueRange wanted, Region &body, const IRMapping &known);
+SetVector<Operation *> findOperations(ValueRange wanted, Region &body, const IRMapping &known);
 /// The arguments of a body that they read.
-llvm::BitVector argumentsFor(ValueRange wanted, Region &body, const IRMapping &known);
+llvm::BitVector findArguments(ValueRange wanted, Region &body, const IRMapping &known);
 
 } // namespace altgrad
 

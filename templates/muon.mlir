@@ -20,6 +20,6 @@ altgrad.rule @muon(param %w: f32, grad %g: f32, state %buf: f32,
   %scale = altgrad.scale_by_shape original : f64
   %rate = mulf %lr, %scale : f64
   %shrink = mulf %lr, %decay : f64
-  %w1 = altgrad.descend %w along %o rate(%rate) decay(%shrink) : f32
+  %w1 = altgrad.apply_step %w along %o rate(%rate) decay(%shrink) : f32
   altgrad.yield param(%w1) state(%buf1)
 }

@@ -20,10 +20,10 @@ altgrad.rule @normuon(param %w: f32, grad %g: f32, state %buf: f32, unit_state %
   %small = constant 1.0e-10 : f32
   %size = addf %root, %small : f32
   %n = divf %o, %size : f32
-  %even = altgrad.resize %n as %o : f32
+  %even = altgrad.match_norm %n as %o : f32
   %scale = altgrad.scale_by_shape original : f64
   %rate = mulf %lr, %scale : f64
   %shrink = mulf %lr, %decay : f64
-  %w1 = altgrad.descend %w along %even rate(%rate) decay(%shrink) : f32
+  %w1 = altgrad.apply_step %w along %even rate(%rate) decay(%shrink) : f32
   altgrad.yield param(%w1) state(%buf1, %second1)
 }

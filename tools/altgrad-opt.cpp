@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     return altgrad::emitProduct(argc, argv);
   mlir::DialectRegistry registry;
   altgrad::registerDialects(registry);
-  altgrad::registerPlainWords(registry);
+  altgrad::registerFriendlyDiagnostics(registry);
   altgrad::registerPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "altgrad-opt: passes over the altgrad dialect\n", registry);

@@ -25,7 +25,7 @@ PRODUCTS = {"v3": ["--emit=asm", "--target=x86-64-v3"], "v4": ["--emit=asm", "--
 MATRICES = [[f"--rule={rule}", f"--storage={storage}", *flags] for rule in ("muon", "normuon")
             for storage in ("param=f32", "param=bf16", "param=bf16 master=f32")
             for flags in ([], ["--clip"], ["--loss-scaler=torch", "--clip", "--statistics"],
-                          ["--clip", "--exchange", "--others-multiply"])]
+                          ["--clip", "--exchange", "--expect-remote-products"])]
 
 
 def requests(seeds):
@@ -54,8 +54,8 @@ def recorded(compiler, request):
     return found
 
 
-def record(file, compiler, seeds, jobs):
-    every = list(requests(seeds))
+def record(file, compiler, seeds, jobs, stride):
+    every = list(requests(seeds))[::stride]
     with ThreadPoolExecutor(jobs) as pool:
         made = pool.map(lambda request: recorded(compiler, request), every)
         found = {f"{' '.join(request)} {product}": digest
@@ -72,13 +72,14 @@ def main():
                      help="the compiler to record (default: build/bin/altgrad-opt)")
     one.add_argument("--seeds", type=int, default=300, help="how many random requests (default 300)")
     one.add_argument("--jobs", type=int, default=2, help="compilers at a time (default 2)")
+    one.add_argument("--stride", type=int, default=1, help="record each N-th request alone (default 1: all)")
     two = commands.add_parser("compare", help="compare two recordings; exit code 1 where they differ")
     two.add_argument("before", help="one recording")
     two.add_argument("after", help="the other one")
     given = parser.parse_args()
     if given.command == "compare":
         return step_bytes.compare(given.before, given.after)
-    record(given.file, given.compiler, given.seeds, given.jobs)
+    record(given.file, given.compiler, given.seeds, given.jobs, given.stride)
     return 0
 
 

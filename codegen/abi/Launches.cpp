@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // A launch goes on to the next sweep or exchange.
-static SmallVector<SmallVector<PhaseOp>> launchesOf(StepOp step) {
+static SmallVector<SmallVector<PhaseOp>> groupLaunches(StepOp step) {
   SmallVector<SmallVector<PhaseOp>> launches;
   bool ended = true;
   for (auto phase : step.getBody().getOps<PhaseOp>()) {
@@ -17,16 +17,16 @@ static SmallVector<SmallVector<PhaseOp>> launchesOf(StepOp step) {
   return launches;
 }
 
-SmallVector<PhaseOp> altgrad::finishedBy(PhaseOp phase) {
-  for (const SmallVector<PhaseOp> &launch : launchesOf(phase->getParentOfType<StepOp>()))
+SmallVector<PhaseOp> altgrad::getEpiloguePhases(PhaseOp phase) {
+  for (const SmallVector<PhaseOp> &launch : groupLaunches(phase->getParentOfType<StepOp>()))
     if (launch[0] == phase)
       return SmallVector<PhaseOp>(llvm::drop_begin(launch));
   return {};
 }
 
-unsigned altgrad::countLaunches(StepOp step) { return launchesOf(step).size(); }
+unsigned altgrad::countLaunches(StepOp step) { return groupLaunches(step).size(); }
 
-static PhaseOp nextOf(PhaseOp phase) {
+static PhaseOp getNext(PhaseOp phase) {
   Operation *next = phase->getNextNode();
   while (next && !isa<PhaseOp>(next))
     next = next->getNextNode();
@@ -39,12 +39,12 @@ bool altgrad::followsLaunch(PhaseOp phase) {
 }
 
 bool altgrad::precedesLaunch(PhaseOp phase) {
-  SmallVector<PhaseOp> others = finishedBy(phase);
+  SmallVector<PhaseOp> others = getEpiloguePhases(phase);
   PhaseOp last = others.empty() ? phase : others.back();
-  return !last.getExchange() && nextOf(last);
+  return !last.getExchange() && getNext(last);
 }
 
-int64_t altgrad::threadsOf(PhaseWork work) {
+int64_t altgrad::getThreads(PhaseWork work) {
   switch (work.getWorkers()) {
   case Workers::Thread:
     return 1;
@@ -56,7 +56,7 @@ int64_t altgrad::threadsOf(PhaseWork work) {
   llvm_unreachable("unknown workers");
 }
 
-int64_t altgrad::itemsPerBlock(PhaseOp phase) { return ALTGRAD_BLOCK_THREADS / threadsOf(phase); }
+int64_t altgrad::itemsPerBlock(PhaseOp phase) { return ALTGRAD_BLOCK_THREADS / getThreads(phase); }
 
 bool altgrad::runsBackwards(PhaseOp phase) {
   bool backwards = false;
@@ -73,7 +73,7 @@ LogicalResult altgrad::checkPhases(StepOp step) {
   return success();
 }
 
-std::string altgrad::symbolOf(PhaseOp phase) {
+std::string altgrad::getSymbol(PhaseOp phase) {
   auto step = phase->getParentOfType<StepOp>();
   return ("altgrad_" + step.getSymName() + "_" + phase.getName()).str();
 }

@@ -12,7 +12,7 @@ constexpr int64_t warpThreads = 32;
 /// The phases after this one that the last block of its launch may do as well:
 /// all up to the next one that starts a launch. Empty for a phase that is itself in
 /// such a list, and for one that ends its launch.
-SmallVector<PhaseOp> finishedBy(PhaseOp phase);
+SmallVector<PhaseOp> getEpiloguePhases(PhaseOp phase);
 /// How many launches the phases of a step are, where last blocks do what they
 /// may.
 unsigned countLaunches(StepOp step);
@@ -24,7 +24,7 @@ bool followsLaunch(PhaseOp phase);
 bool precedesLaunch(PhaseOp phase);
 
 /// How many threads of a block do one item.
-int64_t threadsOf(PhaseWork work);
+int64_t getThreads(PhaseWork work);
 /// How many items of a phase a block does at a time.
 int64_t itemsPerBlock(PhaseOp phase);
 /// Whether a sweep begins with the last chunk: the one before it over the same
@@ -35,7 +35,7 @@ bool runsBackwards(PhaseOp phase);
 LogicalResult checkPhases(StepOp step);
 
 /// "altgrad_<step>_<phase>"
-std::string symbolOf(PhaseOp phase);
+std::string getSymbol(PhaseOp phase);
 
 } // namespace altgrad
 

@@ -29,7 +29,7 @@ private:
 };
 } // namespace
 
-Layout altgrad::layoutOf(StepOp step) {
+Layout altgrad::getLayout(StepOp step) {
   bool oneSet = step.getSetCount() == 1;
   Slots inputs, rows, groups, steps;
   auto bind = [&](BlockArgument argument) -> Binding {
@@ -58,22 +58,22 @@ Layout altgrad::layoutOf(StepOp step) {
   return layout;
 }
 
-static unsigned bytesOf(SpillOp spill) { return spill.getTensors().getType().getFormat().getBytes(); }
+static unsigned getBytes(SpillOp spill) { return spill.getTensors().getType().getFormat().getBytes(); }
 
 unsigned altgrad::bytesBefore(SpillOp spill) {
   unsigned bytes = 0;
   for (auto other : spill->getParentOfType<StepOp>().getBody().getOps<SpillOp>())
-    if (bytesOf(other) > bytesOf(spill) || (bytesOf(other) == bytesOf(spill) && other->isBeforeInBlock(spill)))
-      bytes += bytesOf(other);
+    if (getBytes(other) > getBytes(spill) || (getBytes(other) == getBytes(spill) && other->isBeforeInBlock(spill)))
+      bytes += getBytes(other);
   return bytes;
 }
 
-Workspace altgrad::workspaceOf(StepOp step) {
+Workspace altgrad::getWorkspace(StepOp step) {
   Workspace space;
   for (auto spill : step.getBody().getOps<SpillOp>())
-    space.spills += bytesOf(spill);
+    space.spills += getBytes(spill);
   space.spills = llvm::divideCeil(space.spills, sizeof(float));
-  step.walk([&](KeepOp keep) {
+  step.walk([&](WorkspaceStoreOp keep) {
     unsigned &words = keep.getSpace() == Space::Step  ? space.stepWords
                       : keep.getSpace() == Space::Row ? space.rowWords
                                                       : space.chunkWords;

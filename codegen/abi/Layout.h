@@ -19,14 +19,14 @@ struct Layout {
   unsigned rowPointers = 0;            // of other streams and scalars per tensor
   unsigned groupScalars = 0, stepScalars = 0;
 };
-Layout layoutOf(StepOp step);
+Layout getLayout(StepOp step);
 
 /// How many words of the workspace the phases of a step keep values in, and its
 /// lists there.
 struct Workspace {
   unsigned stepWords = 0, rowWords = 0, chunkWords = 0, spills = 0;
 };
-Workspace workspaceOf(StepOp step);
+Workspace getWorkspace(StepOp step);
 
 /// How many bytes of lists in the workspace lie before one, for each element: those of f32 come
 /// first, and two of 16 bits share what one of f32 takes.

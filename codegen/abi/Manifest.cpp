@@ -17,7 +17,7 @@ static std::string formatName(FormatAttr format) {
 }
 
 // A set, or null: of the step, or of every set.
-static llvm::json::Value setOf(std::optional<unsigned> set) {
+static llvm::json::Value getSet(std::optional<unsigned> set) {
   return set ? llvm::json::Value(*set) : llvm::json::Value(nullptr);
 }
 
@@ -26,7 +26,7 @@ static llvm::json::Object describe(StepOp step, const Binding &binding) {
   BlockArgument argument = binding.argument;
   return llvm::json::Object{{"name", step.getName(argument)}, {"key", step.getKey(argument)},
                             {"role", step.getRole(argument)}, {"access", stringifyAccess(step.getAccess(argument))},
-                            {"slot", binding.slot},           {"set", setOf(binding.set)}};
+                            {"slot", binding.slot},           {"set", getSet(binding.set)}};
 }
 
 static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
@@ -62,14 +62,14 @@ struct Traffic { // bytes per element
 } // namespace
 
 // Of sweeps: what a product moves is not so much for each element.
-static Traffic trafficOf(PhaseOp phase) {
+static Traffic getTraffic(PhaseOp phase) {
   if (phase.getPhaseKind() == PhaseKind::Matrix)
     return {};
   return {phase.getBytesRead(), phase.getBytesWritten()};
 }
 
 // What a row of the table is, of a set.
-static StringRef unitsOf(StepOp step, unsigned set) {
+static StringRef getUnits(StepOp step, unsigned set) {
   auto multipliesUnits = [&](PhaseOp phase) {
     return phase.getSet().value_or(0) == set &&
            llvm::any_of(phase.getBody().getOps<MultiplyOp>(), [](MultiplyOp product) { return product.getUnits(); });
@@ -100,14 +100,14 @@ static llvm::json::Object describeProduct(MultiplyOp product) {
 }
 
 static llvm::json::Object describePhase(PhaseOp phase) {
-  Traffic traffic = trafficOf(phase);
+  Traffic traffic = getTraffic(phase);
   llvm::json::Object described{{"name", phase.getName()},
-                               {"symbol", symbolOf(phase)},
+                               {"symbol", getSymbol(phase)},
                                {"kind", stringifyPhaseKind(phase.getPhaseKind())},
                                {"domain", stringifyDomain(phase.getDomain())},
-                               {"set", setOf(phase.getSet())},
+                               {"set", getSet(phase.getSet())},
                                {"per_block", itemsPerBlock(phase)},
-                               {"finishes", int64_t(finishedBy(phase).size())},
+                               {"finishes", int64_t(getEpiloguePhases(phase).size())},
                                {"block", phase.getBlock()},
                                {"tiles", phase.getTileRows()},
                                {"read", traffic.read},
@@ -124,7 +124,7 @@ static llvm::json::Object describePhase(PhaseOp phase) {
 // What a phase keeps for other devices' shares to join: maxima, or sums and verdicts.
 static llvm::json::Array exchangedWords(PhaseOp phase, bool maxima) {
   llvm::json::Array words;
-  for (auto keep : phase.getBody().getOps<KeepOp>())
+  for (auto keep : phase.getBody().getOps<WorkspaceStoreOp>())
     if (auto work = keep.getValue().getDefiningOp<PhaseWork>())
       if (std::optional<Reduction> share = work.getShare(); share && (share == Reduction::Max) == maxima)
         words.push_back(
@@ -133,7 +133,7 @@ static llvm::json::Array exchangedWords(PhaseOp phase, bool maxima) {
 }
 
 static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials) {
-  for (auto keep : phase.getBody().getOps<KeepOp>())
+  for (auto keep : phase.getBody().getOps<WorkspaceStoreOp>())
     if (auto fold = keep.getValue().getDefiningOp<FoldOp>())
       partials.push_back(llvm::json::Object{{"phase", next},
                                             {"set", int64_t(phase.getSet().value_or(0))},
@@ -156,7 +156,7 @@ public:
   }
   void beforeReads(PhaseOp phase, int64_t number) {
     auto isRead = [&](const llvm::json::Value &word) {
-      return llvm::any_of(phase.getBody().getOps<RecallOp>(), [&](RecallOp recall) {
+      return llvm::any_of(phase.getBody().getOps<WorkspaceLoadOp>(), [&](WorkspaceLoadOp recall) {
         return recall.getSpace() == Space::Step && int64_t(recall.getWord()) == word.getAsObject()->getInteger("word");
       });
     };
@@ -187,8 +187,8 @@ private:
 llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> targets) {
   llvm::json::Array streams, scalars, phases, partials, host, ptx, units;
   Exchanges exchanges;
-  Layout layout = layoutOf(step);
-  Workspace space = workspaceOf(step);
+  Layout layout = getLayout(step);
+  Workspace space = getWorkspace(step);
   for (const Binding &binding : layout.bindings)
     if (binding.isStream)
       streams.push_back(describeStream(step, binding));
@@ -206,7 +206,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
     exchanges.add(phase, int64_t(phases.size()));
   }
   for (unsigned set : llvm::seq(step.getSetCount()))
-    units.push_back(unitsOf(step, set));
+    units.push_back(getUnits(step, set));
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host).push_back(target->isPtx() ? target->name : target->suffix);
   return llvm::json::Object{{"altgrad", int(ALTGRAD_ABI)},
@@ -231,10 +231,10 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
                             {"partials", std::move(partials)}};
 }
 
-static std::vector<Traffic> trafficOf(StepOp step) {
+static std::vector<Traffic> getTraffic(StepOp step) {
   std::vector<Traffic> traffic(step.getSetCount());
   for (auto phase : step.getBody().getOps<PhaseOp>()) {
-    Traffic own = trafficOf(phase);
+    Traffic own = getTraffic(phase);
     traffic[phase.getSet().value_or(0)].read += own.read;
     traffic[phase.getSet().value_or(0)].written += own.written;
   }
@@ -311,7 +311,7 @@ static constexpr std::pair<StringLiteral, double> machines[] = {{"H200", 4.3e12}
 std::string altgrad::writeReport(StepOp step) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  std::vector<Traffic> traffic = trafficOf(step);
+  std::vector<Traffic> traffic = getTraffic(step);
   bool sets = traffic.size() > 1;
   SmallVector<PhaseOp> phases(step.getBody().getOps<PhaseOp>());
   auto count = llvm::count_if(phases, [](PhaseOp phase) { return phase.getPhaseKind() == PhaseKind::Sweep; });
@@ -329,7 +329,7 @@ std::string altgrad::writeReport(StepOp step) {
   size_t finished = 0; // of the phases to come, by the last launch's last block
   for (PhaseOp phase : phases) {
     writePhase(out, phase, sets, finished);
-    finished = finished ? finished - 1 : finishedBy(phase).size();
+    finished = finished ? finished - 1 : getEpiloguePhases(phase).size();
   }
   for (auto [index, set] : llvm::enumerate(traffic)) {
     if (sets) {

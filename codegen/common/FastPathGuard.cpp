@@ -26,19 +26,19 @@ Value Guard::holds() {
   int64_t width = cast<VectorType>(low.getType()).getNumElements();
   if (width == 2) {
     auto element = [&](Value vector, int64_t i) -> Value { return builder.element(vector, i); };
-    low = builder.vectorOf(VectorType::get({1}, builder.getI32Type()),
-                           ValueRange{arith::MinUIOp::create(builder, element(low, 0), element(low, 1))});
-    sum = builder.vectorOf(VectorType::get({1}, builder.getF32Type()),
-                           ValueRange{builder.addF(element(sum, 0), element(sum, 1))});
+    low = builder.fromElements(VectorType::get({1}, builder.getI32Type()),
+                               ValueRange{arith::MinUIOp::create(builder, element(low, 0), element(low, 1))});
+    sum = builder.fromElements(VectorType::get({1}, builder.getF32Type()),
+                               ValueRange{builder.addF(element(sum, 0), element(sum, 1))});
     width = 1;
   }
   Value large =
       arith::CmpIOp::create(builder, arith::CmpIPredicate::uge, low, builder.integer(low.getType(), leastBits));
   Value infinity = builder.f32(std::numeric_limits<float>::infinity(), low.getType());
   Value finite = builder.compareF(arith::CmpFPredicate::OLT, builder.absF(sum), infinity);
-  Value each = builder.both(large, finite);
+  Value each = builder.bitAnd(large, finite);
   Value all = vector::ReductionOp::create(builder, vector::CombiningKind::AND, each);
-  return LLVM::ExpectOp::create(builder, all, builder.yes());
+  return LLVM::ExpectOp::create(builder, all, builder.constBool());
 }
 
 SmallVector<Value> Guard::choose(ValueRange fast, llvm::function_ref<SmallVector<Value>()> exact) {

@@ -1,4 +1,4 @@
-// The guard of quick bodies (SweepOps.td), from its beginning to its verdict.
+// The guard of fast-path bodies (SweepOps.td), from its beginning to its verdict.
 #ifndef ALTGRAD_CODEGEN_COMMON_FASTPATHGUARD_H
 #define ALTGRAD_CODEGEN_COMMON_FASTPATHGUARD_H
 
@@ -9,7 +9,7 @@ namespace altgrad {
 class Guard {
 public:
   Guard(CodeBuilder &builder, int64_t width);
-  /// A quick body's last arguments, and the last values that it emits.
+  /// A fast-path body's last arguments, and the last values that it emits.
   void appendTo(SmallVectorImpl<Value> &arguments);
   void takeFrom(SmallVectorImpl<Value> &emitted);
   /// Whether what was emitted is right, which it mostly is: i1.

@@ -15,12 +15,12 @@ static Value compare(CodeBuilder &b, arith::CmpFPredicate how, Value x, float y)
 static Value wholeWithin(CodeBuilder &b, Value number, Type type) {
   Value some = compare(b, arith::CmpFPredicate::OGE, number, 0);
   Value within = compare(b, arith::CmpFPredicate::OLT, number, numbers);
-  number = b.choose(b.both(some, within), number, b.f32(0));
+  number = b.select(b.bitAnd(some, within), number, b.f32(0));
   return arith::FPToSIOp::create(b, type, number);
 }
 
 // Where the next number goes; whatever lies there, it is one of the places.
-static Value placeOf(KernelBuilder &kernel, Value history) {
+static Value getNextSlot(KernelBuilder &kernel, Value history) {
   CodeBuilder &b = kernel.builder;
   Value place = kernel.load(b.getF32Type(), history, sizeof(float));
   return wholeWithin(b, place, b.getI64Type());
@@ -32,7 +32,7 @@ static Value numberAt(KernelBuilder &kernel, Value history, Value place) {
 
 // Bits of numbers that are not negative are in their order, and those of all others beyond the infinity's.
 static Value isNumber(CodeBuilder &b, Value bits) {
-  return b.belowUnsigned(bits, b.integer(b.getI32Type(), infinityBits));
+  return b.lessUnsigned(bits, b.integer(b.getI32Type(), infinityBits));
 }
 
 // The largest bits below which no more numbers lie than the rank says, found
@@ -42,14 +42,14 @@ Value ScalarLowering::percentile(PercentileOp op) {
   Type i32 = b.getI32Type();
   Value history = pointerTo(op.getHistory());
   Value newest = b.cast(i32, known.lookup(op.getNewest()));
-  Value replaced = b.choose(isNumber(b, newest), placeOf(kernel, history), kernel.i64(-1));
+  Value replaced = b.select(isNumber(b, newest), getNextSlot(kernel, history), kernel.i64(-1));
   auto countBelow = [&](Value limit) -> Value {
     return kernel.loopWith(kernel.i64(0), kernel.i64(numbers), kernel.i64(1), kernel.i32(0),
                            [&](Value place, SmallVector<Value> count) -> SmallVector<Value> {
                              Value kept = kernel.load(i32, numberAt(kernel, history, place), sizeof(float));
                              Value isNewest = b.equal(place, replaced);
-                             Value bits = b.choose(isNewest, newest, kept);
-                             return {b.add(count[0], b.widen(i32, b.belowUnsigned(bits, limit)))};
+                             Value bits = b.select(isNewest, newest, kept);
+                             return {b.add(count[0], b.extendUnsigned(i32, b.lessUnsigned(bits, limit)))};
                            })[0];
   };
   Value count = countBelow(kernel.i32(infinityBits));
@@ -58,15 +58,15 @@ Value ScalarLowering::percentile(PercentileOp op) {
   share = b.divF(share, b.f32(numbers));
   Value index = wholeWithin(b, share, i32);
   // A percent of 100 and more asks for the last.
-  index = b.choose(compare(b, arith::CmpFPredicate::OGE, share, numbers), last, index);
-  index = b.least(index, last);
+  index = b.select(compare(b, arith::CmpFPredicate::OGE, share, numbers), last, index);
+  index = b.minSigned(index, last);
   Value found = kernel.loopWith(kernel.i64(0), kernel.i64(31), kernel.i64(1), kernel.i32(0),
                                 [&](Value step, SmallVector<Value> bits) -> SmallVector<Value> {
-                                  Value shift = b.narrow(i32, step);
-                                  Value bit = b.right(kernel.i32(1 << 30), shift);
-                                  Value more = b.either(bits[0], bit);
-                                  Value fits = b.atMost(countBelow(more), index);
-                                  return {b.choose(fits, more, bits[0])};
+                                  Value shift = b.truncate(i32, step);
+                                  Value bit = b.shiftRight(kernel.i32(1 << 30), shift);
+                                  Value more = b.bitOr(bits[0], bit);
+                                  Value fits = b.lessEqual(countBelow(more), index);
+                                  return {b.select(fits, more, bits[0])};
                                 })[0];
   return b.cast(b.getF32Type(), found);
 }
@@ -75,11 +75,11 @@ void ScalarLowering::remember(Value number, Value history) {
   CodeBuilder &b = kernel.builder;
   Value bits = b.cast(b.getI32Type(), number);
   kernel.when(isNumber(b, bits), [&] {
-    Value place = placeOf(kernel, history);
+    Value place = getNextSlot(kernel, history);
     kernel.store(number, numberAt(kernel, history, place), sizeof(float));
     Value next = b.add(place, kernel.i64(1));
     Value full = b.equal(next, kernel.i64(numbers));
-    next = b.choose(full, kernel.i64(0), next);
+    next = b.select(full, kernel.i64(0), next);
     kernel.store(arith::SIToFPOp::create(b, b.getF32Type(), next), history, sizeof(float));
   });
 }

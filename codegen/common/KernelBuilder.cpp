@@ -4,18 +4,18 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr unsigned wordBytes = 8;
+static constexpr unsigned workspaceWordBytes = 8;
 
 KernelBuilder::KernelBuilder(CodeBuilder &builder, StepOp step, unsigned addressSpace)
-    : builder(builder), step(step), layout(layoutOf(step)),
-      pointer(LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)), rowWords(workspaceOf(step).rowWords) {}
+    : builder(builder), step(step), layout(getLayout(step)),
+      pointer(LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)), rowWords(getWorkspace(step).rowWords) {}
 
 Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
   return bytesBehind(builder, base, builder.mul(index, i64(bytes)));
 }
 
 Value KernelBuilder::offset32(Value base, Value index, unsigned bytes) {
-  return bytesBehind(builder, base, builder.widen(builder.getI64Type(), builder.mul(index, i32(bytes))));
+  return bytesBehind(builder, base, builder.extendUnsigned(builder.getI64Type(), builder.mul(index, i32(bytes))));
 }
 
 Value KernelBuilder::load(Type type, Value from, unsigned alignment, bool invariant) {
@@ -25,8 +25,8 @@ Value KernelBuilder::load(Type type, Value from, unsigned alignment, bool invari
 
 Value KernelBuilder::loadTable(Type type, Value from) {
   if (!readsTablesEarly)
-    return load(type, from, wordBytes, /*invariant=*/true);
-  return LLVM::LoadOp::create(builder, type, from, wordBytes, /*isVolatile=*/false,
+    return load(type, from, workspaceWordBytes, /*invariant=*/true);
+  return LLVM::LoadOp::create(builder, type, from, workspaceWordBytes, /*isVolatile=*/false,
                               /*isNonTemporal=*/false, /*isInvariant=*/false,
                               /*isInvariantGroup=*/false, LLVM::AtomicOrdering::monotonic, "device");
 }
@@ -61,7 +61,7 @@ void KernelBuilder::loopDown(Value from, Value to, Value by, function_ref<void(V
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::WhileOp::create(builder, from.getType(), from);
   Value index = builder.createBlock(&loop.getBefore(), {}, from.getType(), builder.getLoc())->getArgument(0);
-  Value inside = builder.atLeast(index, to);
+  Value inside = builder.greaterEqual(index, to);
   scf::ConditionOp::create(builder, inside, index);
   index = builder.createBlock(&loop.getAfter(), {}, from.getType(), builder.getLoc())->getArgument(0);
   body(index);
@@ -73,24 +73,24 @@ void KernelBuilder::loopDown(Value from, Value to, Value by, function_ref<void(V
 
 Row KernelBuilder::row(Value index) {
   unsigned words = ALTGRAD_ROW_HEADER + layout.rowPointers;
-  return {index, offset(member(Member::Rows), index, words * wordBytes)};
+  return {index, offset(member(Member::Rows), index, words * workspaceWordBytes)};
 }
 
 Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
-  return loadTable(builder.getI64Type(), offset(row.pointer, i64(word), wordBytes));
+  return loadTable(builder.getI64Type(), offset(row.pointer, i64(word), workspaceWordBytes));
 }
 
-std::pair<Row, Value> KernelBuilder::placeOf(Value chunk) {
+std::pair<Row, Value> KernelBuilder::locateChunk(Value chunk) {
   Type i64 = builder.getI64Type();
   Value entry = offset(member(Member::Chunks), chunk, sizeof(altgrad_chunk));
   Value index = loadTable(i64, entry);
-  Value first = loadTable(i64, offset(entry, this->i64(1), wordBytes));
+  Value first = loadTable(i64, offset(entry, this->i64(1), workspaceWordBytes));
   return {row(index), first};
 }
 
 Value KernelBuilder::beginsTensor(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
 
-Value KernelBuilder::chunksOf(Row row, FoldOp fold) {
+Value KernelBuilder::countChunks(Row row, FoldOp fold) {
   Value chunks = rowHeader(row, ALTGRAD_ROW_CHUNKS);
   if (!fold.getTensor())
     return chunks;
@@ -99,14 +99,14 @@ Value KernelBuilder::chunksOf(Row row, FoldOp fold) {
                                      i64(1)); // of an empty tensor
   Value units = builder.div(whole, own);
   chunks = builder.mul(chunks, units);
-  return builder.choose(beginsTensor(row), chunks, i64(0));
+  return builder.select(beginsTensor(row), chunks, i64(0));
 }
 
-std::pair<Value, Value> KernelBuilder::rowsOf(std::optional<uint64_t> set) {
+std::pair<Value, Value> KernelBuilder::getRows(std::optional<uint64_t> set) {
   if (!set || step.getSetCount() == 1)
     return {i64(0), member(Member::RowCount)};
   auto bound = [&](uint64_t index) {
-    return loadTable(builder.getI64Type(), offset(member(Member::Sets), i64(index), wordBytes));
+    return loadTable(builder.getI64Type(), offset(member(Member::Sets), i64(index), workspaceWordBytes));
   };
   return {bound(*set), bound(*set + 1)};
 }
@@ -134,15 +134,15 @@ Value KernelBuilder::argumentPointer(BlockArgument argument, Row row) {
   const Binding &binding = layout.bindings[argument.getArgNumber()];
   auto table = [&](Member which, Value index, unsigned width) {
     Value entry = builder.add(builder.mul(index, i64(width)), i64(binding.slot));
-    return offset(member(which), entry, wordBytes);
+    return offset(member(which), entry, workspaceWordBytes);
   };
   if (binding.isStream && step.getAccess(argument) == Access::In)
     return table(Member::Inputs, row.index, layout.inputs);
   if (!binding.isStream && step.getScope(argument) == Scope::Step)
-    return offset(member(Member::Scalars), i64(binding.slot), wordBytes);
+    return offset(member(Member::Scalars), i64(binding.slot), workspaceWordBytes);
   if (!binding.isStream && step.getScope(argument) == Scope::Group)
     return table(Member::Groups, rowHeader(row, ALTGRAD_ROW_GROUP), layout.groupScalars);
-  return offset(row.pointer, i64(ALTGRAD_ROW_HEADER + binding.slot), wordBytes);
+  return offset(row.pointer, i64(ALTGRAD_ROW_HEADER + binding.slot), workspaceWordBytes);
 }
 
 Value KernelBuilder::chunkWord(unsigned word, Value chunk) {
@@ -152,10 +152,10 @@ Value KernelBuilder::chunkWord(unsigned word, Value chunk) {
 
 Value KernelBuilder::word(Space space, unsigned word, Row row) {
   if (space == Space::Step)
-    return offset(member(Member::StepWords), i64(word), wordBytes);
+    return offset(member(Member::StepWords), i64(word), workspaceWordBytes);
   Value index = space == Space::Tensor ? rowHeader(row, ALTGRAD_ROW_TENSOR) : row.index;
   Value before = builder.mul(index, i64(rowWords));
-  return offset(member(Member::RowWords), builder.add(before, i64(word)), wordBytes);
+  return offset(member(Member::RowWords), builder.add(before, i64(word)), workspaceWordBytes);
 }
 
 //===-- Words ---------------------------------------------------------------===//
@@ -164,12 +164,12 @@ Value KernelBuilder::loadWord(Type type, Value from) {
   if (!type.isInteger(1))
     return load(type, from, type.getIntOrFloatBitWidth() / 8);
   Value word = load(builder.getI32Type(), from, 4);
-  return builder.differs(word, i32(0));
+  return builder.notEqual(word, i32(0));
 }
 
 void KernelBuilder::storeWord(Value value, Value to) {
   if (value.getType().isInteger(1))
-    value = builder.widen(builder.getI32Type(), value);
+    value = builder.extendUnsigned(builder.getI32Type(), value);
   store(value, to, value.getType().getIntOrFloatBitWidth() / 8);
 }
 

@@ -78,14 +78,14 @@ public:
   Row row(Value index);
   Value rowHeader(Row row, altgrad_row_word word);
   /// The row of a chunk, and its first element there.
-  std::pair<Row, Value> placeOf(Value chunk);
+  std::pair<Row, Value> locateChunk(Value chunk);
   /// Whether a row is the first of its tensor.
   Value beginsTensor(Row row);
   /// How many chunks a fold of a row joins: 0 over a tensor that begins with
   /// another row.
-  Value chunksOf(Row row, FoldOp fold);
+  Value countChunks(Row row, FoldOp fold);
   /// The first row of a set and the one after its last; without one, of all.
-  std::pair<Value, Value> rowsOf(std::optional<uint64_t> set);
+  std::pair<Value, Value> getRows(std::optional<uint64_t> set);
   /// Where the tensor of a stream begins.
   Value stream(Value tensors, Row row);
   /// Where the pointer to an argument's memory lies.

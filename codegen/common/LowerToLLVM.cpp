@@ -12,14 +12,14 @@
 #include "mlir/Transforms/DialectConversion.h"
 
 namespace altgrad {
-#define GEN_PASS_DEF_TOLLVMPASS
+#define GEN_PASS_DEF_LOWERTOLLVMPASS
 #include "codegen/Passes.h.inc"
 } // namespace altgrad
 
 using namespace mlir;
 
 namespace {
-struct ToLLVM : altgrad::impl::ToLLVMPassBase<ToLLVM> {
+struct ToLLVM : altgrad::impl::LowerToLLVMPassBase<ToLLVM> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     LLVMTypeConverter types(context);

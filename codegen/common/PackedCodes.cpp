@@ -8,9 +8,9 @@ using namespace altgrad;
 
 static constexpr int64_t codeBits = 4, codeMask = 15;
 
-static TensorsType typeOf(Value stream) { return cast<TensorsType>(stream.getType()); }
+static TensorsType getType(Value stream) { return cast<TensorsType>(stream.getType()); }
 
-static bool evenIsHigh(Value stream) { return typeOf(stream).getFormat().toFormat().evenIsHigh(); }
+static bool evenIsHigh(Value stream) { return getType(stream).getFormat().toFormat().evenIsHigh(); }
 
 // A number of the type of `like`.
 static Value bits(CodeBuilder &builder, int64_t number, Value like) { return builder.integer(like.getType(), number); }
@@ -18,7 +18,7 @@ static Value bits(CodeBuilder &builder, int64_t number, Value like) { return bui
 // The codes in some bytes. What a code has above itself does not matter: neither half is masked.
 static Value unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
   int64_t count = cast<VectorType>(bytes.getType()).getNumElements();
-  Value low = bytes, high = builder.right(bytes, bits(builder, codeBits, bytes));
+  Value low = bytes, high = builder.shiftRight(bytes, bits(builder, codeBits, bytes));
   if (evenIsHigh(stream))
     std::swap(low, high);
   SmallVector<int64_t> places;
@@ -31,30 +31,30 @@ static Value packCodes(CodeBuilder &builder, Value stream, Value codes) {
   int64_t count = cast<VectorType>(codes.getType()).getNumElements() / 2;
   auto half = [&](bool high) { return pick(builder, codes, codes, high != evenIsHigh(stream), count, 2); };
   Value low = half(false), high = half(true);
-  low = builder.both(low, bits(builder, codeMask, low));
-  high = builder.left(high, bits(builder, codeBits, high));
-  return builder.either(low, high);
+  low = builder.bitAnd(low, bits(builder, codeMask, low));
+  high = builder.shiftLeft(high, bits(builder, codeBits, high));
+  return builder.bitOr(low, high);
 }
 
 // By how many bits the code of the element `index` is shifted in its word.
-static int64_t placeOf(Value stream, unsigned index) { return codeBits * (index ^ unsigned(evenIsHigh(stream))); }
+static int64_t locateChunk(Value stream, unsigned index) { return codeBits * (index ^ unsigned(evenIsHigh(stream))); }
 
 Value altgrad::unpackWord(CodeBuilder &builder, Value stream, Value word, VectorType codes, unsigned first) {
   SmallVector<Value> each;
   for (unsigned i = 0; i < codes.getNumElements(); ++i) {
-    Value shifted = builder.right(word, bits(builder, placeOf(stream, first + i), word));
-    each.push_back(builder.narrow(codes.getElementType(), shifted));
+    Value shifted = builder.shiftRight(word, bits(builder, locateChunk(stream, first + i), word));
+    each.push_back(builder.truncate(codes.getElementType(), shifted));
   }
-  return builder.vectorOf(codes, each);
+  return builder.fromElements(codes, each);
 }
 
 Value altgrad::packWord(CodeBuilder &builder, Value stream, ArrayRef<Value> codes) {
   Value word;
   for (auto [index, code] : llvm::enumerate(codes)) {
-    Value own = builder.widen(builder.getI32Type(), code);
-    own = builder.both(own, bits(builder, codeMask, own));
-    own = builder.left(own, bits(builder, placeOf(stream, index), own));
-    word = word ? builder.either(word, own) : own;
+    Value own = builder.extendUnsigned(builder.getI32Type(), code);
+    own = builder.bitAnd(own, bits(builder, codeMask, own));
+    own = builder.shiftLeft(own, bits(builder, locateChunk(stream, index), own));
+    word = word ? builder.bitOr(word, own) : own;
   }
   return word;
 }
@@ -63,12 +63,12 @@ Value altgrad::loadCodes(KernelBuilder &kernel, Value stream, VectorType codes, 
   if (!isPacked(stream))
     return kernel.load(codes, at, alignment);
   if (codes.getNumElements() == 2) {
-    Value byte = kernel.load(codes.getElementType(), at, bytesOf(stream));
-    byte = kernel.builder.widen(kernel.builder.getI32Type(), byte);
+    Value byte = kernel.load(codes.getElementType(), at, getBytes(stream));
+    byte = kernel.builder.extendUnsigned(kernel.builder.getI32Type(), byte);
     return unpackWord(kernel.builder, stream, byte, codes, 0);
   }
   auto bytes = VectorType::get({codes.getNumElements() / 2}, codes.getElementType());
-  return unpackCodes(kernel.builder, stream, kernel.load(bytes, at, bytesOf(stream)));
+  return unpackCodes(kernel.builder, stream, kernel.load(bytes, at, getBytes(stream)));
 }
 
 void altgrad::storeCodes(KernelBuilder &kernel, Value stream, Value codes, Value at, unsigned alignment) {
@@ -78,37 +78,37 @@ void altgrad::storeCodes(KernelBuilder &kernel, Value stream, Value codes, Value
 }
 
 // By how many bits the code of an element is shifted in its byte.
-static Value shiftOf(KernelBuilder &kernel, Value stream, Type type, Value place) {
+static Value getShift(KernelBuilder &kernel, Value stream, Type type, Value place) {
   CodeBuilder &builder = kernel.builder;
-  Value byte = builder.narrow(type, place);
-  Value odd = builder.both(byte, bits(builder, 1, byte));
-  Value shift = builder.left(odd, bits(builder, 2, odd));
-  return builder.exclusive(shift, bits(builder, evenIsHigh(stream) ? codeBits : 0, shift));
+  Value byte = builder.truncate(type, place);
+  Value odd = builder.bitAnd(byte, bits(builder, 1, byte));
+  Value shift = builder.shiftLeft(odd, bits(builder, 2, odd));
+  return builder.bitXor(shift, bits(builder, evenIsHigh(stream) ? codeBits : 0, shift));
 }
 
 Value altgrad::loadCode(KernelBuilder &kernel, Value stream, Type type, Value at, Value place, bool invariant) {
-  Value code = kernel.load(type, at, bytesOf(stream), invariant);
+  Value code = kernel.load(type, at, getBytes(stream), invariant);
   if (!isPacked(stream))
     return code;
-  return kernel.builder.right(code, shiftOf(kernel, stream, type, place));
+  return kernel.builder.shiftRight(code, getShift(kernel, stream, type, place));
 }
 
 // What another half has that nobody has written yet is not read.
 void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code, Value at, Value place, Value keepsNext) {
   if (!isPacked(stream))
-    return kernel.store(code, at, bytesOf(stream));
+    return kernel.store(code, at, getBytes(stream));
   CodeBuilder &builder = kernel.builder;
   Type type = code.getType();
-  Value shift = shiftOf(kernel, stream, type, place);
+  Value shift = getShift(kernel, stream, type, place);
   Value mask = bits(builder, codeMask, code);
-  Value own = builder.left(builder.both(code, mask), shift);
-  Value keeps = builder.differs(shift, bits(builder, placeOf(stream, 0), shift));
+  Value own = builder.shiftLeft(builder.bitAnd(code, mask), shift);
+  Value keeps = builder.notEqual(shift, bits(builder, locateChunk(stream, 0), shift));
   if (keepsNext)
-    keeps = builder.either(keeps, keepsNext);
+    keeps = builder.bitOr(keeps, keepsNext);
   auto both = [&] {
-    Value others = builder.exclusive(builder.left(mask, shift), bits(builder, -1, code));
-    return builder.both(kernel.load(type, at, bytesOf(stream)), others);
+    Value others = builder.bitXor(builder.shiftLeft(mask, shift), bits(builder, -1, code));
+    return builder.bitAnd(kernel.load(type, at, getBytes(stream)), others);
   };
   Value kept = branch(builder, keeps, type, both, [&] { return bits(builder, 0, code); });
-  kernel.store(builder.either(kept, own), at, bytesOf(stream));
+  kernel.store(builder.bitOr(kept, own), at, getBytes(stream));
 }

@@ -6,7 +6,7 @@ using namespace altgrad;
 
 Type altgrad::partialType(Reduction kind, Type element) {
   MLIRContext *context = element.getContext();
-  return likeShape(element, kind == Reduction::And ? Type(IntegerType::get(context, 32)) : Float32Type::get(context));
+  return withElementType(element, kind == Reduction::And ? Type(IntegerType::get(context, 32)) : Float32Type::get(context));
 }
 
 Value altgrad::neutral(CodeBuilder &builder, Reduction kind, Type type) {
@@ -20,7 +20,7 @@ Value altgrad::neutral(CodeBuilder &builder, Reduction kind, Type type) {
 static Value oneIf(CodeBuilder &builder, Value flag, Type type) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointAfterValue(flag);
-  return builder.choose(flag, builder.f32(1, type), builder.f32(0, type));
+  return builder.select(flag, builder.f32(1, type), builder.f32(0, type));
 }
 
 Value altgrad::accumulate(CodeBuilder &builder, Reduction kind, Value partial, Value element) {
@@ -31,14 +31,14 @@ Value altgrad::accumulate(CodeBuilder &builder, Reduction kind, Value partial, V
   if (kind == Reduction::Count)
     element = oneIf(builder, element, partial.getType());
   if (kind == Reduction::And)
-    element = builder.widenSigned(partial.getType(), element);
+    element = builder.extendSigned(partial.getType(), element);
   return join(builder, kind, partial, element);
 }
 
 // Magnitudes have no sign: their bits have their order, a NaN comes last, and a maximum is one instruction.
 static Value largerOfBits(CodeBuilder &builder, Value a, Value b) {
-  Type type = likeShape(a.getType(), builder.getI32Type());
-  Value most = builder.most(builder.cast(type, a), builder.cast(type, b));
+  Type type = withElementType(a.getType(), builder.getI32Type());
+  Value most = builder.maxSigned(builder.cast(type, a), builder.cast(type, b));
   return builder.cast(a.getType(), most);
 }
 
@@ -49,16 +49,16 @@ Value altgrad::join(CodeBuilder &builder, Reduction kind, Value a, Value b) {
   case Reduction::Count:
     return builder.addF(a, b);
   case Reduction::Max:
-    return builder.mostF(a, b);
+    return builder.maximumF(a, b);
   case Reduction::AbsMax:
     return largerOfBits(builder, a, b);
   case Reduction::And:
-    return builder.both(a, b);
+    return builder.bitAnd(a, b);
   }
   llvm_unreachable("unknown reduction");
 }
 
-Value altgrad::termOf(CodeBuilder &builder, Reduction kind, Value element) {
+Value altgrad::getBlockTerm(CodeBuilder &builder, Reduction kind, Value element) {
   return kind == Reduction::SumSq ? builder.mulF(element, element) : element;
 }
 

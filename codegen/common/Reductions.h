@@ -17,7 +17,7 @@ Value join(CodeBuilder &builder, Reduction kind, Value a, Value b);
 
 /// What a sum over a block of neighbours has of an element; one that does not exist has 0. They are added in pairs: 0
 /// and 1, 2 and 3 …, then these.
-Value termOf(CodeBuilder &builder, Reduction kind, Value element);
+Value getBlockTerm(CodeBuilder &builder, Reduction kind, Value element);
 /// Whether a sum depends on the order of its parts: counts of at most 4096 do not.
 bool isOrdered(Reduction kind);
 

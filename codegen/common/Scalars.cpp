@@ -28,7 +28,7 @@ void ScalarLowering::write(WriteOp op) {
     condition = known.lookup(op.getCondition());
   if (kernel.step.getScope(target) == Scope::Tensor && kernel.step.hasUnits()) {
     Value first = kernel.beginsTensor(row);
-    condition = condition ? builder.both(condition, first) : first;
+    condition = condition ? builder.bitAnd(condition, first) : first;
   }
   if (condition)
     kernel.when(condition, store);
@@ -40,19 +40,19 @@ void ScalarLowering::write(WriteOp op) {
 Value ScalarLowering::total(TotalOp op) {
   CodeBuilder &builder = kernel.builder;
   Type type = partialType(op.getReduction(), op.getValue().getType());
-  auto [begin, end] = kernel.rowsOf(op.getSet());
+  auto [begin, end] = kernel.getRows(op.getSet());
   Value sum = kernel.loopWith(begin, end, kernel.i64(1), neutral(builder, op.getReduction(), type),
                               [&](Value index, SmallVector<Value> carried) -> SmallVector<Value> {
                                 Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
                                 return {join(builder, op.getReduction(), carried[0], kernel.load(type, word, 4))};
                               })[0];
   if (op.getReduction() == Reduction::And)
-    return builder.differs(sum, kernel.i32(0));
+    return builder.notEqual(sum, kernel.i32(0));
   return sum;
 }
 
 // The word of a row's header that holds what an operation asks for.
-static std::optional<altgrad_row_word> headerWordOf(Operation &op) {
+static std::optional<altgrad_row_word> getHeaderWord(Operation &op) {
   if (isa<TagOp>(op))
     return ALTGRAD_ROW_TAG;
   if (isUnitLength(&op)) // a row of the table is a unit
@@ -67,12 +67,12 @@ void ScalarLowering::lower(Operation &op) {
     return;
   if (auto read = dyn_cast<ReadOp>(op))
     known.map(read.getValue(), kernel.loadWord(read.getType(), pointerTo(read.getScalar())));
-  else if (auto recall = dyn_cast<RecallOp>(op))
+  else if (auto recall = dyn_cast<WorkspaceLoadOp>(op))
     known.map(recall.getValue(),
               kernel.loadWord(recall.getType(), kernel.word(recall.getSpace(), recall.getWord(), row)));
-  else if (auto keep = dyn_cast<KeepOp>(op))
+  else if (auto keep = dyn_cast<WorkspaceStoreOp>(op))
     kernel.storeWord(known.lookup(keep.getValue()), kernel.word(keep.getSpace(), keep.getWord(), row));
-  else if (std::optional<altgrad_row_word> word = headerWordOf(op))
+  else if (std::optional<altgrad_row_word> word = getHeaderWord(op))
     known.map(op.getResult(0), kernel.rowHeader(row, *word));
   else if (auto sum = dyn_cast<TotalOp>(op))
     known.map(sum.getValue(), total(sum));
@@ -90,7 +90,7 @@ void ScalarLowering::lower(PhaseOp phase) {
   for (Operation &op : phase.getBody().front()) {
     if (isa<WriteOp>(op))
       break;
-    if (isa<ReadOp, RecallOp>(op))
+    if (isa<ReadOp, WorkspaceLoadOp>(op))
       lower(op);
   }
   for (Operation &op : phase.getBody().front())
@@ -103,10 +103,10 @@ void ScalarLowering::lowerFor(SweepOp sweep, Value &count) {
   for (Operation &op : llvm::make_range(sweep->getBlock()->begin(), sweep->getIterator())) {
     lower(op);
     if (Value condition = sweep.getCondition(); condition && condition.getDefiningOp() == &op)
-      count = builder.choose(known.lookup(condition), count, builder.integer(count.getType(), 0));
+      count = builder.select(known.lookup(condition), count, builder.integer(count.getType(), 0));
   }
   for (Region &body : sweep->getRegions())
     for (Operation &op : body.front())
-      if (headerWordOf(op))
+      if (getHeaderWord(op))
         lower(op);
 }

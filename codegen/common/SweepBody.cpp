@@ -8,8 +8,8 @@ using namespace altgrad;
 
 Value altgrad::elementAt(KernelBuilder &kernel, Value stream, Value base, Value index) {
   if (unsigned block = sharedBy(stream); block > 1)
-    index = kernel.builder.right(index, kernel.i64(llvm::Log2_32(block)));
-  return kernel.offset(base, index, bytesOf(stream));
+    index = kernel.builder.shiftRight(index, kernel.i64(llvm::Log2_32(block)));
+  return kernel.offset(base, index, getBytes(stream));
 }
 
 // The global indices of an element, or of those in a vector.
@@ -20,7 +20,7 @@ static Value indicesFrom(CodeBuilder &builder, Value first, int64_t apart, Type 
   SmallVector<int64_t> steps;
   for (int64_t i = 0; i < vector.getNumElements(); ++i)
     steps.push_back(i * apart);
-  return builder.add(builder.spread(vector, first), builder.list(vector, steps));
+  return builder.add(builder.broadcast(vector, first), builder.denseInts(vector, steps));
 }
 
 SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, ValueRange wanted,
@@ -31,9 +31,9 @@ SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, Valu
       map.map(op.getIndex(), indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
   for (auto [op, bits] : llvm::zip(body.getOps<DrawOp>(), inputs.draws))
     map.map(op.getBits(), bits);
-  for (ReduceOp op : blockReductions(body))
+  for (ReduceOp op : getBlockReductions(body))
     if (Value one = map.lookupOrNull(op.getResult()); one && one.getType() != op.getType())
-      map.map(op.getResult(), builder.spread(op.getType(), one));
+      map.map(op.getResult(), builder.broadcast(op.getType(), one));
   map.map(body.getArguments(), inputs.loaded);
   // Volatile: it would be a register through the whole sweep otherwise.
   auto read = [&](Type type, Value at) -> Value {
@@ -42,7 +42,7 @@ SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, Valu
     return LLVM::LoadOp::create(builder, type, at, /*alignment=*/0,
                                 /*isVolatile=*/true);
   };
-  llvm::SetVector<Operation *> needed = neededFor(wanted, body, map);
+  llvm::SetVector<Operation *> needed = findOperations(wanted, body, map);
   for (Operation &op : body.front().without_terminator()) {
     if (!needed.contains(&op))
       continue;
@@ -67,7 +67,7 @@ SmallVector<Value> altgrad::cloneSweepBody(CodeBuilder &builder, Region &body, c
 Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRows) {
   CodeBuilder &builder = kernel.builder;
   auto least = [&](Value whole, Value from, int64_t most) -> Value {
-    return builder.least(builder.sub(whole, from), kernel.i64(most));
+    return builder.minSigned(builder.sub(whole, from), kernel.i64(most));
   };
   Tile tile;
   tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
@@ -89,7 +89,7 @@ Value altgrad::listAt(KernelBuilder &kernel, Value stream, Row row, const Tile &
     length = builder.div(builder.add(length, kernel.i64(columns - 1)), kernel.i64(columns));
   }
   Value place = builder.add(builder.mul(down, length), across);
-  return kernel.offset(kernel.stream(stream, row), place, bytesOf(stream));
+  return kernel.offset(kernel.stream(stream, row), place, getBytes(stream));
 }
 
 SmallVector<Value> TileSweep::ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced,

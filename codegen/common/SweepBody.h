@@ -70,7 +70,7 @@ public:
   unsigned countShared() const { return stage(narrow(), 1).getKept().size(); }
 
 private:
-  static StageOp stage(Region &body, unsigned number) { return stagesOf(body)[number]; }
+  static StageOp stage(Region &body, unsigned number) { return getStages(body)[number]; }
 
   mutable SweepOp sweep;
 };

@@ -55,7 +55,7 @@ LogicalResult Compiler::findTargets() {
   for (const std::string &name : request.targets) {
     const Target *target = findTarget(name);
     if (!target)
-      return fail("unknown target '" + name + "'" + sayKnown(name, known));
+      return fail("unknown target '" + name + "'" + describeChoices(name, known));
     if (!llvm::is_contained(targets, target))
       targets.push_back(target);
   }
@@ -78,10 +78,10 @@ LogicalResult Compiler::findTargets() {
 // The rule of a set: the only one of the input where none is named, that of a file,
 // the input's of that name, a stock rule, or one of the rule path. Null after a
 // diagnostic.
-RuleOp Compiler::ruleOf(const SetRequest &set, unsigned index, ModuleOp file) {
+RuleOp Compiler::getRule(const SetRequest &set, unsigned index, ModuleOp file) {
   OwningOpRef<RuleOp> &rule = rules[set.rule];
   bool several = request.step.sets.size() > 1;
-  Location loc = FileLineColLoc::get(context.get(), placeOf("rule", index, several), 1, 1);
+  Location loc = FileLineColLoc::get(context.get(), describeSource("rule", index, several), 1, 1);
   if (file && set.rule.empty() && !rule)
     rule = onlyRule(file, name, loc);
   else if (isRuleFile(set.rule) && !rule)
@@ -98,7 +98,7 @@ void Compiler::quoteSets(llvm::SourceMgr &sources) {
   bool several = request.step.sets.size() > 1;
   for (auto [index, set] : llvm::enumerate(request.step.sets))
     for (auto [what, line] : {std::make_pair("rule", &set.spelled), {"storage", &set.storage}})
-      sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*line, placeOf(what, index, several)), {});
+      sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*line, describeSource(what, index, several)), {});
 }
 
 // Puts the step that is asked for behind what has been read, with the rules that it
@@ -116,7 +116,7 @@ LogicalResult Compiler::generate(std::string &text) {
       found.emplace_back();
       continue;
     }
-    RuleOp rule = ruleOf(set, index, hasFile ? *module : ModuleOp());
+    RuleOp rule = getRule(set, index, hasFile ? *module : ModuleOp());
     if (!rule)
       return failure();
     found.push_back(rule);
@@ -185,7 +185,7 @@ LogicalResult Compiler::checkModule() {
                                   << " --storage=\"param=bf16 master=f32\", or " << flag << " alone for f32";
 }
 
-RuleOp Compiler::ruleOf(UpdateOp update) {
+RuleOp Compiler::getRule(UpdateOp update) {
   for (auto &[spelled, rule] : rules)
     if (rule && rule->getSymName() == update.getRule())
       return *rule;
@@ -200,7 +200,7 @@ RuleOp Compiler::ruleOf(UpdateOp update) {
 // files that they come from.
 FailureOr<Findings> Compiler::findLosses() {
   return analyze(
-      theStep(), [&](UpdateOp update) { return ruleOf(update); }, request.values);
+      theStep(), [&](UpdateOp update) { return getRule(update); }, request.values);
 }
 
 LogicalResult Compiler::analyzeStep(std::string &product) {
@@ -234,7 +234,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   return lowered;
 }
 
-FailureOr<Ptx> Compiler::ptxOf(const Target &target) {
+FailureOr<Ptx> Compiler::getPtx(const Target &target) {
   auto lowered = lowerTo(target);
   if (failed(lowered))
     return failure();
@@ -243,7 +243,7 @@ FailureOr<Ptx> Compiler::ptxOf(const Target &target) {
   return failure();
 }
 
-FailureOr<std::string> Compiler::hostOf(const Target &target, HostForm form) {
+FailureOr<std::string> Compiler::getHost(const Target &target, HostForm form) {
   auto lowered = lowerTo(target);
   if (failed(lowered))
     return failure();
@@ -255,7 +255,7 @@ void Compiler::lookAtStep() {
   if (request.product != Product::Bundle && request.product != Product::Manifest)
     return;
   ScopedDiagnosticHandler silence(context.get(), [](Diagnostic &) { return success(); });
-  places = findPlaces(theStep(), [&](UpdateOp update) { return ruleOf(update); });
+  places = findPlaces(theStep(), [&](UpdateOp update) { return getRule(update); });
   if (!hasLimits(theStep()))
     return;
   FailureOr<Findings> findings = findLosses();
@@ -275,13 +275,13 @@ FailureOr<std::string> Compiler::bundle() {
   std::vector<GpuCode> gpu;
   for (const Target *target : targets) {
     if (!target->isPtx()) {
-      FailureOr<std::string> code = hostOf(*target, HostForm::Object);
+      FailureOr<std::string> code = getHost(*target, HostForm::Object);
       if (failed(code))
         return failure();
       objects.push_back(*code);
       continue;
     }
-    FailureOr<Ptx> code = ptxOf(*target);
+    FailureOr<Ptx> code = getPtx(*target);
     if (failed(code))
       return failure();
     FailureOr<std::string> cubin = std::string();
@@ -315,16 +315,16 @@ LogicalResult Compiler::make(std::string &product) {
     break;
   case Product::PTX:
   case Product::Resources:
-    if (FailureOr<Ptx> ptx = ptxOf(*targets[0]); failed(ptx))
+    if (FailureOr<Ptx> ptx = getPtx(*targets[0]); failed(ptx))
       made = failure();
     else
       out << (request.product == Product::PTX ? ptx->text : writeResources(ptx->resources));
     break;
   case Product::LLVM:
-    made = hostOf(*targets[0], HostForm::LLVMIR);
+    made = getHost(*targets[0], HostForm::LLVMIR);
     break;
   case Product::Assembly:
-    made = hostOf(*targets[0], HostForm::Assembly);
+    made = getHost(*targets[0], HostForm::Assembly);
     break;
   case Product::Bundle:
     made = bundle();
@@ -348,7 +348,7 @@ LogicalResult Compiler::run(std::string &product) {
   llvm::SourceMgr sources;
   sources.setVirtualFileSystem(quotedFiles());
   SourceMgrDiagnosticHandler handler(sources, context.get(), llvm::errs());
-  PlainWords words(context.get());
+  FriendlyDiagnostics words(context.get());
   std::string text;
   if (failed(read(text)))
     return failure();

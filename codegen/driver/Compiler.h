@@ -61,19 +61,19 @@ private:
   mlir::LogicalResult findTargets();
   mlir::LogicalResult read(std::string &text);
   mlir::LogicalResult generate(std::string &text);
-  RuleOp ruleOf(const SetRequest &set, unsigned index, mlir::ModuleOp file);
+  RuleOp getRule(const SetRequest &set, unsigned index, mlir::ModuleOp file);
   void quoteSets(llvm::SourceMgr &sources);
   mlir::LogicalResult checkModule();
   mlir::LogicalResult lowerToPhases();
-  RuleOp ruleOf(UpdateOp update);
+  RuleOp getRule(UpdateOp update);
   mlir::FailureOr<Findings> findLosses();
   mlir::LogicalResult analyzeStep(std::string &product);
   void lookAtStep();
   llvm::json::Object manifest();
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerTo(const Target &target);
-  mlir::FailureOr<Ptx> ptxOf(const Target &target);
-  mlir::FailureOr<std::string> hostOf(const Target &target, HostForm form);
+  mlir::FailureOr<Ptx> getPtx(const Target &target);
+  mlir::FailureOr<std::string> getHost(const Target &target, HostForm form);
   mlir::FailureOr<std::string> bundle();
   mlir::LogicalResult fail(const llvm::Twine &words);
   StepOp theStep() { return *module->getOps<StepOp>().begin(); }

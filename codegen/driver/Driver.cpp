@@ -20,6 +20,10 @@ using namespace altgrad;
 //===-- What tools register: dialects, how the last of them become LLVM IR, and passes by name ----===//
 
 void altgrad::registerDialects(DialectRegistry &registry) {
+  static constexpr llvm::StringLiteral known =
+      "emit rule set storage clip clip-value norm per-tensor unscale scaler loss-scaler quantize scales "
+      "statistics profile analyze print-step list-coefficients list-rules list-ops list-targets "
+      "list-formats version help target ptxas exchange expect-remote-products others-multiply";
   registry.insert<AltgradDialect, arith::ArithDialect, cf::ControlFlowDialect, math::MathDialect, scf::SCFDialect,
                   vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
@@ -49,12 +53,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own :
-         {"emit",       "rule",       "set",          "storage",        "clip",        "clip-value",
-          "norm",       "per-tensor", "unscale",      "scaler",         "loss-scaler", "quantize",
-          "scales",     "statistics", "profile",      "analyze",        "print-step",  "list-coefficients",
-          "list-rules", "list-ops",   "list-targets", "list-formats",   "version",     "help",
-          "target",     "ptxas",      "exchange",     "others-multiply"})
+    for (StringRef own : llvm::split(known, " "))
       if (StringRef name = word.split('=').first;
           name == own || (name.size() > 4 && name.edit_distance(own, true, 1) == 1))
         return true;
@@ -93,6 +92,17 @@ static bool refuseWords(int argc, char **argv) {
                       Twine(control - word.begin()));
   }
   return false;
+}
+
+// An option under the name that it had one release ago.
+static void acceptRenamed(int argc, char **argv) {
+  static char present[] = "--expect-remote-products";
+  for (char *&word : llvm::MutableArrayRef(argv, argc))
+    if (StringRef(word) == "--others-multiply" || StringRef(word) == "-others-multiply") {
+      llvm::errs() << "altgrad-opt: note: --others-multiply is --expect-remote-products now; the next release does not "
+                      "know the old name\n";
+      word = present;
+    }
 }
 
 // LLVM registers hundreds of options; some of them write files.
@@ -235,7 +245,7 @@ static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
   if (word.empty()) // what an option says of its value is printed
     return said.empty() ? false : !complain(StringRef(said).split(": ").second.split('\n').first);
   word = word.split('\'').first;
-  StringRef name = word.ltrim('-').split('=').first, meant = nearest(name, known);
+  StringRef name = word.ltrim('-').split('=').first, meant = closestSpelling(name, known);
   return !complain("unknown option '" + word + "'; " + (meant.empty() ? "" : "did you mean '--" + meant.str() + "'? ") +
                    "altgrad-opt --help lists the options");
 }
@@ -243,6 +253,7 @@ static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
 int altgrad::emitProduct(int argc, char **argv) {
   if (refuseWords(argc, argv))
     return 1;
+  acceptRenamed(argc, argv);
   forgetForeignOptions();
   CompileRequest request;
   Options options(request);
@@ -264,10 +275,11 @@ int altgrad::emitProduct(int argc, char **argv) {
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");
-  if (options.othersMultiply && !options.exchange)
-    return complain("--others-multiply wants --exchange");
+  if (options.expectRemoteProducts && !options.exchange)
+    return complain("--expect-remote-products wants --exchange");
   if (options.profile != "torch" && options.profile != "default")
-    return complain("unknown profile '" + options.profile + "'" + sayKnown(options.profile, {"default", "torch"}));
+    return complain("unknown profile '" + options.profile + "'" +
+                    describeChoices(options.profile, {"default", "torch"}));
   if (options.lossScaler.getNumOccurrences())
     request.step.lossScaler = options.lossScaler;
   if (readSets(options, request.step) || checkStep(request.step) || readAnalysis(options, request) ||

@@ -24,7 +24,7 @@ std::string altgrad::listTargets() {
 //===-- Rules ---------------------------------------------------------------===//
 
 // The first comment of the file that a rule was read from.
-static std::string summaryOf(RuleOp rule) {
+static std::string getSummary(RuleOp rule) {
   auto loc = dyn_cast<FileLineColLoc>(rule.getLoc());
   Spec spec = loc ? readSpec(loc.getFilename()) : Spec();
   StringRef line = StringRef(spec.text).ltrim().split('\n').first;
@@ -33,7 +33,7 @@ static std::string summaryOf(RuleOp rule) {
 
 // "m v; with amsgrad: vmax": those that are stored without options, then what single
 // options add.
-static std::string statesOf(RuleOp rule) {
+static std::string getStates(RuleOp rule) {
   auto stored = [&](ArrayRef<StringRef> options) {
     SmallVector<StringRef> names;
     for (BlockArgument state : rule.getStoredStates(options))
@@ -52,7 +52,7 @@ static std::string statesOf(RuleOp rule) {
 }
 
 // With their defaults, but for false.
-static std::string argumentsOf(RuleOp rule, StringRef role) {
+static std::string getArguments(RuleOp rule, StringRef role) {
   std::string text;
   for (BlockArgument argument : rule.getByRole(role)) {
     text += (text.empty() ? "" : " ") + rule.getName(argument).str();
@@ -72,14 +72,14 @@ static std::string describe(RuleOp rule, StringRef name) {
     if (!value.empty())
       out << llvm::formatv("  {0,-8} {1}\n", word, value);
   };
-  out << llvm::formatv("{0,-14} {1}\n", name, summaryOf(rule));
-  line("states", statesOf(rule));
-  line("hypers", argumentsOf(rule, "hyper"));
-  line("options", argumentsOf(rule, "option"));
+  out << llvm::formatv("{0,-14} {1}\n", name, getSummary(rule));
+  line("states", getStates(rule));
+  line("hypers", getArguments(rule, "hyper"));
+  line("options", getArguments(rule, "option"));
   SmallVector<StringRef> states;
   for (BlockArgument state : rule.getByRole("state"))
     states.push_back(rule.getName(state));
-  line("storage", llvm::join(storageWordsOf(rule, states), " "));
+  line("storage", llvm::join(getStorageWords(rule, states), " "));
   return text;
 }
 
@@ -89,7 +89,7 @@ LogicalResult altgrad::describeRules(StringRef path, std::string &text) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context, llvm::errs());
-  PlainWords words(&context);
+  FriendlyDiagnostics words(&context);
   LogicalResult result = success();
   for (const std::string &name : listRules(path)) {
     OwningOpRef<RuleOp> rule = findRule(name, path, UnknownLoc::get(&context));

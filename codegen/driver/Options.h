@@ -28,7 +28,7 @@ template <typename T> struct Choice : cl::parser<T> {
       if (!row.Name.empty())
         known.push_back(row.Name);
     }
-    return complain("--" + option.ArgStr + "=" + word + sayKnown(word, known) +
+    return complain("--" + option.ArgStr + "=" + word + describeChoices(word, known) +
                     (isNumber(word) && option.ArgStr == "clip" ? atRunTime : ""));
   }
 };
@@ -90,10 +90,11 @@ struct Options {
   cl::opt<bool, true, Flag> exchange{"exchange", cl::location(step.exchange),
                                      cl::desc("Lets a caller combine sums over all tensors with those of other "
                                               "devices, between two phases")};
-  cl::opt<bool, true, Flag> othersMultiply{"others-multiply", cl::location(step.othersMultiply),
-                                           cl::desc("With --exchange: a step without matrices also has an exchange at "
-                                                    "which other devices say whether their products are finite; if "
-                                                    "not, it is skipped")};
+  cl::opt<bool, true, Flag> expectRemoteProducts{
+      "expect-remote-products", cl::location(step.expectRemoteProducts),
+      cl::desc("With --exchange: a step without matrices also has an exchange at "
+               "which other devices say whether their products are finite; if "
+               "not, it is skipped")};
   cl::opt<Clip, false, Choice<Clip>> clip{
       "clip",
       cl::desc("Clips gradients by their norm. max_norm is given when the "

@@ -57,7 +57,7 @@ void Scratch::write(StringRef name, StringRef bytes) {
   }
 }
 
-std::string Scratch::contentsOf(StringRef name) const {
+std::string Scratch::read(StringRef name) const {
   auto found = llvm::MemoryBuffer::getFile(file(name));
   return found ? (*found)->getBuffer().str() : "";
 }
@@ -81,11 +81,11 @@ FailureOr<std::string> altgrad::assemble(StringRef ptx, const Target &target, St
   int code =
       llvm::sys::ExecuteAndWait(ptxas, {ptxas, arch, text, "-o", cubin}, std::nullopt, redirects, /*SecondsToWait=*/60,
                                 /*MemoryLimit=*/0, &why);
-  std::string bytes = scratch.contentsOf("step.cubin");
+  std::string bytes = scratch.read("step.cubin");
   if (code == 0 && StringRef(bytes).starts_with("\x7f"
                                                 "ELF"))
     return bytes;
   if (why.empty())
-    why = StringRef(scratch.contentsOf("words")).trim().str();
+    why = StringRef(scratch.read("words")).trim().str();
   return complain(ptxas, why.empty() ? "wrote no cubin" : why);
 }

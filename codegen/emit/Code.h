@@ -60,7 +60,7 @@ public:
   std::string file(llvm::StringRef name) const;
   void write(llvm::StringRef name, llvm::StringRef bytes);
   /// Of a file that somebody has written there; "" without it.
-  std::string contentsOf(llvm::StringRef name) const;
+  std::string read(llvm::StringRef name) const;
 
 private:
   llvm::SmallString<128> folder; // "" where none was made

@@ -122,7 +122,7 @@ FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
   std::string errors = scratch.error ? scratch.error.message() : "";
   llvm::raw_string_ostream stream(errors);
   if (!scratch.error && lld::lldMain(arguments, llvm::nulls(), stream, {{lld::Gnu, &lld::elf::link}}).retCode == 0)
-    return scratch.contentsOf("bundle.so");
+    return scratch.read("bundle.so");
   llvm::errs() << "altgrad-opt: error: cannot link: " << errors << "\n";
   return failure();
 }

@@ -38,8 +38,8 @@ private:
            (address && address->hasAllConstantIndices());
   }
 
-  unsigned bitsOf(Type *type) const { return layout.getTypeSizeInBits(type->getScalarType()); }
-  static unsigned lanesOf(Type *type) {
+  unsigned getBits(Type *type) const { return layout.getTypeSizeInBits(type->getScalarType()); }
+  static unsigned getLanes(Type *type) {
     auto *vector = dyn_cast<FixedVectorType>(type);
     return vector ? vector->getNumElements() : 1;
   }
@@ -47,8 +47,8 @@ private:
   void number(Instruction &op) {
     if (isFree(op) || op.getType()->isStructTy())
       return;
-    unsigned bits = bitsOf(op.getType()), weight = bits == 64 ? 2 : 1;
-    unsigned count = divideCeil(lanesOf(op.getType()) * bits, 32 * weight);
+    unsigned bits = getBits(op.getType()), weight = bits == 64 ? 2 : 1;
+    unsigned count = divideCeil(getLanes(op.getType()) * bits, 32 * weight);
     words[&op] = {unsigned(weights.size()), count};
     weights.append(count, weight);
   }
@@ -64,7 +64,7 @@ private:
     if (it == words.end())
       return;
     auto [first, count] = it->second;
-    unsigned inWord = std::max(32 / bitsOf(value->getType()), 1u);
+    unsigned inWord = std::max(32 / getBits(value->getType()), 1u);
     if (lanes.empty())
       live.set(first, first + count);
     for (int lane : lanes)
@@ -77,7 +77,7 @@ private:
       if (auto *lane = dyn_cast<ConstantInt>(extract->getIndexOperand()))
         return add(live, extract->getVectorOperand(), int(lane->getZExtValue()));
     if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&op)) {
-      int lanes = lanesOf(shuffle->getOperand(0)->getType());
+      int lanes = getLanes(shuffle->getOperand(0)->getType());
       SmallVector<int> taken[2];
       for (int lane : shuffle->getShuffleMask())
         taken[lane >= lanes].push_back(lane < lanes ? lane : lane - lanes);
@@ -169,7 +169,7 @@ static constexpr StringLiteral blocksName = "nvvm.minctasm";
 
 // How many blocks a sweep leaves room for was told by its streams and sums. Where all that is live has a register
 // beside the most blocks, and their shared memory has room, there are as many. Where more would be on the stack than
-// the nearest cache serves in time, there is one fewer.
+// the closestSpelling cache serves in time, there is one fewer.
 static void makeRoom(Function &kernel, Resources &one, const GpuTuning &tuning) {
   one.blocks = kernel.getFnAttributeAsParsedInteger(blocksName, 1);
   unsigned most = tuning.residentBlocks;

@@ -16,10 +16,10 @@ static constexpr int32_t moved = 1 << 20, beyond = moved + moved / 2;
 // elements are done one by one: then vectors do all of a chunk or nothing.
 Value GpuLowering::vectorsFrom(Chunk &chunk) {
   if (chunk.sweep.getNumResults()) {
-    Value rest = builder.both(chunk.count, kernel.i32(chunk.width - 1));
-    chunk.aligned = builder.both(chunk.aligned, builder.equal(rest, kernel.i32(0)));
+    Value rest = builder.bitAnd(chunk.count, kernel.i32(chunk.width - 1));
+    chunk.aligned = builder.bitAnd(chunk.aligned, builder.equal(rest, kernel.i32(0)));
   }
-  Value further = builder.choose(chunk.aligned, kernel.i32(0), kernel.i32(beyond));
+  Value further = builder.select(chunk.aligned, kernel.i32(0), kernel.i32(beyond));
   return builder.add(chunk.from, further);
 }
 
@@ -28,23 +28,24 @@ Value GpuLowering::leftOver(Chunk &chunk) { return kernel.i32(moved | int32_t(ch
 
 // The first element that a thread does by itself, from the chunk's end, when its vectors have come to `at`.
 Value GpuLowering::elementsFrom(Chunk &chunk, Value at) {
-  Value own = builder.narrow(builder.getI32Type(), again("tid.x"));
+  Value own = builder.truncate(builder.getI32Type(), rereadRegister("tid.x"));
   if (chunk.threads == warpThreads)
-    own = builder.both(own, kernel.i32(warpThreads - 1));
-  Value skipped = builder.atLeast(at, kernel.i32(moved));
+    own = builder.bitAnd(own, kernel.i32(warpThreads - 1));
+  Value skipped = builder.greaterEqual(at, kernel.i32(moved));
   Value behind = builder.sub(kernel.i32(0), at);
-  Value rest = builder.both(behind, kernel.i32(chunk.width - 1));
+  Value rest = builder.bitAnd(behind, kernel.i32(chunk.width - 1));
   Value all = builder.add(builder.add(behind, kernel.i32(beyond)), builder.mul(own, kernel.i32(chunk.width)));
-  Value left = builder.choose(skipped, all, rest);
+  Value left = builder.select(skipped, all, rest);
   return builder.sub(own, left);
 }
 
 // Finds the tensors anew: kept from before the vectors, where they lie would be registers throughout them.
 void GpuLowering::reopen(Chunk &chunk, Value index, Value from) {
   Type i64 = builder.getI64Type();
-  auto [row, first] = kernel.placeOf(opaque(index));
-  Value end = builder.least(kernel.rowHeader(row, ALTGRAD_ROW_NUMEL), builder.add(first, kernel.i64(ALTGRAD_CHUNK)));
-  Value element = builder.add(end, builder.widenSigned(i64, from));
+  auto [row, first] = kernel.locateChunk(launderPointer(index));
+  Value end =
+      builder.minSigned(kernel.rowHeader(row, ALTGRAD_ROW_NUMEL), builder.add(first, kernel.i64(ALTGRAD_CHUNK)));
+  Value element = builder.add(end, builder.extendSigned(i64, from));
   for (auto &[tensors, pointer] : chunk.pointers)
     pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
 }
@@ -55,20 +56,20 @@ Value GpuLowering::loadApart(Chunk &chunk, Value tensors, int64_t number, Vector
   for (int64_t i = 0; i < type.getNumElements(); ++i)
     elements.push_back(kernel.load(type.getElementType(),
                                    address(chunk, tensors, (number * type.getNumElements() + i) * chunk.threads),
-                                   bytesOf(tensors), readOnly(tensors)));
-  return builder.vectorOf(type, elements);
+                                   getBytes(tensors), readOnly(tensors)));
+  return builder.fromElements(type, elements);
 }
 
 // `vectors` of a thread's elements, which all exist. Gives whether they are done.
 Value GpuLowering::vectorsApart(Chunk &chunk, Value at, Carried &carried, unsigned first, unsigned vectors) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults();
-  Region *quick = results ? nullptr : sweep.getQuick();
+  Region *quick = results ? nullptr : sweep.getFastPath();
   Region &body = quick ? *quick : sweep.getWide().front();
   int64_t width = sweep.getWidth();
   SmallVector<Value> indices;
   for (unsigned i = 0; i < vectors; ++i)
-    indices.push_back(indexOf(chunk, at, (first + i) * width * chunk.threads));
+    indices.push_back(getIndex(chunk, at, (first + i) * width * chunk.threads));
   drawAhead(chunk, body, indices);
   SmallVector<SmallVector<Value>> loaded(vectors), emitted(vectors);
   for (unsigned i = 0; i < vectors; ++i)
@@ -88,8 +89,8 @@ Value GpuLowering::vectorsApart(Chunk &chunk, Value at, Carried &carried, unsign
     for (unsigned r = 0; r < results; ++r)
       chunk.sums.add(carried, r, (first + i) % lanes, emitted[i][r]);
     for (auto [number, tensors] : llvm::enumerate(sweep.getStores()))
-      for (auto [j, code] : llvm::enumerate(elementsOf(emitted[i][results + number])))
-        kernel.store(code, address(chunk, tensors, ((first + i) * width + j) * chunk.threads), bytesOf(tensors));
+      for (auto [j, code] : llvm::enumerate(splitVector(emitted[i][results + number])))
+        kernel.store(code, address(chunk, tensors, ((first + i) * width + j) * chunk.threads), getBytes(tensors));
   };
   for (unsigned i = 0; i < vectors; ++i) {
     compute(i);
@@ -97,7 +98,7 @@ Value GpuLowering::vectorsApart(Chunk &chunk, Value at, Carried &carried, unsign
       store(i);
   }
   if (!quick)
-    return builder.yes();
+    return builder.constBool();
   Value holds = guard.holds();
   kernel.when(holds, [&] {
     for (unsigned i = 0; i < vectors; ++i)
@@ -117,8 +118,8 @@ GpuLowering::Carried GpuLowering::groupAt(Chunk &chunk, Value at, Carried carrie
   int64_t elements = elementsOfGroup(chunk), width = chunk.sweep.getWidth();
   int32_t last = (elements - 1) * chunk.threads;
   Value inside = builder.less(at, kernel.i32(-last));
-  carried.push_back(builder.yes(false));
-  carried = either(inside, carried, [&](Carried next) {
+  carried.push_back(builder.constBool(false));
+  carried = ifElse(inside, carried, [&](Carried next) {
     next.pop_back();
     unsigned all = elements / width;
     unsigned together = !chunk.sweep.getNumResults() || rowsAhead(chunk) > 1 ? all : 1;
@@ -129,8 +130,8 @@ GpuLowering::Carried GpuLowering::groupAt(Chunk &chunk, Value at, Carried carrie
     return next;
   });
   Value done = carried.pop_back_val();
-  Value end = builder.least(builder.add(at, kernel.i32(last + chunk.threads)), kernel.i32(0));
-  Value to = builder.choose(done, at, end);
+  Value end = builder.minSigned(builder.add(at, kernel.i32(last + chunk.threads)), kernel.i32(0));
+  Value to = builder.select(done, at, end);
   return oneByOne(chunk, at, to, chunk.threads, /*first=*/0, carried,
                   /*lane=*/0);
 }
@@ -138,11 +139,11 @@ GpuLowering::Carried GpuLowering::groupAt(Chunk &chunk, Value at, Carried carrie
 // Where the element `offset` behind the thread's `first` lies, or what its block shares.
 Value GpuLowering::behind(Chunk &chunk, Value tensors, int64_t first, Value offset) {
   Value from = address(chunk, tensors, first);
-  if (blockOf(tensors) > 1)
+  if (getBlock(tensors) > 1)
     return from;
   if (isPacked(tensors))
-    offset = builder.right(offset, kernel.i32(1));
-  return kernel.offset32(from, offset, bytesOf(tensors));
+    offset = builder.shiftRight(offset, kernel.i32(1));
+  return kernel.offset32(from, offset, getBytes(tensors));
 }
 
 // What the body takes of all streams.
@@ -168,26 +169,26 @@ GpuLowering::Carried GpuLowering::oneByOne(Chunk &chunk, Value from, Value to, i
   return kernel.loopWith(from, to, kernel.i32(apart), carried, [&](Value index, Carried next) {
     Value offset = builder.sub(index, from);
     SmallVector<Value> loaded = loadElement(chunk, first, offset);
-    Value global = indexOf(chunk, index, 0);
+    Value global = getIndex(chunk, index, 0);
     SmallVector<Value> draws = drawApart(chunk, sweep.getBody(), global, apart);
     SmallVector<Value> emitted = cloneSweepBody(builder, sweep.getBody(), {loaded, chunk.known, global, 1, draws});
     Value number = offset;
     if (apart > 1 && results)
-      number = builder.right(offset, kernel.i32(llvm::Log2_64(apart)));
+      number = builder.shiftRight(offset, kernel.i32(llvm::Log2_64(apart)));
     for (unsigned i = 0; i < results; ++i)
       chunk.sums.addElement(next, i, lane, lanes, number, emitted[i]);
-    Value inside = builder.differs(index, kernel.i32(-1));
+    Value inside = builder.notEqual(index, kernel.i32(-1));
     for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
       auto store = [&, number = number, tensors = tensors] {
         storeCode(kernel, tensors, emitted[results + number], behind(chunk, tensors, first, offset), offset,
                   isRead(tensors) ? inside : Value());
       };
-      if (blockOf(tensors) == 1) {
+      if (getBlock(tensors) == 1) {
         store();
         continue;
       }
       Value begins = builder.equal(index, from);
-      kernel.when(builder.both(begins, leads(chunk, blockOf(tensors))), store);
+      kernel.when(builder.bitAnd(begins, leads(chunk, getBlock(tensors))), store);
     }
     return next;
   });

@@ -17,7 +17,7 @@ using namespace altgrad;
 
 namespace {
 // The shared memory of a block while it is given away.
-struct Account {
+struct SharedMemoryBudget {
   Builder builder;
   const GpuTuning &tuning;
   int64_t most; // that a kernel may name itself
@@ -35,14 +35,14 @@ struct Account {
     most = std::min<int64_t>(most, tuning.blockSharedBytes - bytes);
   }
   void takeOwn(const Twine &name, unsigned count, unsigned bytes) {
-    take(name, int64_t(count) * strideOf(bytes));
-    own += int64_t(count) * strideOf(bytes);
+    take(name, int64_t(count) * getStride(bytes));
+    own += int64_t(count) * getStride(bytes);
   }
   // The entries of `bytes` that every thread can still have: all, or as many as leave the target's number of blocks at
   // home on a multiprocessor.
-  unsigned allRoom(unsigned bytes) const { return (most - used) / strideOf(bytes); }
+  unsigned allRoom(unsigned bytes) const { return (most - used) / getStride(bytes); }
   unsigned room(unsigned bytes) const {
-    return std::min<int64_t>(tuning.sharedBytes - own, most - used) / strideOf(bytes);
+    return std::min<int64_t>(tuning.sharedBytes - own, most - used) / getStride(bytes);
   }
 };
 } // namespace
@@ -58,8 +58,8 @@ static unsigned waitingWords(SweepOp sweep, const GpuTuning &tuning) {
   auto bytes = [&](OperandRange streams) {
     int64_t sum = 0;
     for (Value tensors : streams)
-      if (blockOf(tensors) == 1)
-        sum += std::max<int64_t>(periodOf(sweep, tensors, tuning) - elements, 0) * bytesOf(tensors);
+      if (getBlock(tensors) == 1)
+        sum += std::max<int64_t>(getPeriod(sweep, tensors, tuning) - elements, 0) * getBytes(tensors);
     return sum;
   };
   return std::max(bytes(sweep.getLoads()), bytes(sweep.getStores())) / sizeof(int32_t);
@@ -67,12 +67,12 @@ static unsigned waitingWords(SweepOp sweep, const GpuTuning &tuning) {
 
 // The registers of pointers, uniform numbers and waiting codes that are more than a thread has for them.
 static unsigned numbersBeyond(SweepOp sweep, unsigned numbers, const GpuTuning &tuning) {
-  SetVector<Value> streams(llvm::from_range, streamsOf(sweep));
+  SetVector<Value> streams(llvm::from_range, getStreams(sweep));
   unsigned registers = numbers + 2 * streams.size() + waitingWords(sweep, tuning);
   unsigned limit = tuning.uniformRegisters;
   llvm::SmallDenseSet<unsigned> widths;
   for (Value tensors : streams)
-    widths.insert(bytesOf(tensors));
+    widths.insert(getBytes(tensors));
   if (sweep.getNumResults() > 1 || widths.size() > 1 || countDraws(sweep))
     limit -= tuning.otherRegisters;
   return registers - std::min(registers, limit);
@@ -85,19 +85,19 @@ static unsigned blocksBeside(SweepOp sweep, const GpuTuning &tuning) {
   Region &body = sweep.getBody();
   unsigned draws = countDraws(sweep), sums = sweep.getNumResults();
   bool parts = !body.getOps<JoinCodesOp>().empty();
-  SetVector<Value> streams(llvm::from_range, streamsOf(sweep));
+  SetVector<Value> streams(llvm::from_range, getStreams(sweep));
   unsigned kept =
-      2 * streams.size() + waitingWords(sweep, tuning) + draws + tuning.ofBlock * blockReductions(body).size();
+      2 * streams.size() + waitingWords(sweep, tuning) + draws + tuning.ofBlock * getBlockReductions(body).size();
   if ((draws && sums > 1) || (parts && sums > 2))
-    kept += sums * (sweep.getQuick() ? tuning.ofGuardedSum : tuning.ofSum);
+    kept += sums * (sweep.getFastPath() ? tuning.ofGuardedSum : tuning.ofSum);
   return tuning.residentBlocks - (kept > tuning.keptRegisters);
 }
 
 static bool haveRegistersAhead(SweepOp sweep, const GpuTuning &tuning) {
   int64_t words = 0;
-  for (unsigned index : readBehind(sweep).set_bits())
-    words += widthOf(sweep, tuning) * bitsOf(sweep.getLoads()[index]) / 32;
-  int64_t searches = llvm::count_if(sweep.getWide().front().getOps<EncodeOp>(), tableOf);
+  for (unsigned index : loadsAfterReductions(sweep).set_bits())
+    words += getWidth(sweep, tuning) * getBits(sweep.getLoads()[index]) / 32;
+  int64_t searches = llvm::count_if(sweep.getWide().front().getOps<EncodeOp>(), getTable);
   bool isGuarded = sweep.getWide().size() > 1;
   return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <= tuning.aheadWords;
 }
@@ -113,7 +113,7 @@ public:
   LogicalResult run() {
     room.blocks = tuning.residentBlocks;
     if (sharesWords(phase))
-      account.take("words", wordCount * wordBytes);
+      account.take("words", wordCount * sharedWordBytes);
     account.take("books", bookBytes(phase));
     SweepOp sweep = phase.getSweep();
     if (sweep && sweep.getTiles())
@@ -134,8 +134,8 @@ private:
     if (tile.isSquare())
       account.takeAtLaunch("tile", ALTGRAD_SQUARE_BYTES);
     else
-      account.take("tile", tile.rows() * tileColumns * wordBytes);
-    account.take("halves", strideOf(wordBytes));
+      account.take("tile", tile.rows() * tileColumns * sharedWordBytes);
+    account.take("halves", getStride(sharedWordBytes));
     if (tile.isSquare())
       room.blocks = std::min(room.blocks, tuning.residentSquare);
   }
@@ -153,7 +153,7 @@ private:
 
   // Of several sums in order the first ones; the others are registers.
   void takeSums(SweepOp sweep) {
-    unsigned ordered = 0, bytes = sweep.getWidth() * wordBytes;
+    unsigned ordered = 0, bytes = sweep.getWidth() * sharedWordBytes;
     for (unsigned i = 0; i < sweep.getNumResults(); ++i)
       ordered += isOrdered(sweep.getReduction(i));
     unsigned vectors = ALTGRAD_LANES / warpThreads / sweep.getWidth();
@@ -168,32 +168,33 @@ private:
     if (draws.empty())
       return true;
     unsigned words = wordsOfDraws(sweep.getBody()), fixed = 2 + llvm::range_size(draws);
-    bool wait = account.room(wordBytes) >= words;
+    bool wait = account.room(sharedWordBytes) >= words;
     if (wait)
-      account.takeOwn("draws", words, wordBytes);
+      account.takeOwn("draws", words, sharedWordBytes);
     bool sameKey = llvm::all_of(draws, [&](DrawOp draw) { return draw.getSeed() == (*draws.begin()).getSeed(); });
-    bool haveRoom = sameKey && account.room(fixedBytes) >= fixed;
+    bool haveRoom = sameKey && account.room(counterBytes) >= fixed;
     if (haveRoom)
-      account.takeOwn("counters", fixed, fixedBytes);
+      account.takeOwn("counters", fixed, counterBytes);
     return wait && haveRoom;
   }
 
   void takeScalars(SweepOp sweep) {
-    unsigned numbers = numbersOf(sweep).size();
-    account.takeOwn("scalars", std::min({numbersBeyond(sweep, numbers, tuning), numbers, account.room(wordBytes)}),
-                    wordBytes);
+    unsigned numbers = getNumbers(sweep).size();
+    account.takeOwn("scalars",
+                    std::min({numbersBeyond(sweep, numbers, tuning), numbers, account.room(sharedWordBytes)}),
+                    sharedWordBytes);
   }
 
   // What a stage keeps for later ones and has no room, they compute again. A sweep over tiles keeps nothing.
   void takeKept(SweepOp sweep) {
-    unsigned bytes = sweep.getWidth() * wordBytes, vectors = widthOf(sweep, tuning) / sweep.getWidth(), all = 0;
-    for (auto [number, stage] : llvm::enumerate(stagesOf(sweep.getBody()))) {
+    unsigned bytes = sweep.getWidth() * sharedWordBytes, vectors = getWidth(sweep, tuning) / sweep.getWidth(), all = 0;
+    for (auto [number, stage] : llvm::enumerate(getStages(sweep.getBody()))) {
       unsigned wanted = stage.getKept().size(), count = 0;
       for (; !sweep.getTiles() && !sweep.goesOverTiles() && count < wanted && account.allRoom(bytes) >= vectors;
            ++count)
         account.takeOwn("kept" + Twine(all++), vectors, bytes);
       for (Region &body : sweep->getRegions())
-        stagesOf(body)[number].getKeptMutable().erase(count, wanted - count);
+        getStages(body)[number].getKeptMutable().erase(count, wanted - count);
     }
     room.ahead = all && haveRegistersAhead(sweep, tuning);
   }
@@ -210,8 +211,8 @@ private:
   PhaseOp phase;
   const Target &target;
   const GpuTuning &tuning;
-  Account account;
-  Room room;
+  SharedMemoryBudget account;
+  KernelResources room;
 };
 
 struct FitResources : altgrad::impl::FitResourcesPassBase<FitResources> {
@@ -225,7 +226,7 @@ struct FitResources : altgrad::impl::FitResourcesPassBase<FitResources> {
         return failure();
       return Fit(phase, machine, shared ? int64_t(shared) : machine.gpu.staticSharedBytes).run();
     };
-    if (failed(onPhases(getOperation(), target, fit)))
+    if (failed(forEachPhase(getOperation(), target, fit)))
       signalPassFailure();
   }
 };

@@ -107,12 +107,12 @@ private:
              function_ref<Carried(Value, Carried)> body);
   void sweepAlone(Chunk &chunk, Value index, Carried &sums);
   /// `part`: of the 256 lanes, which a warp visits in turn.
-  static unsigned partsOf(const Chunk &chunk) {
+  static unsigned countParts(const Chunk &chunk) {
     return SweepOp(chunk.sweep).getNumResults() ? ALTGRAD_LANES / (chunk.threads * chunk.width) : 1;
   }
   Carried vectorsAt(Chunk &chunk, Value at, Carried carried, unsigned part);
   /// The global index of the element `further` after `at`, or null.
-  Value indexOf(Chunk &chunk, Value at, int64_t further);
+  Value getIndex(Chunk &chunk, Value at, int64_t further);
   Value address(Chunk &chunk, Value tensors, int64_t element);
   int64_t rowsAhead(const Chunk &chunk);
   Carried rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows);
@@ -138,7 +138,7 @@ private:
   /// Those of the streams in `read` for the thread's elements from `first` on.
   SmallVector<SmallVector<Value>> accessesFrom(Chunk &chunk, int64_t first, const llvm::BitVector &read);
   /// Asks for what the block loads first, from the row's element `first` up to its last.
-  void fetchAhead(Chunk &chunk, Value first, Value last);
+  void prefetchRow(Chunk &chunk, Value first, Value last);
   Value slice(Value tensors, Value words, VectorType codes, unsigned number);
   SmallVector<Value> pack(Value tensors, ArrayRef<Value> vectors);
 
@@ -146,11 +146,11 @@ private:
   void allocateKept(Chunk &chunk);
   void storeScalars(Chunk &chunk);
   /// Where a thread keeps the value of its vector `number`.
-  Value slotOf(const Kept &kept, unsigned number, unsigned width);
+  Value getSlot(const Kept &kept, unsigned number, unsigned width);
   /// Loads what the body has of the streams, of all accesses before the first use.
   void loadAhead(Chunk &chunk, int64_t first);
   /// What is known in a body of the thread's vector `number`.
-  IRMapping knownOf(const Chunk &chunk, Region &body, unsigned number);
+  IRMapping getKnown(const Chunk &chunk, Region &body, unsigned number);
 
   // Draws.cpp
   /// The draws of a vector of neighbours, `element` behind the thread's first.
@@ -162,7 +162,7 @@ private:
   void keepDraw(Chunk &chunk, int64_t first, ArrayRef<Value> words);
   Value drawnWord(Chunk &chunk, int64_t word);
   void allocateDraws(Chunk &chunk);
-  std::pair<Value, Value> fixedOf(Chunk &chunk, DrawOp draw);
+  std::pair<Value, Value> getFixed(Chunk &chunk, DrawOp draw);
   Value fixedAt(Chunk &chunk, unsigned entry);
   SmallVector<Value> call(Chunk &chunk, DrawOp draw, Value index);
 
@@ -197,7 +197,7 @@ private:
   /// is the only one then.
   struct TileMemory {
     TileSweep sweep;
-    Value tile = {}, halves = {};
+    Value tile = {}, columnParts = {};
     bool holds(Value stream) const { return tile && stream == sweep.tile(); }
   };
   /// As many rows as a block of threads does at once, and those below them.
@@ -208,15 +208,15 @@ private:
   TileMemory makeTile(SweepOp tiles);
   void sweepTile(SweepOp sweep, const TileMemory &shared, Value index);
   Chunk openPart(SweepOp sweep, const TileMemory &memory, const IRMapping &known, Row row, const TilePart &part);
-  IRMapping scalarsOf(SweepOp sweep, Row row, Tile &tile);
+  IRMapping getScalars(SweepOp sweep, Row row, Tile &tile);
   void somePart(SweepOp sweep, const TileMemory &shared, Tile tile, Value index, Value r);
   void inPart(SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row, const TilePart &part);
-  Value reduceHalves(const TileMemory &shared, Value own);
-  void halfColumn(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first);
+  Value combineColumnParts(const TileMemory &shared, Value own);
+  void reduceColumnPart(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first);
 
   // SmallPhases.cpp
   /// Who does a small phase, and its items.
-  struct Crew {
+  struct WorkerRange {
     Value block, blocks; // i64
     Value begin, end;
   };
@@ -230,8 +230,8 @@ private:
   using FoldWay = Value (GpuLowering::*)(const Fold &);
   Value sharedWord(Value index);
   void barrier();
-  void lowerSmall(PhaseOp phase, const Crew &crew);
-  void lowerFolds(PhaseOp phase, const Crew &crew);
+  void lowerSmall(PhaseOp phase, const WorkerRange &crew);
+  void lowerFolds(PhaseOp phase, const WorkerRange &crew);
   void foldRow(PhaseOp phase, Value index, Value keeper, FoldWay way);
   Value foldFew(const Fold &fold);
   Value foldByWarp(const Fold &fold);
@@ -245,34 +245,34 @@ private:
   void lowerOnce(PhaseOp phase);
   Value total(TotalOp op);
 
-  Value comesLast();
-  Value again(StringRef name);
+  Value isLastBlock();
+  Value rereadRegister(StringRef name);
   /// 64 bits, whose origin LLVM does not know.
-  Value opaque(Value value);
-  void finish(ArrayRef<PhaseOp> phases);
+  Value launderPointer(Value value);
+  void emitEpilogue(ArrayRef<PhaseOp> phases);
 
   // LowerToGPU.cpp
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
   Value joinThreads(Reduction kind, Value sum);
   /// Adds the upper half of a list to the lower, down to one.
   Value joinElements(Reduction kind, SmallVector<Value> elements);
-  SmallVector<Value> elementsOf(Value vector);
-  Value totalOf(Chunk &chunk, const Carried &carried, unsigned result);
+  SmallVector<Value> splitVector(Value vector);
+  Value reduceTotal(Chunk &chunk, const Carried &carried, unsigned result);
   Value totalInRow(Chunk &chunk, const Carried &carried, unsigned result);
   Value totalApart(Chunk &chunk, const Carried &carried, unsigned result);
   /// What one of two branches makes of `carried`; without a second it is kept.
-  SmallVector<Value> either(Value condition, SmallVector<Value> carried,
+  SmallVector<Value> ifElse(Value condition, SmallVector<Value> carried,
                             function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
                             function_ref<SmallVector<Value>(SmallVector<Value>)> no = {});
   /// A special register, in 64 bits.
   template <typename Register> Value special() {
-    return builder.widen(builder.getI64Type(), Register::create(builder, builder.getI32Type()));
+    return builder.extendUnsigned(builder.getI64Type(), Register::create(builder, builder.getI32Type()));
   }
   void onFirstThread(function_ref<void()> body);
-  void letNextBegin(PhaseOp phase);
-  bool waits(PhaseOp phase);
+  void launchDependents(PhaseOp phase);
+  bool mustWait(PhaseOp phase);
   void waitForLaunches(PhaseOp phase);
-  void control(StringRef what, StringRef clobbers);
+  void emitControl(StringRef what, StringRef clobbers);
 
   StepOp step;
   const Target &target;

@@ -1,4 +1,5 @@
-// The vectors of an access under one guard: by the quick body, or, where its guard says no, once more by the wide one.
+// The vectors of an access under one guard: by the fast-path body, or, where its guard says no, once more by the wide
+// one.
 #include "codegen/common/FastPathGuard.h"
 #include "codegen/gpu/GpuLowering.h"
 
@@ -14,10 +15,10 @@ SmallVector<Value> GpuLowering::loadVector(Chunk &chunk, SmallVector<Value> &wor
   for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
     auto type = cast<VectorType>(body.getArgument(index).getType());
     if (Value one = chunk.shared.lookupOrNull(tensors)) {
-      loaded.push_back(builder.spread(type, one));
+      loaded.push_back(builder.broadcast(type, one));
       continue;
     }
-    int64_t period = periodOf(sweep, tensors, target.gpu), within = element % period;
+    int64_t period = getPeriod(sweep, tensors, target.gpu), within = element % period;
     if (!again && !chunk.ahead.empty() && !chunk.ahead[index].empty())
       words[index] = chunk.ahead[index][element / period];
     else if (!within || !words[index])
@@ -39,13 +40,13 @@ static Value joined(CodeBuilder &builder, Value codes) {
 SmallVector<SmallVector<Value>> GpuLowering::vectorsUnderGuard(Chunk &chunk, Value at, int64_t first, unsigned number,
                                                                SmallVector<Value> &words) {
   SweepOp sweep = chunk.sweep;
-  Region &wide = sweep.getWide().front(), *quick = sweep.getQuick();
+  Region &wide = sweep.getWide().front(), *quick = sweep.getFastPath();
   unsigned count = vectorsOfGuard(sweep, target.gpu);
   auto compute = [&](Region &body, unsigned i, ValueRange loaded) {
     int64_t element = first + i * sweep.getWidth();
     SmallVector<Value> draws = drawVector(chunk, body, at, element);
-    IRMapping known = knownOf(chunk, body, i);
-    return cloneSweepBody(builder, body, {loaded, known, indexOf(chunk, at, element), 1, draws});
+    IRMapping known = getKnown(chunk, body, i);
+    return cloneSweepBody(builder, body, {loaded, known, getIndex(chunk, at, element), 1, draws});
   };
   if (!quick)
     return {compute(wide, number, loadVector(chunk, words, first, number, false))};

@@ -9,13 +9,13 @@ using namespace altgrad;
 
 // With reductions a warp must not pass the 256 lanes. No block is of more elements than a warp does at a time, and no
 // call of the generator serves more elements than a thread.
-int64_t altgrad::widthOf(SweepOp sweep, const GpuTuning &tuning) {
+int64_t altgrad::getWidth(SweepOp sweep, const GpuTuning &tuning) {
   if (sweep.getTiles() || sweep.goesOverTiles())
     return tileColumns / threadsOfRow;
   int64_t bytes = 4;
-  for (Value tensors : streamsOf(sweep))
-    if (blockOf(tensors) == 1)
-      bytes = std::min<int64_t>(bytes, bytesOf(tensors));
+  for (Value tensors : getStreams(sweep))
+    if (getBlock(tensors) == 1)
+      bytes = std::min<int64_t>(bytes, getBytes(tensors));
   int64_t width = tuning.accessBytes / bytes;
   if (usesDraws(sweep))
     width = std::max<int64_t>(width, drawnTogether);
@@ -24,32 +24,32 @@ int64_t altgrad::widthOf(SweepOp sweep, const GpuTuning &tuning) {
   return std::max<int64_t>(width, sweep.getBlock() / warpThreads);
 }
 
-int64_t altgrad::periodOf(SweepOp sweep, Value tensors, const GpuTuning &tuning) {
-  int64_t most = 8 * tuning.accessBytes / bitsOf(tensors);
-  return std::min(most, widthOf(sweep, tuning));
+int64_t altgrad::getPeriod(SweepOp sweep, Value tensors, const GpuTuning &tuning) {
+  int64_t most = 8 * tuning.accessBytes / getBits(tensors);
+  return std::min(most, getWidth(sweep, tuning));
 }
 
 // More elements at once have more registers than a thread has. Nothing that a guard is about is stored before it is
 // asked: an access ends with its elements.
 unsigned altgrad::vectorsOfGuard(SweepOp sweep, const GpuTuning &tuning) {
-  if (!sweep.getQuick())
+  if (!sweep.getFastPath())
     return 1;
   if (sweep.getNumResults() > tuning.guardedSums) // all of a vector's are registers
     return 1;
   int64_t elements = tuning.accessBytes / sizeof(float);
-  return std::min(elements, widthOf(sweep, tuning)) / sweep.getWidth();
+  return std::min(elements, getWidth(sweep, tuning)) / sweep.getWidth();
 }
 
-llvm::BitVector altgrad::readBehind(SweepOp sweep) {
+llvm::BitVector altgrad::loadsAfterReductions(SweepOp sweep) {
   Region &wide = sweep.getWide().front();
   IRMapping known;
-  for (StageOp stage : stagesOf(wide)) {
+  for (StageOp stage : getStages(wide)) {
     known.map(stage.getKept(), stage.getKept());
     known.map(stage.getReductions(), stage.getReductions());
   }
-  llvm::BitVector read = argumentsFor(wide.front().getTerminator()->getOperands(), wide, known);
+  llvm::BitVector read = findArguments(wide.front().getTerminator()->getOperands(), wide, known);
   for (unsigned index : read.set_bits())
-    if (blockOf(sweep.getLoads()[index]) > 1)
+    if (getBlock(sweep.getLoads()[index]) > 1)
       read.reset(index);
   return read;
 }
@@ -68,7 +68,7 @@ int64_t altgrad::wordsOfDraws(Region &body, DrawOp draw) {
   return words;
 }
 
-SmallVector<Value> altgrad::numbersOf(SweepOp sweep) {
+SmallVector<Value> altgrad::getNumbers(SweepOp sweep) {
   SmallVector<Value> numbers = sweep.getScalars();
   llvm::erase_if(numbers,
                  [](Value value) { return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>(); });
@@ -77,19 +77,19 @@ SmallVector<Value> altgrad::numbersOf(SweepOp sweep) {
 
 bool altgrad::sharesWords(PhaseOp phase) {
   auto shares = [](PhaseOp small) { return small.count<FoldOp>() || small.count<TotalOp>(); };
-  return shares(phase) || !finishedBy(phase).empty();
+  return shares(phase) || !getEpiloguePhases(phase).empty();
 }
 
 //===-- The attribute -------------------------------------------------------===//
 
-static constexpr StringLiteral attribute = "altgrad.takes";
+static constexpr StringLiteral attribute = "altgrad.kernel_resources";
 
-unsigned Room::bytes(StringRef variable) const {
+unsigned KernelResources::bytes(StringRef variable) const {
   auto found = cast_or_null<IntegerAttr>(shared.get(variable));
   return found ? found.getInt() : 0;
 }
 
-void Room::writeTo(PhaseOp phase) const {
+void KernelResources::writeTo(PhaseOp phase) const {
   Builder builder(phase.getContext());
   NamedAttrList all;
   all.append("blocks", builder.getI64IntegerAttr(blocks));
@@ -99,13 +99,13 @@ void Room::writeTo(PhaseOp phase) const {
   phase->setAttr(attribute, all.getDictionary(phase.getContext()));
 }
 
-std::optional<Room> Room::of(PhaseOp phase) {
+std::optional<KernelResources> KernelResources::of(PhaseOp phase) {
   auto all = phase->getAttrOfType<DictionaryAttr>(attribute);
   auto blocks = all ? all.getAs<IntegerAttr>("blocks") : IntegerAttr();
   auto shared = all ? all.getAs<DictionaryAttr>("shared") : DictionaryAttr();
   if (!blocks || !shared)
     return std::nullopt;
-  return Room{NamedAttrList(shared), unsigned(blocks.getInt()), all.contains("ahead")};
+  return KernelResources{NamedAttrList(shared), unsigned(blocks.getInt()), all.contains("ahead")};
 }
 
 //===-- Variables, of a block and of its threads -------------------------------===//

@@ -11,32 +11,32 @@ namespace altgrad {
 /// That share a row of a tile.
 constexpr int64_t threadsOfRow = 8;
 /// Neighbouring elements that a thread does at once.
-int64_t widthOf(SweepOp sweep, const GpuTuning &tuning);
+int64_t getWidth(SweepOp sweep, const GpuTuning &tuning);
 /// Elements of its access to a stream, of 16 bytes at most.
-int64_t periodOf(SweepOp sweep, Value tensors, const GpuTuning &tuning);
-/// Vectors that a quick body does before its guard is asked; 1 without one.
+int64_t getPeriod(SweepOp sweep, Value tensors, const GpuTuning &tuning);
+/// Vectors that a fast-path body does before its guard is asked; 1 without one.
 unsigned vectorsOfGuard(SweepOp sweep, const GpuTuning &tuning);
 /// The loads whose codes a sweep's wide body needs behind the reductions of blocks.
-llvm::BitVector readBehind(SweepOp sweep);
+llvm::BitVector loadsAfterReductions(SweepOp sweep);
 /// Words of 32 bits that a draw gives so many elements; those of all draws of a body, or of those before `draw`, for as
 /// many as a thread draws together.
 int64_t wordsOfDraw(DrawOp draw, int64_t elements = drawnTogether);
 int64_t wordsOfDraws(Region &body, DrawOp draw = {});
 /// The uniform f32 that a sweep computes with and that may wait in shared memory.
-SmallVector<Value> numbersOf(SweepOp sweep);
+SmallVector<Value> getNumbers(SweepOp sweep);
 /// Whether the kernel of a phase needs words of shared memory.
 bool sharesWords(PhaseOp phase);
 
-constexpr unsigned wordBytes = sizeof(float), fixedBytes = sizeof(int64_t);
+constexpr unsigned sharedWordBytes = sizeof(float), counterBytes = sizeof(int64_t);
 /// The entries of a thread lie beside those of its neighbours: there is no barrier, and no bank conflict.
-constexpr unsigned strideOf(unsigned bytes) { return ALTGRAD_BLOCK_THREADS * bytes; }
+constexpr unsigned getStride(unsigned bytes) { return ALTGRAD_BLOCK_THREADS * bytes; }
 
 /// Words of a block, for folds and totals: of every thread, every warp, the block.
 constexpr int64_t warpWord = ALTGRAD_BLOCK_THREADS, blockWord = warpWord + ALTGRAD_BLOCK_THREADS / 32,
                   wordCount = blockWord + 1;
 
-/// `altgrad.takes = {ahead, blocks = 3 : i64, shared = {draws = 8192 : i64, ...}}` on a phase.
-struct Room {
+/// `altgrad.kernel_resources = {ahead, blocks = 3 : i64, shared = {draws = 8192 : i64, ...}}` on a phase.
+struct KernelResources {
   /// The bytes of each variable that a block has in shared memory.
   mlir::NamedAttrList shared = {};
   /// Blocks on a multiprocessor that ptxas makes room for.
@@ -46,19 +46,19 @@ struct Room {
 
   unsigned bytes(StringRef variable) const;
   void writeTo(PhaseOp phase) const;
-  static std::optional<Room> of(PhaseOp phase);
+  static std::optional<KernelResources> of(PhaseOp phase);
 };
 
 /// The variables in shared memory that `altgrad-fit-resources` gives a kernel.
 class SharedMemory {
 public:
   /// The builder is in the kernel's outermost block. `inBlock`: the thread's number.
-  SharedMemory(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function, Value inBlock, Room room)
+  SharedMemory(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function, Value inBlock, KernelResources room)
       : kernel(kernel), function(function), inBlock(inBlock), room(std::move(room)) {}
 
-  const Room &plan() const { return room; }
+  const KernelResources &plan() const { return room; }
   /// The entries of `bytes` that each thread has of a variable; 0 without it.
-  unsigned entries(StringRef name, unsigned bytes) const { return room.bytes(name) / strideOf(bytes); }
+  unsigned entries(StringRef name, unsigned bytes) const { return room.bytes(name) / getStride(bytes); }
   /// `atLaunch`: a launch adds it to what the kernel says itself.
   Value allocate(StringRef name, unsigned alignment, bool atLaunch = false);
   /// The first of a thread's entries, or null where the variable has no room.
@@ -68,7 +68,7 @@ private:
   KernelBuilder &kernel;
   mlir::LLVM::LLVMFuncOp function;
   Value inBlock;
-  Room room;
+  KernelResources room;
 };
 
 } // namespace altgrad

@@ -22,7 +22,7 @@ void GpuLowering::onFirstThread(function_ref<void()> body) {
   kernel.when(first, body);
 }
 
-SmallVector<Value> GpuLowering::either(Value condition, SmallVector<Value> carried,
+SmallVector<Value> GpuLowering::ifElse(Value condition, SmallVector<Value> carried,
                                        function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
                                        function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
   return branch(
@@ -30,7 +30,7 @@ SmallVector<Value> GpuLowering::either(Value condition, SmallVector<Value> carri
       [&] { return no ? no(carried) : carried; });
 }
 
-static SmallVector<Type> parametersOf(KernelBuilder &kernel, Type i64) {
+static SmallVector<Type> getParameters(KernelBuilder &kernel, Type i64) {
   SmallVector<Type> types;
   for (unsigned i = 0; i < memberCount; ++i)
     types.push_back(isCount(Member(i)) ? i64 : Type(kernel.pointerType()));
@@ -49,7 +49,7 @@ LLVM::LLVMFuncOp altgrad::makeKernel(CodeBuilder &builder, StringRef name, Array
 void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
   kernel.keepsRolled = kernel.readsTablesEarly = false;
-  LLVM::LLVMFuncOp function = makeKernel(builder, symbolOf(phase), parametersOf(kernel, builder.getI64Type()));
+  LLVM::LLVMFuncOp function = makeKernel(builder, getSymbol(phase), getParameters(kernel, builder.getI64Type()));
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i)
@@ -59,30 +59,30 @@ void GpuLowering::lower(PhaseOp phase) {
   inBlock = special<NVVM::ThreadIdXOp>();
   block = special<NVVM::BlockIdXOp>();
   blocks = special<NVVM::GridDimXOp>();
-  inWarp = builder.both(inBlock, kernel.i64(warpThreads - 1));
-  shared.emplace(kernel, function, inBlock, *Room::of(phase));
+  inWarp = builder.bitAnd(inBlock, kernel.i64(warpThreads - 1));
+  shared.emplace(kernel, function, inBlock, *KernelResources::of(phase));
   auto scaled = [&](Value count, int64_t by) -> Value { return builder.mul(count, kernel.i64(by)); };
   warp = builder.add(scaled(block, warpsPerBlock), builder.div(inBlock, kernel.i64(warpThreads)));
   warps = scaled(blocks, warpsPerBlock);
   if (sharesWords(phase))
     words = shared->allocate("words", 16);
   if (!followsLaunch(phase))
-    letNextBegin(phase);
+    launchDependents(phase);
   else if (!phase.getSweep())
     waitForLaunches(phase);
   if (SweepOp sweep = phase.getSweep())
     lowerSweep(sweep);
   else
     lowerSmall(phase, {block, blocks, begin, end});
-  if (SmallVector<PhaseOp> others = finishedBy(phase); !others.empty())
-    finish(others);
+  if (SmallVector<PhaseOp> others = getEpiloguePhases(phase); !others.empty())
+    emitEpilogue(others);
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(shared->plan().blocks));
   LLVM::ReturnOp::create(builder, ValueRange{});
 }
 
 //===-- Reductions ----------------------------------------------------------===//
 
-SmallVector<Value> GpuLowering::elementsOf(Value vector) {
+SmallVector<Value> GpuLowering::splitVector(Value vector) {
   SmallVector<Value> elements;
   int64_t width = cast<VectorType>(vector.getType()).getNumElements();
   for (int64_t i = 0; i < width; ++i)
@@ -99,15 +99,15 @@ Value GpuLowering::joinElements(Reduction kind, SmallVector<Value> elements) {
 
 Value GpuLowering::joinThreads(Reduction kind, Value sum) {
   auto type = cast<VectorType>(sum.getType());
-  SmallVector<Value> elements = elementsOf(sum);
+  SmallVector<Value> elements = splitVector(sum);
   for (int32_t distance = warpThreads / 2; distance; distance /= 2)
     for (Value &mine : elements)
       mine = join(builder, kind, mine, shuffled(NVVM::ShflKind::down, mine, distance));
-  return builder.vectorOf(type, elements);
+  return builder.fromElements(type, elements);
 }
 
 // The tree 128, 64 … 1.
-Value GpuLowering::totalOf(Chunk &chunk, const Carried &carried, unsigned result) {
+Value GpuLowering::reduceTotal(Chunk &chunk, const Carried &carried, unsigned result) {
   auto ofElements = [&] { return totalApart(chunk, carried, result); };
   auto ofVectors = [&] { return totalInRow(chunk, carried, result); };
   if (chunk.sums.vectors(result) == 1) // in any order
@@ -125,7 +125,7 @@ Value GpuLowering::totalInRow(Chunk &chunk, const Carried &carried, unsigned res
     Value sum = chunk.sums.vector(carried, result, number);
     if (vectors < all)
       sum = join(builder, kind, sum, chunk.sums.vector(carried, result, vectors + number));
-    llvm::append_range(elements, elementsOf(joinThreads(kind, sum)));
+    llvm::append_range(elements, splitVector(joinThreads(kind, sum)));
   }
   return joinElements(kind, elements);
 }
@@ -135,7 +135,7 @@ Value GpuLowering::totalApart(Chunk &chunk, const Carried &carried, unsigned res
   Reduction kind = chunk.sweep.getReduction(result);
   SmallVector<Value> elements;
   for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
-    llvm::append_range(elements, elementsOf(chunk.sums.vector(carried, result, number)));
+    llvm::append_range(elements, splitVector(chunk.sums.vector(carried, result, number)));
   return joinLanes(kind, elements);
 }
 
@@ -143,7 +143,7 @@ Value GpuLowering::totalApart(Chunk &chunk, const Carried &carried, unsigned res
 
 // A kernel lets the next one begin, and that waits until the kernel has ended before it touches anything but tables.
 // LLVM's intrinsics claim to touch no memory: loads would pass them.
-void GpuLowering::control(StringRef what, StringRef clobbers) {
+void GpuLowering::emitControl(StringRef what, StringRef clobbers) {
   assembly(builder, ("griddepcontrol." + what + ";").str(), clobbers, {}, {});
 }
 
@@ -158,19 +158,19 @@ static void markOverlap(gpu::GPUModuleOp kernels, const Target &target) {
                          /*addrSpace=*/1);
 }
 
-void GpuLowering::letNextBegin(PhaseOp phase) {
+void GpuLowering::launchDependents(PhaseOp phase) {
   if (target.overlapsLaunches && precedesLaunch(phase))
-    control("launch_dependents", "");
+    emitControl("launch_dependents", "");
 }
 
-bool GpuLowering::waits(PhaseOp phase) { return target.overlapsLaunches && followsLaunch(phase); }
+bool GpuLowering::mustWait(PhaseOp phase) { return target.overlapsLaunches && followsLaunch(phase); }
 
 // The next launch begins no earlier: all launches before this one have ended then.
 void GpuLowering::waitForLaunches(PhaseOp phase) {
-  if (!waits(phase))
+  if (!mustWait(phase))
     return;
-  control("wait", "~{memory}");
-  letNextBegin(phase);
+  emitControl("wait", "~{memory}");
+  launchDependents(phase);
 }
 
 //===-- Numbers that the host brings to the device ----------------------------===//
@@ -198,7 +198,7 @@ static void makeValuesKernel(gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps) {
   function.setArgAttr(2, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(sizeof(int64_t)));
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
-  Value thread = builder.widen(i64, NVVM::ThreadIdXOp::create(builder, builder.getI32Type()));
+  Value thread = builder.extendUnsigned(i64, NVVM::ThreadIdXOp::create(builder, builder.getI32Type()));
   Value all = builder.integer(i64, ALTGRAD_BLOCK_THREADS);
   loopWith(builder, thread, entry->getArgument(1), all, {}, [&](Value index, SmallVector<Value> none) {
     auto at = [&](Value base) {
@@ -235,7 +235,7 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
       if (failed(checkPhases(step)))
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
-        if (phase.getPhaseKind() != PhaseKind::Matrix && !Room::of(phase)) {
+        if (phase.getPhaseKind() != PhaseKind::Matrix && !KernelResources::of(phase)) {
           phase.emitOpError("does not say what it takes; run altgrad-fit-resources before altgrad-lower-to-gpu");
           return signalPassFailure();
         }

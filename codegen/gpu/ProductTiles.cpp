@@ -7,12 +7,12 @@ using namespace altgrad;
 Value OperandTile::place(Value line, Value piece) {
   // Lines of 64 bytes are in the same banks as every second one, longer ones as every one.
   assert((pieces() == 4 || pieces() % pieceElements == 0) && "lines in banks of their own");
-  Value swapped = pieces() == 4 ? b.both(b.right(line, i32(1)), i32(3)) : b.both(line, i32(7));
+  Value swapped = pieces() == 4 ? b.bitAnd(b.shiftRight(line, i32(1)), i32(3)) : b.bitAnd(line, i32(7));
   Value begin = b.mul(line, i32(pieces() * pieceBytes));
-  return b.add(begin, b.mul(b.exclusive(piece, swapped), i32(pieceBytes)));
+  return b.add(begin, b.mul(b.bitXor(piece, swapped), i32(pieceBytes)));
 }
 
-Value OperandTile::clamped(Value bytes) { return b.least(b.most(bytes, i32(0)), i32(pieceBytes)); }
+Value OperandTile::clamped(Value bytes) { return b.minSigned(b.maxSigned(bytes, i32(0)), i32(pieceBytes)); }
 
 void OperandTile::aim(Value thread, Value matrix, Value lineBytes, Value first, Value limit) {
   stride = lineBytes;
@@ -26,9 +26,10 @@ void OperandTile::aim(Value thread, Value matrix, Value lineBytes, Value first, 
     Value at = along ? b.add(first, line) : line;
     Value within = along ? bytes : b.add(b.mul(first, i32(2)), bytes);
     Type i64 = b.getI64Type();
-    copy.source = bytesBehind(b, matrix, b.add(b.mul(b.widen(i64, at), stride), b.widen(i64, within)));
+    copy.source =
+        bytesBehind(b, matrix, b.add(b.mul(b.extendUnsigned(i64, at), stride), b.extendUnsigned(i64, within)));
     if (along) {
-      copy.bound = b.choose(b.less(at, limit), bytes, i32(INT32_MAX));
+      copy.bound = b.select(b.less(at, limit), bytes, i32(INT32_MAX));
     } else {
       copy.line = line;
       copy.bytes = clamped(b.sub(b.mul(limit, i32(2)), within));
@@ -38,12 +39,12 @@ void OperandTile::aim(Value thread, Value matrix, Value lineBytes, Value first, 
 }
 
 void OperandTile::copy(Value stage, Value from, Value terms) {
-  Value left = b.most(b.sub(terms, from), i32(0));
-  Value advance = b.widen(b.getI64Type(), from);
+  Value left = b.maxSigned(b.sub(terms, from), i32(0));
+  Value advance = b.extendUnsigned(b.getI64Type(), from);
   advance = along ? b.mul(advance, b.integer(advance.getType(), 2)) : b.mul(advance, stride);
   for (const Copy &copy : copies) {
     Value bytes =
-        along ? clamped(b.sub(b.mul(left, i32(2)), copy.bound)) : b.choose(b.less(copy.line, left), copy.bytes, i32(0));
+        along ? clamped(b.sub(b.mul(left, i32(2)), copy.bound)) : b.select(b.less(copy.line, left), copy.bytes, i32(0));
     NVVM::CpAsyncOp::create(b, bytesBehind(b, stage, copy.place), bytesBehind(b, copy.source, advance), pieceBytes,
                             NVVM::LoadCacheModifierKind::CG, bytes);
   }
@@ -52,7 +53,8 @@ void OperandTile::copy(Value stage, Value from, Value terms) {
 // Four matrices of 8 x 8: those of threads 0 to 7 and 8 to 15 are the first two of a left operand's rows, and of a
 // right operand's terms.
 void OperandTile::read(Value lane, Value start, int64_t groups) {
-  Value low = b.both(lane, i32(7)), middle = b.both(b.right(lane, i32(3)), i32(1)), high = b.right(lane, i32(4));
+  Value low = b.bitAnd(lane, i32(7)), middle = b.bitAnd(b.shiftRight(lane, i32(3)), i32(1)),
+        high = b.shiftRight(lane, i32(4));
   Value ofExtent = left ? middle : high, ofDepth = left ? high : middle;
   for (int64_t step = 0; step < depth / 16; ++step) {
     SmallVector<Value> &row = places.emplace_back();

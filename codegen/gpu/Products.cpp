@@ -38,9 +38,9 @@ private:
   int64_t stageBytes() const { return left.bytes() + right.bytes(); }
   Value i32(int64_t value) { return b.integer(b.getI32Type(), value); }
   Value i64(int64_t value) { return b.integer(b.getI64Type(), value); }
-  Value wide(Value count) { return b.widen(b.getI64Type(), count); }
+  Value wide(Value count) { return b.extendUnsigned(b.getI64Type(), count); }
   Value parameter(Parameter which) { return parameters[which]; }
-  Value matrixOf(Parameter which, Parameter distance);
+  Value getMatrix(Parameter which, Parameter distance);
   template <typename Op> Value special() { return Op::create(b, b.getI32Type()); }
   void barrier() { NVVM::Barrier0Op::create(b); }
 
@@ -55,7 +55,7 @@ private:
   Value multiply(ArrayRef<Value> a, ArrayRef<Value> b, ValueRange c);
   Values results(const Values &sums);
   Values results(const Values &sums, bool adds);
-  std::pair<Value, Value> placeOf(int64_t number);
+  std::pair<Value, Value> getTileOrigin(int64_t number);
   Value added(Value row, Value column);
   void keep(const Values &results, bool transposed);
   void storeTile(bool transposed);
@@ -75,25 +75,25 @@ private:
 
 } // namespace
 
-Value ProductKernel::matrixOf(Parameter which, Parameter distance) {
+Value ProductKernel::getMatrix(Parameter which, Parameter distance) {
   Value first = b.mul(wide(special<NVVM::BlockIdZOp>()), parameter(distance));
   return bytesBehind(b, parameter(which), b.mul(first, i64(2)));
 }
 
 void ProductKernel::setUp() {
   thread = special<NVVM::ThreadIdXOp>();
-  Value lane = b.both(thread, i32(warpThreads - 1)), warp = b.div(thread, i32(warpThreads));
-  group = b.right(lane, i32(2));
-  inGroup = b.both(lane, i32(3));
+  Value lane = b.bitAnd(thread, i32(warpThreads - 1)), warp = b.div(thread, i32(warpThreads));
+  group = b.shiftRight(lane, i32(2));
+  inGroup = b.bitAnd(lane, i32(3));
   Value across = b.div(warp, i32(tile.down));
   warpRow = b.mul(b.sub(warp, b.mul(across, i32(tile.down))), i32(tile.rows / tile.down));
   warpColumn = b.mul(across, i32(tile.columns / tile.across));
-  extent = b.narrow(b.getI32Type(), parameter(Extent));
-  depth = b.narrow(b.getI32Type(), parameter(Depth));
-  addend = matrixOf(D, CMatrix);
-  result = matrixOf(C, CMatrix);
-  left.aim(thread, matrixOf(A, AMatrix), b.mul(parameter(ALine), i64(2)), firstRow, extent);
-  right.aim(thread, matrixOf(B, BMatrix), b.mul(parameter(BLine), i64(2)), firstColumn, extent);
+  extent = b.truncate(b.getI32Type(), parameter(Extent));
+  depth = b.truncate(b.getI32Type(), parameter(Depth));
+  addend = getMatrix(D, CMatrix);
+  result = getMatrix(C, CMatrix);
+  left.aim(thread, getMatrix(A, AMatrix), b.mul(parameter(ALine), i64(2)), firstRow, extent);
+  right.aim(thread, getMatrix(B, BMatrix), b.mul(parameter(BLine), i64(2)), firstColumn, extent);
   left.read(lane, warpRow, groups());
   right.read(lane, warpColumn, strips() / 2);
 }
@@ -101,7 +101,7 @@ void ProductKernel::setUp() {
 //===-- Sums ----------------------------------------------------------------===//
 
 void ProductKernel::copyStage(Value number) {
-  Value stage = b.mul(b.both(number, i32(tile.stages - 1)), i32(stageBytes()));
+  Value stage = b.mul(b.bitAnd(number, i32(tile.stages - 1)), i32(stageBytes()));
   stage = bytesBehind(b, shared, stage);
   Value from = b.mul(number, i32(tile.depth));
   left.copy(stage, from, depth);
@@ -126,7 +126,7 @@ Value ProductKernel::multiply(ArrayRef<Value> a, ArrayRef<Value> with, ValueRang
 
 // The registers of both operands for 16 terms, one list behind the other.
 ProductKernel::Values ProductKernel::fragments(Value number, int64_t part) {
-  Value stage = bytesBehind(b, shared, b.mul(b.both(number, i32(tile.stages - 1)), i32(stageBytes())));
+  Value stage = bytesBehind(b, shared, b.mul(b.bitAnd(number, i32(tile.stages - 1)), i32(stageBytes())));
   Values all;
   for (auto &operand : {left.fragments(stage, part), right.fragments(bytesBehind(b, stage, i32(left.bytes())), part)})
     for (ArrayRef<Value> words : operand)
@@ -191,7 +191,7 @@ ProductKernel::Values ProductKernel::sums() {
 Value ProductKernel::added(Value row, Value column) {
   auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
   return branch(
-      b, b.both(b.less(row, extent), b.less(column, extent)), Type(pair),
+      b, b.bitAnd(b.less(row, extent), b.less(column, extent)), Type(pair),
       [&]() -> Value {
         Value at = b.add(b.mul(wide(row), parameter(CRow)), wide(column));
         Value found = LLVM::LoadOp::create(b, codes, bytesBehind(b, addend, b.mul(at, i64(2))), /*alignment=*/4);
@@ -203,11 +203,11 @@ Value ProductKernel::added(Value row, Value column) {
 // Pairs of neighbours, rounded once.
 ProductKernel::Values ProductKernel::results(const Values &sums, bool adds) {
   auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
-  Value alpha = b.spread(pair, parameter(Alpha)), beta = b.spread(pair, parameter(Beta));
+  Value alpha = b.broadcast(pair, parameter(Alpha)), beta = b.broadcast(pair, parameter(Beta));
   Values found;
   for (size_t number = 0; number < sums.size() / 2; ++number) {
-    auto [row, column] = placeOf(number);
-    Value two = b.mulF(alpha, b.vectorOf(pair, ArrayRef(sums).slice(2 * number, 2)));
+    auto [row, column] = getTileOrigin(number);
+    Value two = b.mulF(alpha, b.fromElements(pair, ArrayRef(sums).slice(2 * number, 2)));
     if (adds)
       two = b.fma(beta, added(b.add(firstRow, row), b.add(firstColumn, column)), two);
     found.push_back(arith::TruncFOp::create(b, codes, two));
@@ -216,14 +216,14 @@ ProductKernel::Values ProductKernel::results(const Values &sums, bool adds) {
 }
 
 ProductKernel::Values ProductKernel::results(const Values &sums) {
-  Value adds = b.differs(LLVM::PtrToIntOp::create(b, b.getI64Type(), parameter(D)), i64(0));
+  Value adds = b.notEqual(LLVM::PtrToIntOp::create(b, b.getI64Type(), parameter(D)), i64(0));
   SmallVector<Type> types(sums.size() / 2, VectorType::get({2}, type));
   return branch(
       b, adds, types, [&] { return results(sums, true); }, [&] { return results(sums, false); });
 }
 
 // Where the thread's pair of that number stands in the tile.
-std::pair<Value, Value> ProductKernel::placeOf(int64_t number) {
+std::pair<Value, Value> ProductKernel::getTileOrigin(int64_t number) {
   int64_t half = number % 2, strip = number / 2 % strips(), part = number / 2 / strips();
   Value row = b.add(b.add(warpRow, group), i32(part * mmaRows + half * 8));
   return {row, b.add(b.add(warpColumn, b.mul(inGroup, i32(2))), i32(strip * mmaColumns))};
@@ -233,7 +233,7 @@ std::pair<Value, Value> ProductKernel::placeOf(int64_t number) {
 void ProductKernel::keep(const Values &results, bool transposed) {
   int64_t length = (transposed ? tile.rows : tile.columns) + padding;
   for (auto [number, two] : llvm::enumerate(results)) {
-    auto [row, column] = placeOf(number);
+    auto [row, column] = getTileOrigin(number);
     auto place = [&](Value line, Value at) {
       return bytesBehind(b, shared, b.mul(b.add(b.mul(line, i32(length)), at), i32(2)));
     };
@@ -248,8 +248,8 @@ void ProductKernel::keep(const Values &results, bool transposed) {
 
 // Of the elements [first, first + 8) of a line those in [from, to).
 void ProductKernel::storePiece(Value line, Value first, Value from, Value to, Value held) {
-  from = b.most(from, first);
-  to = b.least(to, b.add(first, i32(pieceElements)));
+  from = b.maxSigned(from, first);
+  to = b.minSigned(to, b.add(first, i32(pieceElements)));
   Value at = b.mul(b.add(b.mul(wide(line), parameter(CRow)), wide(first)), i64(2));
   Value target = bytesBehind(b, result, at);
   Value whole = b.equal(b.sub(to, from), i32(pieceElements));
@@ -279,7 +279,7 @@ void ProductKernel::storeTile(bool transposed) {
     Value first = b.add(transposed ? firstRow : firstColumn, piece);
     Value next = b.add(line, i32(1));
     Value from = transposed ? next : i32(0);
-    Value to = transposed ? extent : b.choose(b.less(line, extent), next, i32(0));
+    Value to = transposed ? extent : b.select(b.less(line, extent), next, i32(0));
     Value held = b.mul(b.add(b.mul(number, i32(length + padding)), piece), i32(2));
     storePiece(line, first, from, to, bytesBehind(b, shared, held));
     return none;

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace altgrad;
 
 static bool storesInBlocks(SweepOp sweep) {
-  return llvm::any_of(sweep.getStores(), [](Value stream) { return blockOf(stream) > 1; });
+  return llvm::any_of(sweep.getStores(), [](Value stream) { return getBlock(stream) > 1; });
 }
 
 // Numbers exist as f32 only between their first and last use: a code takes
@@ -49,7 +49,7 @@ void GpuLowering::lowerSweep(SweepOp sweep) {
   for (Region &wide : sweep.getWide())
     shortenLives(wide.front());
   auto phase = sweep->getParentOfType<PhaseOp>();
-  bool byBlock = threadsOf(sweep) == ALTGRAD_BLOCK_THREADS;
+  bool byBlock = getThreads(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
   std::optional<TileMemory> tile;
   if (SweepOp tiles = sweep.getTiles())
@@ -73,16 +73,16 @@ void GpuLowering::lowerSweep(SweepOp sweep) {
 
 GpuLowering::Chunk GpuLowering::openChunk(SweepOp sweep, Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), threadsOf(sweep), widthOf(sweep, target.gpu)};
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), getThreads(sweep), getWidth(sweep, target.gpu)};
   auto phase = sweep->getParentOfType<PhaseOp>();
-  kernel.readsTablesEarly = waits(phase);
-  auto [row, first] = kernel.placeOf(index);
+  kernel.readsTablesEarly = mustWait(phase);
+  auto [row, first] = kernel.locateChunk(index);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  Value count = builder.narrow(i32, builder.least(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK)));
-  for (Value tensors : streamsOf(sweep))
+  Value count = builder.truncate(i32, builder.minSigned(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK)));
+  for (Value tensors : getStreams(sweep))
     if (!chunk.pointers.contains(tensors))
       chunk.pointers[tensors] = kernel.stream(tensors, row);
-  fetchAhead(chunk, first, builder.sub(numel, kernel.i64(1)));
+  prefetchRow(chunk, first, builder.sub(numel, kernel.i64(1)));
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;
   ScalarLowering scalars(kernel, row);
@@ -92,10 +92,10 @@ GpuLowering::Chunk GpuLowering::openChunk(SweepOp sweep, Value index) {
     chunk.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
   if (usesIndex(sweep) || chunk.tag)
     chunk.end =
-        builder.add(builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first), builder.widenSigned(i64, count));
+        builder.add(builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first), builder.extendSigned(i64, count));
 
   Value mine = builder.mul(chunk.threads == warpThreads ? inWarp : inBlock, kernel.i64(chunk.width));
-  Value mine32 = builder.narrow(i32, mine);
+  Value mine32 = builder.truncate(i32, mine);
   chunk.count = count;
   chunk.from = builder.sub(mine32, count);
   if (exchangesInBlocks(sweep) || storesInBlocks(sweep)) {
@@ -103,18 +103,18 @@ GpuLowering::Chunk GpuLowering::openChunk(SweepOp sweep, Value index) {
     chunk.mine = mine32;
   }
   Value element = builder.add(first, mine);
-  chunk.aligned = builder.yes();
+  chunk.aligned = builder.constBool();
   if (chunk.tag) { // a thread's elements are those of whole calls
-    Value offset = builder.both(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), kernel.i64(drawnTogether - 1));
+    Value offset = builder.bitAnd(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), kernel.i64(drawnTogether - 1));
     chunk.aligned = builder.equal(offset, kernel.i64(0));
   }
   for (auto &[tensors, pointer] : chunk.pointers) {
-    if (blockOf(tensors) == 1) // others are moved value by value
-      chunk.aligned = builder.both(chunk.aligned, isAligned(chunk, tensors, pointer));
+    if (getBlock(tensors) == 1) // others are moved value by value
+      chunk.aligned = builder.bitAnd(chunk.aligned, isAligned(chunk, tensors, pointer));
     pointer = elementAt(kernel, tensors, pointer, element);
     // Or LLVM would add their common part in each round, to other registers.
-    if (!sweep.getQuick())
-      pointer = opaque(pointer);
+    if (!sweep.getFastPath())
+      pointer = launderPointer(pointer);
   }
   allocateDraws(chunk);
   storeScalars(chunk);
@@ -143,9 +143,9 @@ Value GpuLowering::walk(Chunk &chunk, Carried &sums, Value from, Value to, int32
   };
   auto goesOn = [&](Value at) -> Value { return builder.less(at, to); };
   auto next = [&](Value tensors, Value pointer) {
-    return kernel.offset(pointer, kernel.i64(elements / sharedBy(tensors)), bytesOf(tensors));
+    return kernel.offset(pointer, kernel.i64(elements / sharedBy(tensors)), getBytes(tensors));
   };
-  if (!chunk.sweep.getQuick())
+  if (!chunk.sweep.getFastPath())
     return take(kernel.loopWith(from, to, kernel.i32(elements), all(from), [&](Value at, Carried carried) {
       take(carried);
       sums = body(at, sums);
@@ -155,7 +155,7 @@ Value GpuLowering::walk(Chunk &chunk, Carried &sums, Value from, Value to, int32
     }));
   // Where a round has branches, ptxas moves pointers before it stores by the old ones and then keeps both, unless they
   // are moved behind the jump that ends the last round.
-  return take(either(goesOn(from), all(from), [&](Carried initial) {
+  return take(ifElse(goesOn(from), all(from), [&](Carried initial) {
     TypeRange types = ValueRange(initial).getTypes();
     SmallVector<Location> places(types.size(), builder.getLoc());
     auto loop = scf::WhileOp::create(builder, types, initial);
@@ -170,7 +170,7 @@ Value GpuLowering::walk(Chunk &chunk, Carried &sums, Value from, Value to, int32
     scf::ConditionOp::create(builder, goesOn(at), all(at));
     at = open(loop.getAfter());
     for (auto &[tensors, pointer] : chunk.pointers)
-      pointer = opaque(next(tensors, pointer));
+      pointer = launderPointer(next(tensors, pointer));
     scf::YieldOp::create(builder, all(at));
     builder.setInsertionPointAfter(loop);
     at = take(Carried(loop.getResults()));
@@ -183,7 +183,7 @@ Value GpuLowering::walk(Chunk &chunk, Carried &sums, Value from, Value to, int32
 void GpuLowering::sweepChunk(SweepOp sweep, Value index) {
   Chunk chunk = openChunk(sweep, index);
   int32_t covered = chunk.threads * chunk.width;
-  unsigned results = sweep.getNumResults(), parts = partsOf(chunk);
+  unsigned results = sweep.getNumResults(), parts = countParts(chunk);
   Carried sums = chunk.sums.clear();
   if (!chunk.exchanges())
     sweepAlone(chunk, index, sums);
@@ -195,7 +195,7 @@ void GpuLowering::sweepChunk(SweepOp sweep, Value index) {
       return carried;
     });
   for (unsigned i = 0; i < results; ++i) {
-    Value total = totalOf(chunk, sums, i);
+    Value total = reduceTotal(chunk, sums, i);
     onFirstThread([&] { kernel.store(total, kernel.chunkWord(sweep.getChunkWord(i), index), 4); });
   }
 }
@@ -203,24 +203,24 @@ void GpuLowering::sweepChunk(SweepOp sweep, Value index) {
 // Vectors as far as they go, then elements.
 void GpuLowering::sweepAlone(Chunk &chunk, Value index, Carried &sums) {
   int64_t rows = rowsAhead(chunk), covered = chunk.threads * chunk.width;
-  unsigned parts = partsOf(chunk);
+  unsigned parts = countParts(chunk);
   Value at = vectorsFrom(chunk);
   if (rows > 1) { // whole groups of them, none where a stream is not aligned
-    Value whole = builder.both(chunk.count, kernel.i32(-int32_t(rows * ALTGRAD_LANES)));
-    whole = builder.choose(chunk.aligned, whole, kernel.i32(0));
+    Value whole = builder.bitAnd(chunk.count, kernel.i32(-int32_t(rows * ALTGRAD_LANES)));
+    whole = builder.select(chunk.aligned, whole, kernel.i32(0));
     at = walk(chunk, sums, at, builder.add(at, whole), rows * ALTGRAD_LANES,
               [&](Value at, Carried carried) { return rowsAt(chunk, at, carried, rows); });
   }
   at = walk(chunk, sums, at, kernel.i32(1 - int32_t(chunk.width)), covered * parts, [&](Value at, Carried carried) {
     carried = vectorsAt(chunk, at, carried, 0);
     for (unsigned part = 1; part < parts; ++part) { // if all of its elements exist
-      Value inside = builder.atMost(at, kernel.i32(-int32_t((part * warpThreads + 1) * chunk.width)));
-      carried = either(inside, carried, [&](Carried carried) { return vectorsAt(chunk, at, carried, part); });
+      Value inside = builder.lessEqual(at, kernel.i32(-int32_t((part * warpThreads + 1) * chunk.width)));
+      carried = ifElse(inside, carried, [&](Carried carried) { return vectorsAt(chunk, at, carried, part); });
     }
     return carried;
   });
-  Value any = builder.differs(builder.both(at, leftOver(chunk)), kernel.i32(0));
-  sums = either(any, sums, [&](Carried carried) {
+  Value any = builder.notEqual(builder.bitAnd(at, leftOver(chunk)), kernel.i32(0));
+  sums = ifElse(any, sums, [&](Carried carried) {
     sums = carried;
     Value from = elementsFrom(chunk, at);
     reopen(chunk, index, from);
@@ -231,13 +231,13 @@ void GpuLowering::sweepAlone(Chunk &chunk, Value index, Carried &sums) {
 }
 
 Value GpuLowering::address(Chunk &chunk, Value tensors, int64_t element) {
-  return kernel.offset(chunk.pointers.lookup(tensors), kernel.i64(element / sharedBy(tensors)), bytesOf(tensors));
+  return kernel.offset(chunk.pointers.lookup(tensors), kernel.i64(element / sharedBy(tensors)), getBytes(tensors));
 }
 
-Value GpuLowering::indexOf(Chunk &chunk, Value at, int64_t further) {
+Value GpuLowering::getIndex(Chunk &chunk, Value at, int64_t further) {
   if (!chunk.end)
     return {};
-  Value back = builder.widenSigned(builder.getI64Type(), at);
+  Value back = builder.extendSigned(builder.getI64Type(), at);
   Value end = chunk.fixed ? fixedAt(chunk, 0) : chunk.end;
   return builder.add(builder.add(end, back), kernel.i64(further));
 }
@@ -248,7 +248,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(Chunk &chunk, Value at, Carried carr
   unsigned guarded = vectorsOfGuard(sweep, target.gpu);
   int64_t first = part * warpThreads * chunk.width;
   int64_t width = sweep.getWidth();
-  auto period = [&](Value tensors) { return periodOf(sweep, tensors, target.gpu); };
+  auto period = [&](Value tensors) { return getPeriod(sweep, tensors, target.gpu); };
   SmallVector<Value> words(sweep.getLoads().size());
   loadAhead(chunk, first);
   chunk.drawnFrom = -1;
@@ -260,29 +260,29 @@ GpuLowering::Carried GpuLowering::vectorsAt(Chunk &chunk, Value at, Carried carr
       ready = vectorsUnderGuard(chunk, at, first, number, words);
     SmallVector<Value> &emitted = ready[number % guarded];
     for (unsigned i = 0; i < results; ++i)
-      chunk.sums.add(carried, i, (part * vectors + number) % (partsOf(chunk) * vectors), emitted[i]);
+      chunk.sums.add(carried, i, (part * vectors + number) % (countParts(chunk) * vectors), emitted[i]);
     int64_t element = (number + 1) * width;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
       Value code = emitted[results + index];
-      if (blockOf(tensors) > 1) {
+      if (getBlock(tensors) > 1) {
         if (!number)
-          kernel.when(leads(chunk, blockOf(tensors)), [&, stream = tensors] {
-            kernel.store(builder.element(code, 0), address(chunk, stream, first), bytesOf(stream));
+          kernel.when(leads(chunk, getBlock(tensors)), [&, stream = tensors] {
+            kernel.store(builder.element(code, 0), address(chunk, stream, first), getBytes(stream));
           });
         continue;
       }
       codes[index].push_back(code);
-      if (element * bitsOf(tensors) % 32)
+      if (element * getBits(tensors) % 32)
         continue;
       llvm::append_range(packed[index], pack(tensors, codes[index]));
       codes[index].clear();
       if (element % period(tensors))
         continue;
-      Value all =
-          builder.vectorOf(VectorType::get({int64_t(packed[index].size())}, packed[index][0].getType()), packed[index]);
+      Value all = builder.fromElements(VectorType::get({int64_t(packed[index].size())}, packed[index][0].getType()),
+                                       packed[index]);
       packed[index].clear();
       kernel.store(all, address(chunk, tensors, first + element - period(tensors)),
-                   period(tensors) * bitsOf(tensors) / 8);
+                   period(tensors) * getBits(tensors) / 8);
     }
   }
   chunk.ahead.clear();
@@ -295,7 +295,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(Chunk &chunk, Value at, Carried carr
 // for memory.
 // Whether a body needs its registers for itself: it divides, or decodes bytes.
 static bool isLong(SweepOp sweep) {
-  auto isByte = [](Value tensors) { return bytesOf(tensors) == 1; };
+  auto isByte = [](Value tensors) { return getBytes(tensors) == 1; };
   return llvm::any_of(sweep.getLoads(), isByte) ||
          llvm::any_of(sweep.getBody().front(), [](Operation &op) { return isa<arith::DivFOp, math::SqrtOp>(op); });
 }
@@ -309,7 +309,7 @@ int64_t GpuLowering::rowsAhead(const Chunk &chunk) {
     return 1;
   int64_t bytes = 0;
   for (Value tensors : sweep.getLoads())
-    bytes += perThread * bytesOf(tensors);
+    bytes += perThread * getBytes(tensors);
   int64_t rows = std::min<int64_t>(target.gpu.bytesAhead / bytes, target.gpu.rowsAhead);
   return rows > 1 ? int64_t(llvm::bit_floor(uint64_t(rows))) : 1;
 }
@@ -317,7 +317,7 @@ int64_t GpuLowering::rowsAhead(const Chunk &chunk) {
 GpuLowering::Carried GpuLowering::rowsAt(Chunk &chunk, Value at, Carried carried, int64_t rows) {
   llvm::BitVector every(chunk.sweep.getLoads().size(), true);
   SmallVector<SmallVector<SmallVector<Value>>> ahead; // of each part of each row
-  for (int64_t part = 0; part < rows * partsOf(chunk); ++part)
+  for (int64_t part = 0; part < rows * countParts(chunk); ++part)
     ahead.push_back(accessesFrom(chunk, part * warpThreads * chunk.width, every));
   for (auto [part, words] : llvm::enumerate(ahead)) {
     chunk.ahead = words;

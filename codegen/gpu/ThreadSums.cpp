@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace altgrad;
 
 ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, SharedMemory &memory)
-    : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()), vectorBytes(width * wordBytes) {
+    : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()), vectorBytes(width * sharedWordBytes) {
   unsigned registers = 0, entries = 0, room = memory.entries("sums", vectorBytes);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     bool inOrder = isOrdered(sweep.getReduction(i));
@@ -22,10 +22,10 @@ VectorType ThreadSums::vectorType(Reduction kind) {
   return cast<VectorType>(partialType(kind, VectorType::get({width}, builder.getF32Type())));
 }
 
-Value ThreadSums::spread(Value value) { return builder.spread(VectorType::get({width}, value.getType()), value); }
+Value ThreadSums::spread(Value value) { return builder.broadcast(VectorType::get({width}, value.getType()), value); }
 
 Value ThreadSums::address(const Sum &sum, unsigned number) {
-  return kernel.offset(own, kernel.i64(sum.at + number), strideOf(vectorBytes));
+  return kernel.offset(own, kernel.i64(sum.at + number), getStride(vectorBytes));
 }
 
 ThreadSums::Carried ThreadSums::clear() {
@@ -64,17 +64,18 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first, u
   if (sum.vectors == 1) {
     SmallVector<Value> all(width, element);
     if (sum.kind == Reduction::Count) // others may meet an element twice
-      all.assign(width, builder.yes(false));
+      all.assign(width, builder.constBool(false));
     all[0] = element;
-    Value one = builder.vectorOf(VectorType::get({width}, element.getType()), all);
+    Value one = builder.fromElements(VectorType::get({width}, element.getType()), all);
     return add(carried, result, 0, one);
   }
   if (sum.shared) {
-    Value number = builder.right(offset, kernel.i32(llvm::Log2_64(width)));
-    Value within = builder.both(offset, kernel.i32(width - 1));
-    Value at = kernel.offset32(kernel.offset32(address(sum, first), number, strideOf(vectorBytes)), within, wordBytes);
-    Value before = kernel.load(element.getType(), at, wordBytes);
-    return kernel.store(accumulate(builder, sum.kind, before, element), at, wordBytes);
+    Value number = builder.shiftRight(offset, kernel.i32(llvm::Log2_64(width)));
+    Value within = builder.bitAnd(offset, kernel.i32(width - 1));
+    Value at =
+        kernel.offset32(kernel.offset32(address(sum, first), number, getStride(vectorBytes)), within, sharedWordBytes);
+    Value before = kernel.load(element.getType(), at, sharedWordBytes);
+    return kernel.store(accumulate(builder, sum.kind, before, element), at, sharedWordBytes);
   }
   for (unsigned i = 0; i < count; ++i) {
     Value &own = carried[sum.at + first + i];
@@ -82,6 +83,6 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first, u
     Value wanted = arith::ConstantOp::create(
         builder, builder.getI32VectorAttr(llvm::to_vector(llvm::seq<int32_t>(i * width, (i + 1) * width))));
     Value here = builder.equal(wanted, spread(offset));
-    own = builder.choose(here, added, own);
+    own = builder.select(here, added, own);
   }
 }

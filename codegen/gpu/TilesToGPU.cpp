@@ -20,33 +20,33 @@ GpuLowering::TileMemory GpuLowering::makeTile(SweepOp tiles) {
 GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory, const IRMapping &known, Row row,
                                          const TilePart &part) {
   Type i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), ALTGRAD_BLOCK_THREADS, widthOf(sweep, target.gpu)};
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, *shared), ALTGRAD_BLOCK_THREADS, getWidth(sweep, target.gpu)};
   const Tile &tile = part.tile;
   chunk.known = known;
   Value own = builder.div(inBlock, kernel.i64(perRow));
-  Value column = builder.mul(builder.both(inBlock, kernel.i64(perRow - 1)), kernel.i64(chunk.width));
+  Value column = builder.mul(builder.bitAnd(inBlock, kernel.i64(perRow - 1)), kernel.i64(chunk.width));
   Value count = builder.sub(tile.columns, column);
-  count = builder.least(count, kernel.i64(chunk.width));
-  count = builder.most(count, kernel.i64(0));
+  count = builder.minSigned(count, kernel.i64(chunk.width));
+  count = builder.maxSigned(count, kernel.i64(0));
   Value exists = builder.less(own, tile.rows);
-  count = builder.choose(exists, count, kernel.i64(0));
+  count = builder.select(exists, count, kernel.i64(0));
   Value element = builder.add(builder.add(part.first, column), builder.mul(own, tile.rowLength));
-  chunk.count = builder.narrow(i32, count);
+  chunk.count = builder.truncate(i32, count);
   chunk.from = builder.sub(kernel.i32(0), chunk.count);
   chunk.start = chunk.from;
   chunk.mine = kernel.i32(0);
-  chunk.aligned = builder.yes();
+  chunk.aligned = builder.constBool();
   if (usesDraws(sweep))
     chunk.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
   if (usesIndex(sweep) || chunk.tag) {
     Value index = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), element);
     chunk.end = builder.add(index, count);
     if (chunk.tag) { // a thread's elements are those of whole calls
-      Value offset = builder.both(index, kernel.i64(drawnTogether - 1));
+      Value offset = builder.bitAnd(index, kernel.i64(drawnTogether - 1));
       chunk.aligned = builder.equal(offset, kernel.i64(0));
     }
   }
-  for (Value tensors : streamsOf(sweep)) {
+  for (Value tensors : getStreams(sweep)) {
     Value &pointer = chunk.pointers[tensors];
     if (pointer)
       continue;
@@ -54,13 +54,13 @@ GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory
       pointer = kernel.offset(part.memory, builder.mul(inBlock, kernel.i64(chunk.width)), sizeof(float));
       continue;
     }
-    if (isOfTileBlock(tensors))
-      pointer = kernel.offset(listAt(kernel, tensors, row, tile), blockOf(tensors) > 1 ? kernel.i64(0) : column,
-                              bytesOf(tensors));
+    if (isPerTileBlock(tensors))
+      pointer = kernel.offset(listAt(kernel, tensors, row, tile), getBlock(tensors) > 1 ? kernel.i64(0) : column,
+                              getBytes(tensors));
     else
       pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
-    if (blockOf(tensors) == 1)
-      chunk.aligned = builder.both(chunk.aligned, isAligned(chunk, tensors, pointer));
+    if (getBlock(tensors) == 1)
+      chunk.aligned = builder.bitAnd(chunk.aligned, isAligned(chunk, tensors, pointer));
   }
   allocateDraws(chunk);
   storeScalars(chunk);
@@ -68,7 +68,7 @@ GpuLowering::Chunk GpuLowering::openPart(SweepOp sweep, const TileMemory &memory
 }
 
 // What a sweep asks of a tile's row; a step that was called off has no columns.
-IRMapping GpuLowering::scalarsOf(SweepOp sweep, Row row, Tile &tile) {
+IRMapping GpuLowering::getScalars(SweepOp sweep, Row row, Tile &tile) {
   ScalarLowering scalars(kernel, row);
   scalars.lowerFor(sweep, tile.columns);
   return scalars.known;
@@ -78,8 +78,8 @@ void GpuLowering::sweepTile(SweepOp sweep, const TileMemory &shared, Value index
   auto phase = sweep->getParentOfType<PhaseOp>();
   const TileSweep &tiles = shared.sweep;
   bool square = tiles.isSquare();
-  kernel.readsTablesEarly = waits(phase);
-  auto [row, first] = kernel.placeOf(index);
+  kernel.readsTablesEarly = mustWait(phase);
+  auto [row, first] = kernel.locateChunk(index);
   Tile tile = tileAt(kernel, row, first, tiles.rows());
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;
@@ -88,28 +88,28 @@ void GpuLowering::sweepTile(SweepOp sweep, const TileMemory &shared, Value index
     kernel.loop(kernel.i64(0), tile.rows, kernel.i64(rowsAtOnce),
                 [&](Value r) { somePart(sweep, shared, tile, index, r); });
   } else {
-    known = scalarsOf(sweep, row, tile);
+    known = getScalars(sweep, row, tile);
     inPart(sweep, shared, known, row, {tile, first, shared.tile});
   }
   if (!shared.tile)
     return;
   barrier();
   if (square) {
-    std::tie(row, first) = kernel.placeOf(opaque(index));
+    std::tie(row, first) = kernel.locateChunk(launderPointer(index));
     tile = tileAt(kernel, row, first, tiles.rows());
-    known = scalarsOf(sweep, row, tile);
+    known = getScalars(sweep, row, tile);
   }
-  halfColumn(shared, tile, known, row, first);
+  reduceColumnPart(shared, tile, known, row, first);
   barrier(); // before other numbers are there
 }
 
 // Rows of a square from `r` on. What is of its row is found again each time, or
 // pointers to all streams and uniform numbers would be registers till the end.
 void GpuLowering::somePart(SweepOp sweep, const TileMemory &shared, Tile tile, Value index, Value r) {
-  auto [row, first] = kernel.placeOf(opaque(index));
+  auto [row, first] = kernel.locateChunk(launderPointer(index));
   tile.rows = builder.sub(tile.rows, r);
   tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
-  IRMapping known = scalarsOf(sweep, row, tile);
+  IRMapping known = getScalars(sweep, row, tile);
   first = builder.add(first, builder.mul(r, tile.rowLength));
   Value held = shared.tile ? kernel.offset(shared.tile, r, tileColumns * sizeof(float)) : Value();
   inPart(sweep, shared, known, row, {tile, first, held});
@@ -122,17 +122,17 @@ void GpuLowering::inPart(SweepOp sweep, const TileMemory &shared, const IRMappin
 }
 
 // What all threads know of one number of each, of which a column has two: the tree 128, 64 … 1, or its first level.
-Value GpuLowering::reduceHalves(const TileMemory &shared, Value own) {
+Value GpuLowering::combineColumnParts(const TileMemory &shared, Value own) {
   Reduction kind = shared.sweep.kind();
-  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)), sizeof(float));
+  kernel.store(own, kernel.offset(shared.columnParts, inBlock, sizeof(float)), sizeof(float));
   barrier();
   bool square = shared.sweep.isSquare();
   int64_t apart = square ? warpThreads : tileColumns;
-  Value mine = builder.both(inBlock, kernel.i64(apart - 1));
+  Value mine = builder.bitAnd(inBlock, kernel.i64(apart - 1));
   SmallVector<Value> parts;
   for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += apart)
     parts.push_back(kernel.load(builder.getF32Type(),
-                                kernel.offset(shared.halves, builder.add(mine, kernel.i64(of)), sizeof(float)),
+                                kernel.offset(shared.columnParts, builder.add(mine, kernel.i64(of)), sizeof(float)),
                                 sizeof(float)));
   Value all = joinElements(kind, parts);
   for (int32_t distance = square ? warpThreads / 2 : 0; distance; distance /= 2)
@@ -140,15 +140,16 @@ Value GpuLowering::reduceHalves(const TileMemory &shared, Value own) {
   return all;
 }
 
-void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first) {
+void GpuLowering::reduceColumnPart(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row,
+                                   Value first) {
   const TileSweep &cut = shared.sweep;
-  Value column = builder.both(inBlock, kernel.i64(tileColumns - 1));
+  Value column = builder.bitAnd(inBlock, kernel.i64(tileColumns - 1));
   int64_t halfRows = cut.rows() / 2;
   Value half = builder.div(inBlock, kernel.i64(tileColumns));
   Value from = builder.mul(half, kernel.i64(halfRows));
-  Value to = builder.least(tile.rows, builder.add(from, kernel.i64(halfRows)));
+  Value to = builder.minSigned(tile.rows, builder.add(from, kernel.i64(halfRows)));
   Value exists = builder.less(column, tile.columns);
-  to = builder.choose(exists, to, from);
+  to = builder.select(exists, to, from);
   auto number = [&](Value r) {
     Value at = kernel.offset(shared.tile, r, tileColumns * sizeof(float));
     return kernel.load(builder.getF32Type(), kernel.offset(at, column, sizeof(float)), sizeof(float));
@@ -159,21 +160,21 @@ void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const I
                               })[0];
   auto blockAt = [&](Value stream) {
     Value at = listAt(kernel, stream, row, tile);
-    return cut.isSquare() ? at : kernel.offset(at, column, bytesOf(stream));
+    return cut.isSquare() ? at : kernel.offset(at, column, getBytes(stream));
   };
   SmallVector<Value> lists; // before one of the threads overwrites them
   for (auto [code, stream] : llvm::zip(cut.narrow().getArguments().drop_front(), cut.lists()))
     lists.push_back(codeIf(exists, code.getType(), stream, [&, stream = stream] { return blockAt(stream); }));
-  Value reduced = reduceHalves(shared, own);
+  Value reduced = combineColumnParts(shared, own);
   Value at = builder.add(first, column);
-  Value leads = builder.both(exists, builder.equal(cut.isSquare() ? inBlock : half, kernel.i64(0)));
+  Value leads = builder.bitAnd(exists, builder.equal(cut.isSquare() ? inBlock : half, kernel.i64(0)));
   SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, reduced, lists);
   size_t next = 0;
   auto shares = ArrayRef(values).take_back(cut.countShared());
   for (auto [store, stream] : llvm::enumerate(cut.streams())) {
     Value base = kernel.stream(stream, row);
-    unsigned bytes = bytesOf(stream);
-    if (isOfTileBlock(stream))
+    unsigned bytes = getBytes(stream);
+    if (isPerTileBlock(stream))
       kernel.when(leads, [&, stream = stream] { kernel.store(values[next++], blockAt(stream), bytes); });
     else
       kernel.loop(from, to, kernel.i64(1), [&, store = store](Value r) {

@@ -12,35 +12,35 @@ static Value negated(const Integers &of, Value value) { return of.sub(of.constan
 
 static Value isNegative(const Integers &of, Value value) { return of.b.less(value, of.constant(0)); }
 
-void altgrad::lowerMove(CodeBuilder &b, MoveOp op, bool inWords) {
+void altgrad::lowerAdvanceCode(CodeBuilder &b, AdvanceCodeOp op, bool inWords) {
   Format grid = op.getFormat().toFormat();
   Bits bits{b, op.getChange().getType()};
   Type codeType = op.getCode().getType();
   Integers places{b, inWords ? bits.type : codeType}, sums{b, inWords ? bits.type : bits.of(b.getI16Type())};
-  auto toSum = [&](Value place) { return inWords ? place : b.widenSigned(sums.type, place); };
+  auto toSum = [&](Value place) { return inWords ? place : b.extendSigned(sums.type, place); };
   // In a code's own bits there is room for its negative, too.
-  auto toWord = [&](ValueRange code) { return b.widen(b.getI32Type(), code[0]); };
+  auto toWord = [&](ValueRange code) { return b.extendUnsigned(b.getI32Type(), code[0]); };
   Value code = inWords ? oneByOne(b, places.type, op.getCode(), toWord) : op.getCode();
-  Value size = places.both(code, places.constant(grid.magnitudes() - 1));
-  Value below = b.differs(places.both(code, places.constant(grid.signBit())), places.constant(0));
-  Value from = places.choose(below, negated(places, size), size);
+  Value size = places.bitAnd(code, places.constant(grid.magnitudes() - 1));
+  Value below = b.notEqual(places.bitAnd(code, places.constant(grid.signBit())), places.constant(0));
+  Value from = places.select(below, negated(places, size), size);
   Value steps = stepsByBits(b, op.getChange(), changes, op.getRounding(), op.getDraw());
   if (!inWords)
-    steps = b.narrow(sums.type, steps);
+    steps = b.truncate(sums.type, steps);
   Value down = isNegative(bits, bits.cast(op.getChange(), bits.type));
-  Value sum = sums.add(toSum(from), sums.choose(down, negated(sums, steps), steps));
+  Value sum = sums.add(toSum(from), sums.select(down, negated(sums, steps), steps));
   Value least = sums.constant(-int64_t(grid.maxCode())), most = sums.constant(grid.maxCode());
-  Value to = sums.least(b.most(sum, least), most);
+  Value to = sums.minSigned(b.maxSigned(sum, least), most);
   if (!inWords)
-    to = b.narrow(places.type, to);
+    to = b.truncate(places.type, to);
   if (grid.maxCode() + 1 < grid.magnitudes())
-    to = places.choose(places.above(size, places.constant(grid.maxCode())), from, to);
+    to = places.select(places.greater(size, places.constant(grid.maxCode())), from, to);
   Value negative = isNegative(places, to);
-  Value next = places.choose(negative, negated(places, to), to);
-  next = places.either(next, places.choose(negative, places.constant(grid.signBit()), places.constant(0)));
+  Value next = places.select(negative, negated(places, to), to);
+  next = places.bitOr(next, places.select(negative, places.constant(grid.signBit()), places.constant(0)));
   if (inWords)
-    next = b.narrow(codeType, next);
-  Value beyond = b.either(sums.above(sum, most), b.less(sum, least));
-  op.replaceAllUsesWith(ValueRange{next, b.differs(to, from), places.above(to, from), beyond});
+    next = b.truncate(codeType, next);
+  Value beyond = b.bitOr(sums.greater(sum, most), b.less(sum, least));
+  op.replaceAllUsesWith(ValueRange{next, b.notEqual(to, from), places.greater(to, from), beyond});
   op.erase();
 }

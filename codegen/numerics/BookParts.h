@@ -40,12 +40,12 @@ struct BookParts {
   uint32_t end;
 
   constexpr explicit BookParts(const Book &book)
-      : offset(float(4 * 8 / 9. + cellMargin * place)), end(bitsOf(book.hasSign ? 1.05f : 1.02f)) {
+      : offset(float(4 * 8 / 9. + cellMargin * place)), end(getBits(book.hasSign ? 1.05f : 1.02f)) {
     for (unsigned part = 0; part < book.lineCount + 2u; ++part) {
       unsigned turn = part + (book.hasSign ? 8 : 9);
-      slopes[turn % 16] = float(slopeOf(book, part, cellsOf(turn)));
-      uint32_t code = cellsOf(turn) - !book.hasSign;
-      uint32_t first = part ? bitsOf(book.next[book.zero + code - 1]) : least;
+      slopes[turn % 16] = float(getSlope(book, part, getCells(turn)));
+      uint32_t code = getCells(turn) - !book.hasSign;
+      uint32_t first = part ? getBits(book.next[book.zero + code - 1]) : least;
       for (uint32_t binade = first >> 23; binade < 127; ++binade)
         begins[(binade + 1) % 32] = ((binade + 1 - turn) << 23) - 2 * margin;
       begins[(first >> 23) % 32] = first - (turn << 23) - (part ? margin : 2 * margin);
@@ -55,12 +55,12 @@ struct BookParts {
 private:
   static constexpr double place = 0x1p-21; // of floats from 4 to 8
 
-  static constexpr uint32_t bitsOf(float number) { return __builtin_bit_cast(uint32_t, number); }
-  static constexpr uint32_t cellsOf(unsigned turn) { return (1u << turn) >> 9; }
+  static constexpr uint32_t getBits(float number) { return __builtin_bit_cast(uint32_t, number); }
+  static constexpr uint32_t getCells(unsigned turn) { return (1u << turn) >> 9; }
 
   // Zero's line is beyond 8 but for its first binades, the one of 1 leaves its only
   // cell at `end`.
-  constexpr double slopeOf(const Book &book, unsigned part, uint32_t cells) const {
+  constexpr double getSlope(const Book &book, unsigned part, uint32_t cells) const {
     if (part == 0)
       return 0x1p31;
     if (part <= book.lineCount)

@@ -6,6 +6,7 @@
 #include "altgrad/bundle.h"
 #include "codegen/numerics/SharedVariable.h"
 #include "dialect/Codecs.h"
+#include "dialect/builders/Instructions.h"
 #include "dialect/builders/Integers.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -34,7 +35,7 @@ static SmallVector<float> allTables() {
   return entries;
 }
 
-static Value constantOf(CodeBuilder &b, bool isPtx) {
+static Value getBookConstant(CodeBuilder &b, bool isPtx) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), isPtx);
   Operation *module = SymbolTable::getNearestSymbolTable(b.getInsertionBlock()->getParentOp());
   if (!SymbolTable::lookupSymbolIn(module, symbol)) {
@@ -50,21 +51,21 @@ static Value constantOf(CodeBuilder &b, bool isPtx) {
 }
 
 static constexpr llvm::StringLiteral copyName = "books";
-static std::string copyOf(LLVM::LLVMFuncOp kernel) { return (kernel.getSymName() + "_" + copyName).str(); }
+static std::string getCopyName(LLVM::LLVMFuncOp kernel) { return (kernel.getSymName() + "_" + copyName).str(); }
 
 // The kernel's own copy, or the constant where it has none.
-static Value tablesOf(CodeBuilder &b, const Target &target) {
+static Value getBookTables(CodeBuilder &b, const Target &target) {
   Operation *around = b.getInsertionBlock()->getParentOp();
   auto kernel = dyn_cast<LLVM::LLVMFuncOp>(around);
   if (!kernel)
     kernel = around->getParentOfType<LLVM::LLVMFuncOp>();
-  if (kernel && SymbolTable::lookupNearestSymbolFrom(kernel, b.getStringAttr(copyOf(kernel))))
-    return LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), shared), copyOf(kernel));
-  return constantOf(b, target.isPtx());
+  if (kernel && SymbolTable::lookupNearestSymbolFrom(kernel, b.getStringAttr(getCopyName(kernel))))
+    return LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), shared), getCopyName(kernel));
+  return getBookConstant(b, target.isPtx());
 }
 
 BookTable::BookTable(CodeBuilder &b, const Target &target, BookPart part)
-    : b(b), target(target), part(part), base(tablesOf(b, target)) {}
+    : b(b), target(target), part(part), base(getBookTables(b, target)) {}
 
 Value BookTable::moved(Value from, LLVM::GEPArg by) const {
   return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), from, ArrayRef<LLVM::GEPArg>{by});
@@ -112,7 +113,7 @@ Value BookTable::gathered(Value places, VectorType type) const {
 
 // A thread copies an entry of each part: none has more than a block has threads.
 static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
-  Value constant = constantOf(b, /*isPtx=*/true);
+  Value constant = getBookConstant(b, /*isPtx=*/true);
   Value thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
   auto at = [&](Value base, BookPart part) -> Value {
     Value own = LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), base, ArrayRef<LLVM::GEPArg>{thread});
@@ -126,7 +127,7 @@ static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
       LLVM::StoreOp::create(b, entry, at(copy, part), 4);
     };
     if (part.size() < ALTGRAD_BLOCK_THREADS)
-      when(b, b.belowUnsigned(thread, b.integer(b.getI32Type(), part.size())), copyEntry);
+      when(b, b.lessUnsigned(thread, b.integer(b.getI32Type(), part.size())), copyEntry);
     else
       copyEntry();
   }
@@ -137,7 +138,7 @@ static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
 static SmallVector<BookPart> partsIn(Operation *op) {
   llvm::SetVector<std::pair<const Book *, unsigned>> used; // and whether next
   op->walk([&](Operation *op) {
-    if (const Book *book = tableOf(op))
+    if (const Book *book = getTable(op))
       used.insert({book, isa<EncodeOp>(op)});
   });
   return llvm::map_to_vector(used, [](auto part) { return BookPart{part.first, part.second != 0}; });
@@ -150,7 +151,7 @@ unsigned altgrad::bookBytes(Operation *op) {
   return entries * sizeof(float);
 }
 
-static void shareBooksOf(LLVM::LLVMFuncOp kernel) {
+static void shareBooksWith(LLVM::LLVMFuncOp kernel) {
   SmallVector<BookPart> parts = partsIn(kernel);
   if (parts.empty())
     return;
@@ -163,6 +164,6 @@ static void shareBooksOf(LLVM::LLVMFuncOp kernel) {
 void altgrad::shareBooks(Operation *module) {
   module->walk([](LLVM::LLVMFuncOp kernel) {
     if (!kernel.isExternal())
-      shareBooksOf(kernel);
+      shareBooksWith(kernel);
   });
 }

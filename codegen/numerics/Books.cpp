@@ -31,12 +31,12 @@ private:
     SmallVector<Bytes> all(entries.begin(), entries.end());
     return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), ArrayRef<Bytes>(all)));
   }
-  Value beginOf(Value binade) const {
+  Value getBegin(Value binade) const {
     ArrayRef<uint32_t> all(parts.begins);
     return intrinsic(b, "llvm.x86.avx512.vpermi2var.d.512", bits.type,
                      {table(all.take_front(16)), binade, table(all.drop_front(16))});
   }
-  Value slopeOf(Value part) const {
+  Value getSlope(Value part) const {
     return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", bits.f32(), {table(ArrayRef<float>(parts.slopes)), part});
   }
 
@@ -49,30 +49,30 @@ private:
 } // namespace
 
 Value QuickSearch::code() {
-  Value size = book.hasSign ? bits.both(raw, bits.constant(0x7fffffffu)) : raw;
-  size = bits.least(b.most(size, bits.constant(BookParts::least)), bits.constant(parts.end));
-  beyond = bits.sub(size, beginOf(bits.right(size, 23)));
-  Value turn = bits.right(beyond, 23);
-  Value line = b.fma(bits.cast(size, bits.f32()), slopeOf(turn), bits.constant(parts.offset));
-  Value onLine = bits.exclusive(bits.least(bits.cast(line, bits.type), bits.constant(BookParts::full)),
-                                bits.constant(BookParts::exponent));
+  Value size = book.hasSign ? bits.bitAnd(raw, bits.constant(0x7fffffffu)) : raw;
+  size = bits.minSigned(b.maxSigned(size, bits.constant(BookParts::least)), bits.constant(parts.end));
+  beyond = bits.sub(size, getBegin(bits.shiftRight(size, 23)));
+  Value turn = bits.shiftRight(beyond, 23);
+  Value line = b.fma(bits.cast(size, bits.f32()), getSlope(turn), bits.constant(parts.offset));
+  Value onLine = bits.bitXor(bits.minSigned(bits.cast(line, bits.type), bits.constant(BookParts::full)),
+                             bits.constant(BookParts::exponent));
   turned = LLVM::FshlOp::create(b, onLine, onLine, turn);
   Integers codes{b, bits.of(b.getI8Type())};
-  Value above = b.narrow(codes.type, turned);
+  Value above = b.truncate(codes.type, turned);
   if (!book.hasSign)
     return codes.sub(above, codes.constant(1));
   Value zero = codes.constant(book.zero);
   Value isNegative = b.less(raw, bits.constant(0u));
   Value below = LLVM::USubSat::create(b, codes.type, zero, above);
-  return codes.choose(isNegative, below, codes.add(zero, above));
+  return codes.select(isNegative, below, codes.add(zero, above));
 }
 
 Value QuickSearch::isSure() const {
   auto hasAny = [&](Value value, uint32_t of) -> Value {
-    return b.differs(bits.both(value, bits.constant(of)), bits.constant(0u));
+    return b.notEqual(bits.bitAnd(value, bits.constant(of)), bits.constant(0u));
   };
   return vector::ReductionOp::create(b, vector::CombiningKind::AND,
-                                     b.both(hasAny(turned, BookParts::inCell), hasAny(beyond, BookParts::inPart)));
+                                     b.bitAnd(hasAny(turned, BookParts::inCell), hasAny(beyond, BookParts::inPart)));
 }
 
 // Of a quotient the first product, so that the others are work for the exact way alone.
@@ -84,7 +84,7 @@ static Value productFor(CodeBuilder &b, Value number) {
 // Whether `count` numbers or codes have a way of their own.
 static bool hasQuickWay(const Book &book, Type numbers, int64_t count, const Target &target) {
   auto vector = dyn_cast<VectorType>(numbers);
-  return book.bits == 8 && target.cpu.quickBooks && vector && vector.getNumElements() == count;
+  return book.bits == 8 && target.cpu.fastBooks && vector && vector.getNumElements() == count;
 }
 
 // The codes of a vector of f32, `exactly` where the quick way is in doubt about one of them.
@@ -97,7 +97,7 @@ static Value encodeQuickly(CodeBuilder &b, const Book &book, Value number, funct
 }
 
 // Halves of numbers at 32 places, by 64 of them at a time.
-static Value halvesOf(const Integers &words, Value places, ArrayRef<float> numbers, unsigned shift) {
+static Value splitColumn(const Integers &words, Value places, ArrayRef<float> numbers, unsigned shift) {
   CodeBuilder &b = words.b;
   SmallVector<Value> parts;
   for (size_t from = 0; from < numbers.size(); from += 64) {
@@ -112,9 +112,9 @@ static Value halvesOf(const Integers &words, Value places, ArrayRef<float> numbe
     parts.push_back(intrinsic(b, "llvm.x86.avx512.vpermi2var.hi.512", words.type, {tables[0], places, tables[1]}));
   }
   for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
-    Value high = b.differs(words.both(places, words.constant(bit)), words.constant(0));
+    Value high = b.notEqual(words.bitAnd(places, words.constant(bit)), words.constant(0));
     for (size_t i = 0; i < parts.size() / 2; ++i)
-      parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
+      parts[i] = words.select(high, parts[2 * i + 1], parts[2 * i]);
     parts.resize(parts.size() / 2);
   }
   return parts[0];
@@ -125,17 +125,17 @@ static Value halvesOf(const Integers &words, Value places, ArrayRef<float> numbe
 static Value decodeQuickly(CodeBuilder &b, const Book &book, Value code) {
   Integers codes{b, code.getType()}, words{b, codes.of(b.getI16Type())};
   ArrayRef<float> numbers(book.numbers, book.size());
-  Value place = b.widen(words.type, code), sign;
+  Value place = b.extendUnsigned(words.type, code), sign;
   if (book.hasSign) {
     numbers = numbers.slice(book.zero, 128);
     sign = words.sub(place, words.constant(book.zero));
     place = b.abs(sign);
   }
-  Value low = halvesOf(words, place, numbers, 0), high = halvesOf(words, place, numbers, 16);
+  Value low = splitColumn(words, place, numbers, 0), high = splitColumn(words, place, numbers, 16);
   if (book.hasSign) {
-    Value isOne = b.differs(words.both(place, words.constant(128)), words.constant(0));
-    high = words.choose(isOne, words.constant(powerBits(0) >> 16), high);
-    high = words.either(high, words.both(sign, words.constant(0x8000)));
+    Value isOne = b.notEqual(words.bitAnd(place, words.constant(128)), words.constant(0));
+    high = words.select(isOne, words.constant(powerBits(0) >> 16), high);
+    high = words.bitOr(high, words.bitAnd(sign, words.constant(0x8000)));
   }
   Value pairs = vector::InterleaveOp::create(b, low, high);
   return vector::BitCastOp::create(b, codes.of(b.getF32Type()), pairs);
@@ -146,12 +146,12 @@ static Value decodeQuickly(CodeBuilder &b, const Book &book, Value code) {
 // A place for the magnitude that is the code's or the one below it: the lowest of
 // the lines, which are the decades' inside them. Numbers that are not negative
 // are in the order of their bits.
-static Value placeOf(const Bits &bits, Value magnitude, const Book &book) {
+static Value findPlace(const Bits &bits, Value magnitude, const Book &book) {
   Value size = bits.cast(magnitude, bits.f32());
   Value lowest = bits.cast(bits.constant(book.lastLine()), bits.type);
   for (unsigned i = 0; i < book.lineCount; ++i) {
     Value line = bits.b.fma(size, bits.constant(book.lines[i].slope), bits.constant(book.lines[i].offset));
-    lowest = bits.least(lowest, bits.cast(line, bits.type));
+    lowest = bits.minSigned(lowest, bits.cast(line, bits.type));
   }
   return arith::FPToSIOp::create(bits.b, bits.type, bits.cast(lowest, bits.f32()));
 }
@@ -160,25 +160,25 @@ static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Book &book, const 
   Value number = op.getNumber();
   Bits bits{b, number.getType()};
   Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
-  Value magnitude = book.hasSign ? bits.both(raw, bits.constant(0x7fffffffu)) : b.most(raw, none);
-  Value code = placeOf(bits, magnitude, book);
+  Value magnitude = book.hasSign ? bits.bitAnd(raw, bits.constant(0x7fffffffu)) : b.maxSigned(raw, none);
+  Value code = findPlace(bits, magnitude, book);
   if (book.hasSign) { // below zero they count the other way, from one less
-    Value all = b.rightSigned(raw, bits.constant(31u));
-    code = bits.add(bits.exclusive(code, all), bits.constant(uint32_t(book.zero)));
+    Value all = b.shiftRightSigned(raw, bits.constant(31u));
+    code = bits.add(bits.bitXor(code, all), bits.constant(uint32_t(book.zero)));
   }
-  code = b.most(code, none);
+  code = b.maxSigned(code, none);
   Value next = BookTable(b, target, {&book, /*isNext=*/true}).at(code);
   Value above = b.compareF(arith::CmpFPredicate::OGE, number, next);
-  code = bits.add(code, b.widen(bits.type, above));
+  code = bits.add(code, b.extendUnsigned(bits.type, above));
   if (!op.getNeverNan()) {
     Value nan = b.isNan(number);
-    code = bits.choose(nan, bits.constant(uint32_t(book.zero)), code);
+    code = bits.select(nan, bits.constant(uint32_t(book.zero)), code);
   }
-  return b.narrow(bits.of(b.getI8Type()), code);
+  return b.truncate(bits.of(b.getI8Type()), code);
 }
 
 static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
-  const Book *book = tableOf(op);
+  const Book *book = getTable(op);
   if (!book)
     return {};
   auto byLines = [&] { return encodeByLines(b, op, *book, target); };
@@ -188,7 +188,7 @@ static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
 }
 
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
-  const Book *book = tableOf(op);
+  const Book *book = getTable(op);
   if (!book)
     return {};
   if (hasQuickWay(*book, op.getNumber().getType(), 32, target))
@@ -197,10 +197,10 @@ static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
     Value all = decodeQuickly(b, *book, pick(b, op.getCode(), op.getCode(), 0, 32));
     return pick(b, all, all, 0, 16);
   }
-  Integers words{b, likeShape(op.getCode().getType(), b.getI32Type())};
-  Value place = b.widen(words.type, op.getCode());
+  Integers words{b, withElementType(op.getCode().getType(), b.getI32Type())};
+  Value place = b.extendUnsigned(words.type, op.getCode());
   if (book->bits < 8)
-    place = words.both(place, words.constant(book->size() - 1));
+    place = words.bitAnd(place, words.constant(book->size() - 1));
   return BookTable(b, target, {book, /*isNext=*/false}).at(place);
 }
 

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // The code of a number below the second binade: an addition whose last place is
-// the format's smallest step rounds to nearest even.
+// the format's smallest step rounds to closestSpelling even.
 static Value roundSmall(const Bits &bits, Value magnitude, const Shape &shape) {
   int step = shape.unit() + 23;
   Value number = bits.cast(magnitude, bits.f32());
@@ -24,7 +24,7 @@ static Value roundSmall(const Bits &bits, Value magnitude, const Shape &shape) {
 static Value roundSmallest(const Bits &bits, Value magnitude, const Shape &shape, const Format &format) {
   bool up = format.ties == Ties::Up || (format.ties == Ties::Even && !format.hasZero);
   Value middle = bits.constant(powerBits(-shape.bias) - up);
-  return bits.b.widen(bits.type, bits.above(magnitude, middle));
+  return bits.b.extendUnsigned(bits.type, bits.greater(magnitude, middle));
 }
 
 // Numbers of a format that begins below f32's normal ones, as of one that begins with them; `shape` is then that one's.
@@ -36,7 +36,7 @@ static Value raise(const Bits &bits, Value magnitude, const Format &format, Shap
   Value product = bits.cast(bits.b.mulF(number, bits.number(powerBits(by))), bits.type);
   if (format.exponentBits < 8)
     return product;
-  return bits.choose(bits.above(bits.constant(powerBits(0)), magnitude), product,
+  return bits.select(bits.greater(bits.constant(powerBits(0)), magnitude), product,
                      bits.add(magnitude, bits.constant(uint32_t(by) << 23)));
 }
 
@@ -52,17 +52,17 @@ static Value roundToNearest(const Bits &bits, Value magnitude, const Format &for
   Value half = bits.constant((1u << (drop - 1)) - (format.ties != Ties::Up));
   Value rounded = bits.add(magnitude, half);
   if (format.ties == Ties::Even) {
-    Value odd = bits.both(bits.right(magnitude, drop), bits.constant(1u));
+    Value odd = bits.bitAnd(bits.shiftRight(magnitude, drop), bits.constant(1u));
     bool differs = (127 - bias) % 2 != int(!format.hasZero);
     if (m == 0 && differs) // the code's last bit is not the exponent's
-      odd = bits.exclusive(odd, bits.constant(1u));
+      odd = bits.bitXor(odd, bits.constant(1u));
     rounded = bits.add(rounded, odd);
   }
-  Value code = bits.sub(bits.right(rounded, drop), bits.constant(static_cast<uint32_t>(127 - bias) << m));
+  Value code = bits.sub(bits.shiftRight(rounded, drop), bits.constant(static_cast<uint32_t>(127 - bias) << m));
   if (bias == 127) // the exponents of f32, its subnormals too
     return code;
   Value small = m == 0 ? roundSmallest(bits, magnitude, shape, format) : roundSmall(bits, magnitude, shape);
-  return bits.choose(bits.above(bits.constant(powerBits(1 - bias)), magnitude), small, code);
+  return bits.select(bits.greater(bits.constant(powerBits(1 - bias)), magnitude), small, code);
 }
 
 //===-- By a direction: toward zero, or away from it where a draw says so -----===//
@@ -85,9 +85,9 @@ static Value addLongDraw(const Bits &bits, Value number, Value draw) {
   };
   Value code = whole(number), upper = rest(number, code);
   Value high = whole(upper), low = whole(rest(upper, high));
-  Value fraction = bits.either(bits.left(high, 16), low);
+  Value fraction = bits.bitOr(bits.shiftLeft(high, 16), low);
   Value carry = arith::CmpIOp::create(bits.b, arith::CmpIPredicate::ult, bits.add(fraction, draw), fraction);
-  return bits.add(code, bits.b.widen(bits.type, carry));
+  return bits.add(code, bits.b.extendUnsigned(bits.type, carry));
 }
 
 // The code of a magnitude as a number of steps of 2^unit.
@@ -97,15 +97,15 @@ static Value addDraw(const Bits &bits, Value magnitude, int unit, Value draw, un
     return addLongDraw(bits, timesPowerOfTwo(bits, number, -unit), draw);
   number = timesPowerOfTwo(bits, number, -unit + (draw ? int(drawBits) : 0));
   Value code = arith::FPToSIOp::create(bits.b, bits.type, number);
-  return draw ? bits.right(bits.add(code, draw), drawBits) : code;
+  return draw ? bits.shiftRight(bits.add(code, draw), drawBits) : code;
 }
 
-// Steps of one size: a number of steps, cut at the largest that is a number, above which no
+// StepCount of one size: a number of steps, cut at the largest that is a number, above which no
 // direction leads.
 static Value roundSteps(const Bits &bits, Value magnitude, Value draw, unsigned drawBits, const Format &format) {
   int unit = Shape(format).unit();
   float end = std::ldexp(float(format.maxCode()), unit);
-  Value within = bits.least(magnitude, bits.constant(__builtin_bit_cast(uint32_t, end)));
+  Value within = bits.minSigned(magnitude, bits.constant(__builtin_bit_cast(uint32_t, end)));
   return addDraw(bits, within, unit, draw, drawBits);
 }
 
@@ -123,15 +123,15 @@ static Value roundDirected(const Bits &bits, Value magnitude, Value draw, unsign
   unsigned m = shape.mantissa, drop = 23 - m;
   Value normal = magnitude;
   if (draw)
-    normal =
-        bits.add(magnitude, drop < drawBits ? bits.right(draw, drawBits - drop) : bits.left(draw, drop - drawBits));
-  normal = bits.right(normal, drop);
+    normal = bits.add(magnitude,
+                      drop < drawBits ? bits.shiftRight(draw, drawBits - drop) : bits.shiftLeft(draw, drop - drawBits));
+  normal = bits.shiftRight(normal, drop);
   if (shape.bias == 127) // the exponents of f32, its subnormals too
     return normal;
   normal = bits.sub(normal, bits.constant(static_cast<uint32_t>(127 - shape.bias) << m));
   Value small = addDraw(bits, magnitude, shape.unit(), draw, drawBits);
-  Value isSmall = bits.above(bits.constant(powerBits(1 - shape.bias)), magnitude);
-  return bits.choose(isSmall, small, normal);
+  Value isSmall = bits.greater(bits.constant(powerBits(1 - shape.bias)), magnitude);
+  return bits.select(isSmall, small, normal);
 }
 
 //===-- Magnitudes ----------------------------------------------------------===//
@@ -143,18 +143,18 @@ static Value roundMagnitude(const Bits &bits, Value magnitude, const Format &for
     return roundToNearest(bits, magnitude, format);
   unsigned drawBits = draw ? getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() : 0;
   if (draw && drawBits < 32)
-    draw = bits.b.widen(bits.type, draw);
+    draw = bits.b.extendUnsigned(bits.type, draw);
   return roundDirected(bits, magnitude, draw, drawBits, format);
 }
 
 static Value truncate(const Bits &bits, Value code, FormatAttr format) {
-  return bits.b.narrow(bits.of(format.getCodeType()), code);
+  return bits.b.truncate(bits.of(format.getCodeType()), code);
 }
 
 // The bits of an f32 or f64, or of a vector of them, as integers of that width.
-static Integers wordsOf(CodeBuilder &b, Type numbers) {
+static Integers getWords(CodeBuilder &b, Type numbers) {
   unsigned bits = getElementTypeOrSelf(numbers).getIntOrFloatBitWidth();
-  return {b, likeShape(numbers, b.getIntegerType(bits))};
+  return {b, withElementType(numbers, b.getIntegerType(bits))};
 }
 
 static Value constant(const Integers &words, uint32_t ofF32, uint64_t ofF64) {
@@ -164,45 +164,45 @@ static Value constant(const Integers &words, uint32_t ofF32, uint64_t ofF64) {
 // In integers: to LLVM any NaN is as good as another, and it folds a choice
 // between two of them.
 Value altgrad::canonicalNan(CodeBuilder &b, Value number) {
-  Integers words = wordsOf(b, number.getType());
+  Integers words = getWords(b, number.getType());
   Value raw = b.cast(words.type, number);
-  Value magnitude = b.both(raw, constant(words, 0x7fffffff, 0x7fffffffffffffff));
-  Value nan = b.above(magnitude, constant(words, f32Infinity, 0x7ff0000000000000));
-  return b.cast(number.getType(), b.choose(nan, constant(words, 0x7fc00000, 0x7ff8000000000000), raw));
+  Value magnitude = b.bitAnd(raw, constant(words, 0x7fffffff, 0x7fffffffffffffff));
+  Value nan = b.greater(magnitude, constant(words, f32Infinity, 0x7ff0000000000000));
+  return b.cast(number.getType(), b.select(nan, constant(words, 0x7fc00000, 0x7ff8000000000000), raw));
 }
 
 // A product makes subnormal numbers normal, whose exponent is masked out, and another one
 // takes it back: exact, but for large numbers, which have none.
-Value altgrad::binadeOf(CodeBuilder &b, Value x) {
+Value altgrad::roundToBinade(CodeBuilder &b, Value x) {
   Bits bits{b, x.getType()};
   Value raw = bits.cast(x, bits.type), exponent = bits.constant(f32Infinity);
   Value raised = b.mulF(x, bits.number(powerBits(24)));
-  Value low = bits.both(bits.cast(raised, bits.type), exponent);
+  Value low = bits.bitAnd(bits.cast(raised, bits.type), exponent);
   Value lowered = b.mulF(bits.cast(low, bits.f32()), bits.number(powerBits(-24)));
-  Value plain = bits.both(raw, exponent);
-  Value isPlain = bits.above(plain, bits.constant(0u));
-  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
-  Value nan = bits.above(magnitude, exponent);
-  Value power = bits.choose(isPlain, plain, bits.cast(lowered, bits.type));
-  return bits.cast(bits.choose(nan, bits.constant(0x7fc00000u), power), bits.f32());
+  Value plain = bits.bitAnd(raw, exponent);
+  Value isPlain = bits.greater(plain, bits.constant(0u));
+  Value magnitude = bits.bitAnd(raw, bits.constant(0x7fffffffu));
+  Value nan = bits.greater(magnitude, exponent);
+  Value power = bits.select(isPlain, plain, bits.cast(lowered, bits.type));
+  return bits.cast(bits.select(nan, bits.constant(0x7fc00000u), power), bits.f32());
 }
 
 Value altgrad::copySign(CodeBuilder &b, Value x, Value y) {
-  Integers words = wordsOf(b, x.getType());
+  Integers words = getWords(b, x.getType());
   Value raw = b.cast(words.type, canonicalNan(b, y));
-  Value sign = b.both(raw, constant(words, 0x80000000, 0x8000000000000000));
+  Value sign = b.bitAnd(raw, constant(words, 0x80000000, 0x8000000000000000));
   Value magnitude = b.cast(words.type, b.absF(x));
-  return b.cast(x.getType(), b.either(magnitude, sign));
+  return b.cast(x.getType(), b.bitOr(magnitude, sign));
 }
 
 // AVX2 compares numbers by one instruction and unsigned words by three. LLVM does not look into the intrinsic.
 static Value canonicalNanByAvx(CodeBuilder &b, Value number) {
-  Integers words = wordsOf(b, number.getType());
+  Integers words = getWords(b, number.getType());
   Value unordered = b.integer(b.getI8Type(), 3);
   Value nan =
       b.cast(words.type, intrinsic(b, "llvm.x86.avx.cmp.ps.256", number.getType(), {number, number, unordered}));
   Value raw = b.cast(words.type, number);
-  return b.cast(number.getType(), b.choose(b.less(nan, words.constant(0)), words.constant(0x7fc00000), raw));
+  return b.cast(number.getType(), b.select(b.less(nan, words.constant(0)), words.constant(0x7fc00000), raw));
 }
 
 // A format with the exponents of f32: half an ulp is added to the bits as they
@@ -210,22 +210,22 @@ static Value canonicalNanByAvx(CodeBuilder &b, Value number) {
 static Value roundBits(const Bits &bits, Value number, FormatAttr format, bool neverNan) {
   unsigned drop = 23 - format.getMantissa();
   Value raw = bits.cast(number, bits.type);
-  Value odd = bits.both(bits.right(raw, drop), bits.constant(1u));
+  Value odd = bits.bitAnd(bits.shiftRight(raw, drop), bits.constant(1u));
   Value half = bits.constant((1u << (drop - 1)) - 1);
   if (neverNan)
-    return bits.right(bits.add(bits.add(raw, half), odd), drop);
+    return bits.shiftRight(bits.add(bits.add(raw, half), odd), drop);
   Value nan = bits.b.isNan(number);
-  Value most = bits.choose(nan, bits.constant(format.toFormat().nanCode() << drop), bits.add(raw, half));
-  return bits.right(bits.add(most, odd), drop);
+  Value most = bits.select(nan, bits.constant(format.toFormat().nanCode() << drop), bits.add(raw, half));
+  return bits.shiftRight(bits.add(most, odd), drop);
 }
 
 // The code with its sign.
 static Value withSign(const Bits &bits, Value raw, Value magnitude, Value code, const Format &format) {
   if (!format.complement)
-    return bits.either(code, bits.right(bits.exclusive(raw, magnitude), 32 - format.bits()));
-  Value all = bits.b.rightSigned(raw, bits.constant(31u));
-  Value word = bits.sub(bits.exclusive(code, all), all);
-  return bits.both(word, bits.constant(2 * format.magnitudes() - 1));
+    return bits.bitOr(code, bits.shiftRight(bits.bitXor(raw, magnitude), 32 - format.bits()));
+  Value all = bits.b.shiftRightSigned(raw, bits.constant(31u));
+  Value word = bits.sub(bits.bitXor(code, all), all);
+  return bits.bitAnd(word, bits.constant(2 * format.magnitudes() - 1));
 }
 
 Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
@@ -240,52 +240,52 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
     return avx ? canonicalNanByAvx(b, number) : canonicalNan(b, number);
   }
   bool clamp = op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
-  bool nearest = op.getRounding() == Round::NearestEven;
-  if (format == bf16Format && !clamp && nearest)
+  bool closestSpelling = op.getRounding() == Round::NearestEven;
+  if (format == bf16Format && !clamp && closestSpelling)
     return truncate(bits, roundBits(bits, number, op.getFormat(), op.getNeverNan()), op.getFormat());
   Value raw = bits.cast(number, bits.type);
-  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
-  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
+  Value magnitude = bits.bitAnd(raw, bits.constant(0x7fffffffu));
+  Value nan = bits.greater(magnitude, bits.constant(f32Infinity));
   Value code = roundMagnitude(bits, magnitude, format, op.getRounding(), op.getDraw());
   Value zero = bits.constant(0u), below;
   if (!format.hasSign) {
-    below = bits.above(zero, raw);
+    below = bits.greater(zero, raw);
     if (!clamp) // what rounds to a zero is none
-      below = bits.both(below, bits.above(code, zero));
+      below = bits.bitAnd(below, bits.greater(code, zero));
   }
   if (!format.hasZero)
-    code = b.most(bits.sub(code, bits.constant(1u)), zero);
+    code = b.maxSigned(bits.sub(code, bits.constant(1u)), zero);
   Value largest = bits.constant(format.maxCode());
   if (format.complement) // one more is below zero
-    largest = bits.add(largest, bits.right(raw, 31));
-  Value tooLarge = bits.above(code, largest);
-  if (!nearest) { // a direction takes no finite number beyond the largest
-    code = b.least(code, largest);
+    largest = bits.add(largest, bits.shiftRight(raw, 31));
+  Value tooLarge = bits.greater(code, largest);
+  if (!closestSpelling) { // a direction takes no finite number beyond the largest
+    code = b.minSigned(code, largest);
     tooLarge = b.equal(magnitude, bits.constant(f32Infinity));
   }
   if (clamp)
-    code = bits.choose(tooLarge, largest, code);
+    code = bits.select(tooLarge, largest, code);
   else if (format.hasInf)
-    code = bits.choose(tooLarge, bits.constant(format.infCode()), code);
+    code = bits.select(tooLarge, bits.constant(format.infCode()), code);
   else
-    nan = bits.either(nan, tooLarge);
+    nan = bits.bitOr(nan, tooLarge);
   if (format.hasSign)
     code = withSign(bits, raw, magnitude, code, format);
   else if (clamp)
-    code = bits.choose(below, zero, code);
+    code = bits.select(below, zero, code);
   else
-    nan = bits.either(nan, below);
+    nan = bits.bitOr(nan, below);
   Value nanCode = format.nan == NanCode::None ? zero : bits.constant(format.nanCode());
-  return truncate(bits, bits.choose(nan, nanCode, code), op.getFormat());
+  return truncate(bits, bits.select(nan, nanCode, code), op.getFormat());
 }
 
 // A direction takes nothing beyond the largest, for which an infinity stands, too.
 Value altgrad::stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw) {
   Bits bits{b, number.getType()};
-  Value magnitude = bits.both(bits.cast(number, bits.type), bits.constant(0x7fffffffu));
-  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
+  Value magnitude = bits.bitAnd(bits.cast(number, bits.type), bits.constant(0x7fffffffu));
+  Value nan = bits.greater(magnitude, bits.constant(f32Infinity));
   Value steps = roundMagnitude(bits, magnitude, format, rounding, draw);
   if (rounding == Round::NearestEven)
-    steps = bits.least(steps, bits.constant(format.maxCode()));
-  return bits.choose(nan, bits.constant(0u), steps);
+    steps = bits.minSigned(steps, bits.constant(format.maxCode()));
+  return bits.select(nan, bits.constant(0u), steps);
 }

@@ -9,7 +9,7 @@ using namespace altgrad;
 static Value decodeUniform(const Bits &bits, Value magnitude, const Shape &shape) {
   int step = shape.unit() + 23, scale = step > 127 ? shape.unit() : 0;
   Value base = bits.constant(powerBits(scale ? 23 : step));
-  Value sum = bits.cast(bits.either(magnitude, base), bits.f32());
+  Value sum = bits.cast(bits.bitOr(magnitude, base), bits.f32());
   Value number = bits.b.subF(sum, bits.cast(base, bits.f32()));
   if (!scale)
     return number;
@@ -19,12 +19,12 @@ static Value decodeUniform(const Bits &bits, Value magnitude, const Shape &shape
 // Begins below f32's normal numbers: an exact product, but where the code's
 // exponent would be an infinity's.
 static Value decodeLow(const Bits &bits, Value magnitude, const Shape &shape, unsigned exponentBits) {
-  Value field = bits.left(magnitude, 23 - shape.mantissa);
+  Value field = bits.shiftLeft(magnitude, 23 - shape.mantissa);
   Value product = bits.b.mulF(bits.cast(field, bits.f32()), bits.number(powerBits(127 - shape.bias)));
   if (exponentBits < 8)
     return product;
   Value lower = bits.sub(field, bits.constant(uint32_t(shape.bias - 127) << 23));
-  return bits.choose(bits.above(bits.constant(128u << shape.mantissa), magnitude), product,
+  return bits.select(bits.greater(bits.constant(128u << shape.mantissa), magnitude), product,
                      bits.cast(lower, bits.f32()));
 }
 
@@ -39,7 +39,7 @@ static Value decodeMagnitude(const Bits &bits, Value magnitude, const Format &fo
   if (shape.bias > 127)
     return decodeLow(bits, magnitude, shape, format.exponentBits);
   unsigned m = shape.mantissa;
-  Value field = bits.left(magnitude, 23 - m);
+  Value field = bits.shiftLeft(magnitude, 23 - m);
   if (shape.bias == 127)
     return bits.cast(field, bits.f32());
   Value normal = bits.add(field, bits.constant(uint32_t(127 - shape.bias) << 23));
@@ -47,12 +47,12 @@ static Value decodeMagnitude(const Bits &bits, Value magnitude, const Format &fo
   if (m > 0)
     small = bits.b.subF(bits.cast(bits.add(normal, bits.constant(1u << 23)), bits.f32()),
                         bits.number(powerBits(1 - shape.bias)));
-  return bits.choose(bits.above(bits.constant(1u << m), magnitude), small, bits.cast(normal, bits.f32()));
+  return bits.select(bits.greater(bits.constant(1u << m), magnitude), small, bits.cast(normal, bits.f32()));
 }
 
 static Value decodeComplement(const Bits &bits, Value wide, const Format &format) {
   unsigned unused = 32 - format.bits();
-  Value word = bits.b.rightSigned(bits.left(wide, unused), bits.constant(unused));
+  Value word = bits.b.shiftRightSigned(bits.shiftLeft(wide, unused), bits.constant(unused));
   Value number = arith::SIToFPOp::create(bits.b, bits.f32(), word);
   return bits.b.mulF(number, bits.number(powerBits(Shape(format).unit())));
 }
@@ -66,23 +66,24 @@ static bool isLikeF16(const Format &format) {
 }
 
 static Value decodeByF16(CodeBuilder &b, Value code, const Format &format) {
-  Integers words{b, likeShape(code.getType(), b.getI16Type())};
+  Integers words{b, withElementType(code.getType(), b.getI16Type())};
   Bits bits{b, words.of(b.getF32Type())};
-  Value wide = b.widen(words.type, code), word;
+  Value wide = b.extendUnsigned(words.type, code), word;
   unsigned e = format.exponentBits, up = 10 - format.mantissaBits;
   if (e == 5 && format.hasSign) {
-    word = words.left(wide, up); // the sign goes to its place as well
+    word = words.shiftLeft(wide, up); // the sign goes to its place as well
   } else {
-    Value magnitude = words.both(wide, words.constant(format.magnitudes() - 1));
-    word = words.left(magnitude, up);
+    Value magnitude = words.bitAnd(wide, words.constant(format.magnitudes() - 1));
+    word = words.shiftLeft(magnitude, up);
     if (format.nan != NanCode::None && e < 5)
-      word = words.choose(words.above(magnitude, words.constant(format.maxCode())), words.constant(0x7e00), word);
+      word = words.select(words.greater(magnitude, words.constant(format.maxCode())), words.constant(0x7e00), word);
     if (format.hasInf && e < 5) {
       Value infinite = b.equal(magnitude, words.constant(format.infCode()));
-      word = words.choose(infinite, words.constant(0x7c00), word);
+      word = words.select(infinite, words.constant(0x7c00), word);
     }
     if (format.hasSign)
-      word = words.either(word, words.left(words.both(wide, words.constant(format.signBit())), 16 - format.bits()));
+      word =
+          words.bitOr(word, words.shiftLeft(words.bitAnd(wide, words.constant(format.signBit())), 16 - format.bits()));
   }
   Value number = arith::ExtFOp::create(b, bits.f32(), b.cast(words.of(b.getF16Type()), word));
   return format.bias == 15 ? number : b.mulF(number, bits.number(powerBits(15 - format.bias)));
@@ -92,14 +93,14 @@ static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
   Format format = attribute.toFormat();
   if (isLikeF16(format))
     return decodeByF16(b, code, format);
-  Type f32 = likeShape(code.getType(), b.getF32Type());
+  Type f32 = withElementType(code.getType(), b.getF32Type());
   Bits bits{b, f32};
-  Value wide = b.widen(bits.type, code);
+  Value wide = b.extendUnsigned(bits.type, code);
   if (format.complement)
     return decodeComplement(bits, wide, format);
   if (format.hasInf && format.exponentBits == 8 && format.bias == 127 && format.hasSign)
-    return bits.cast(bits.left(wide, 32 - format.bits()), f32);
-  Value magnitude = bits.both(wide, bits.constant(format.magnitudes() - 1));
+    return bits.cast(bits.shiftLeft(wide, 32 - format.bits()), f32);
+  Value magnitude = bits.bitAnd(wide, bits.constant(format.magnitudes() - 1));
   Value number = decodeMagnitude(bits, magnitude, format);
   if (format.nan == NanCode::None && !format.hasSign)
     return number;
@@ -108,12 +109,12 @@ static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
     Value special = bits.constant(0x7fc00000u);
     if (format.hasInf) {
       Value infinite = b.equal(magnitude, bits.constant(format.infCode()));
-      special = bits.choose(infinite, bits.constant(f32Infinity), special);
+      special = bits.select(infinite, bits.constant(f32Infinity), special);
     }
-    raw = bits.choose(bits.above(magnitude, bits.constant(format.maxCode())), special, raw);
+    raw = bits.select(bits.greater(magnitude, bits.constant(format.maxCode())), special, raw);
   }
   if (format.hasSign)
-    raw = bits.either(raw, bits.left(bits.exclusive(wide, magnitude), 32 - format.bits()));
+    raw = bits.bitOr(raw, bits.shiftLeft(bits.bitXor(wide, magnitude), 32 - format.bits()));
   return bits.cast(raw, f32);
 }
 

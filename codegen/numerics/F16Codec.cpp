@@ -12,16 +12,15 @@ static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
   bool isF16 = format == f16Format, has = isF16 || (format == bf16Format && target.isPtx());
   if (op.getRounding() != Round::NearestEven || !has)
     return {};
-  Integers codes{b, likeShape(number.getType(), b.getI16Type())};
+  Integers codes{b, withElementType(number.getType(), b.getI16Type())};
   Value rounded = arith::TruncFOp::create(b, codes.of(isF16 ? Type(b.getF16Type()) : b.getBF16Type()), number);
   Value code = b.cast(codes.type, rounded);
   if (op.getOverflow() == OverflowMode::Saturate) {
-    Value magnitude = codes.both(code, codes.constant(0x7fff));
+    Value magnitude = codes.bitAnd(code, codes.constant(0x7fff));
     Value infinite = b.equal(magnitude, codes.constant(format.infCode()));
-    code =
-        codes.choose(infinite, codes.either(codes.exclusive(code, magnitude), codes.constant(format.maxCode())), code);
+    code = codes.select(infinite, codes.bitOr(codes.bitXor(code, magnitude), codes.constant(format.maxCode())), code);
   }
-  return op.getNeverNan() ? code : codes.choose(b.isNan(number), codes.constant(format.nanCode()), code);
+  return op.getNeverNan() ? code : codes.select(b.isNan(number), codes.constant(format.nanCode()), code);
 }
 
 // The halves of a word are one instruction each; a GPU has registers of 16 bits on paper alone.
@@ -32,11 +31,11 @@ static Value decodeHalves(CodeBuilder &b, DecodeOp op) {
   SmallVector<Value> numbers;
   for (int64_t i = 0; i < type.getNumElements() / 2; ++i) {
     Value word = b.element(words, i);
-    Value low = b.left(word, b.integer(i32, 16)), high = b.both(word, b.integer(i32, 0xffff0000));
+    Value low = b.shiftLeft(word, b.integer(i32, 16)), high = b.bitAnd(word, b.integer(i32, 0xffff0000));
     for (Value bits : {low, high})
       numbers.push_back(b.cast(b.getF32Type(), bits));
   }
-  return b.vectorOf(type, numbers);
+  return b.fromElements(type, numbers);
 }
 
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
@@ -46,8 +45,8 @@ static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
     return decodeHalves(b, op);
   if (!(format == f16Format))
     return {};
-  Value half = b.cast(likeShape(op.getCode().getType(), b.getF16Type()), op.getCode());
+  Value half = b.cast(withElementType(op.getCode().getType(), b.getF16Type()), op.getCode());
   return arith::ExtFOp::create(b, op.getNumber().getType(), half);
 }
 
-const Codec altgrad::halfCodec{toCode, toNumber};
+const Codec altgrad::f16Codec{toCode, toNumber};

@@ -9,9 +9,9 @@ using namespace altgrad;
 
 static Value i64(CodeBuilder &b, int64_t value) { return b.integer(b.getI64Type(), value); }
 
-static Value bitsOf(CodeBuilder &b, Value x) { return b.cast(b.getI64Type(), x); }
+static Value getBits(CodeBuilder &b, Value x) { return b.cast(b.getI64Type(), x); }
 
-static Value numberOf(CodeBuilder &b, Value bits) { return b.cast(b.getF64Type(), bits); }
+static Value fromBits(CodeBuilder &b, Value bits) { return b.cast(b.getF64Type(), bits); }
 
 static Value less(CodeBuilder &b, Value x, Value y) { return b.compareF(arith::CmpFPredicate::OLT, x, y); }
 
@@ -31,30 +31,30 @@ Value altgrad::powerBySquaring(CodeBuilder &b, Value base, Value exponent) {
   Type f64 = b.getF64Type();
   Value zero = i64(b, 0), one = i64(b, 1);
   Value negative = b.less(exponent, zero);
-  Value count = b.choose(negative, b.sub(zero, exponent), exponent);
+  Value count = b.select(negative, b.sub(zero, exponent), exponent);
   auto loop = scf::WhileOp::create(
       b, TypeRange{f64, f64, b.getI64Type()}, ValueRange{b.f64(1.0), base, count},
       [&](OpBuilder &inner, Location loc, ValueRange state) {
         CodeBuilder body(loc, inner);
-        scf::ConditionOp::create(inner, loc, body.differs(state[2], zero), state);
+        scf::ConditionOp::create(inner, loc, body.notEqual(state[2], zero), state);
       },
       [&](OpBuilder &inner, Location loc, ValueRange state) {
         CodeBuilder body(loc, inner);
-        Value odd = body.differs(body.both(state[2], one), zero);
-        Value result = body.choose(odd, body.mulF(state[0], state[1]), state[0]);
+        Value odd = body.notEqual(body.bitAnd(state[2], one), zero);
+        Value result = body.select(odd, body.mulF(state[0], state[1]), state[0]);
         Value square = body.mulF(state[1], state[1]);
-        scf::YieldOp::create(body, ValueRange{result, square, body.right(state[2], one)});
+        scf::YieldOp::create(body, ValueRange{result, square, body.shiftRight(state[2], one)});
       });
   Value power = loop.getResult(0);
-  return b.choose(negative, b.divF(b.f64(1.0), power), power);
+  return b.select(negative, b.divF(b.f64(1.0), power), power);
 }
 
 // (k + 1023) << 52. LLVM compares sums of integers with each other, all with all; where
 // there are many of them the sum is one of f64, whose last bits are the integer.
 static Value exponentField(CodeBuilder &b, Value k, bool many) {
-  Value sum = many ? bitsOf(b, b.addF(k, b.f64(0x1.8p52 + 1023)))
+  Value sum = many ? getBits(b, b.addF(k, b.f64(0x1.8p52 + 1023)))
                    : b.add(arith::FPToSIOp::create(b, b.getI64Type(), k), i64(b, 1023));
-  return b.left(sum, i64(b, 52));
+  return b.shiftLeft(sum, i64(b, 52));
 }
 
 Value altgrad::exponential(CodeBuilder &b, Value x, bool many) {
@@ -73,26 +73,26 @@ Value altgrad::exponential(CodeBuilder &b, Value x, bool many) {
   // 2^k as two factors by their exponent fields: the second product rounds once where
   // the result is subnormal or too large, as it is from ln(2^1024) = 709.78 on.
   Value low = less(b, x, b.f64(-746.0)), high = less(b, b.f64(710.0), x);
-  Value safe = b.choose(low, b.f64(0.0), b.choose(high, b.f64(0.0), k));
-  safe = b.choose(b.isNan(x), b.f64(0.0), safe);
+  Value safe = b.select(low, b.f64(0.0), b.select(high, b.f64(0.0), k));
+  safe = b.select(b.isNan(x), b.f64(0.0), safe);
   Value half = b.subF(b.fma(safe, b.f64(0.5), shift), shift);
   Value scaled = p;
   for (Value power : {half, b.subF(safe, half)})
-    scaled = b.mulF(scaled, numberOf(b, exponentField(b, power, many)));
-  Value result = b.choose(low, b.f64(0.0), scaled);
-  return b.choose(high, b.f64(std::numeric_limits<double>::infinity()), result);
+    scaled = b.mulF(scaled, fromBits(b, exponentField(b, power, many)));
+  Value result = b.select(low, b.f64(0.0), scaled);
+  return b.select(high, b.f64(std::numeric_limits<double>::infinity()), result);
 }
 
 Value altgrad::logarithm(CodeBuilder &b, Value x) {
-  Value raw = bitsOf(b, x);
-  Value exponent = b.sub(b.right(raw, i64(b, 52)), i64(b, 1023));
-  Value mantissa = b.either(b.both(raw, i64(b, 0x000fffffffffffff)), i64(b, 0x3ff0000000000000));
-  Value m = numberOf(b, mantissa);
+  Value raw = getBits(b, x);
+  Value exponent = b.sub(b.shiftRight(raw, i64(b, 52)), i64(b, 1023));
+  Value mantissa = b.bitOr(b.bitAnd(raw, i64(b, 0x000fffffffffffff)), i64(b, 0x3ff0000000000000));
+  Value m = fromBits(b, mantissa);
   // m in (0.7, 1.42], so that the series converges fast.
   Value large = less(b, b.f64(1.4142135623730951), m);
-  m = b.choose(large, b.mulF(m, b.f64(0.5)), m);
+  m = b.select(large, b.mulF(m, b.f64(0.5)), m);
   Value k = arith::SIToFPOp::create(b, b.getF64Type(), exponent);
-  k = b.choose(large, b.addF(k, b.f64(1.0)), k);
+  k = b.select(large, b.addF(k, b.f64(1.0)), k);
   Value s = b.divF(b.subF(m, b.f64(1.0)), b.addF(m, b.f64(1.0)));
   Value z = b.mulF(s, s);
   SmallVector<double> series;
@@ -103,7 +103,7 @@ Value altgrad::logarithm(CodeBuilder &b, Value x) {
   // Subnormals count as 0: a logarithm of a hyper-parameter never meets one.
   Value infinity = b.f64(std::numeric_limits<double>::infinity());
   Value nan = b.f64(std::numeric_limits<double>::quiet_NaN());
-  result = b.choose(less(b, x, infinity), result, x);
-  result = b.choose(less(b, x, b.f64(0x1p-1022)), b.negF(infinity), result);
-  return b.choose(less(b, x, b.f64(0.0)), nan, result);
+  result = b.select(less(b, x, infinity), result, x);
+  result = b.select(less(b, x, b.f64(0x1p-1022)), b.negF(infinity), result);
+  return b.select(less(b, x, b.f64(0.0)), nan, result);
 }

@@ -28,7 +28,7 @@ static void decodeOnce(DecodeOp op) {
     return;
   CodeBuilder b(op->getLoc(), op);
   Value one = DecodeOp::create(b, b.getF32Type(), all.getSource(), op.getFormat());
-  op.getNumber().replaceAllUsesWith(b.spread(op.getNumber().getType(), one));
+  op.getNumber().replaceAllUsesWith(b.broadcast(op.getNumber().getType(), one));
   op.erase();
 }
 
@@ -66,15 +66,15 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {
       CodeBuilder b(op->getLoc(), op);
-      if (auto move = dyn_cast<MoveOp>(op))
-        return lowerMove(b, move, /*inWords=*/machine->isPtx());
+      if (auto move = dyn_cast<AdvanceCodeOp>(op))
+        return lowerAdvanceCode(b, move, /*inWords=*/machine->isPtx());
       Value lowered = llvm::TypeSwitch<Operation *, Value>(op)
                           .Case([&](EncodeOp op) { return convert<&Codec::encode>(b, op, *machine); })
                           .Case([&](DecodeOp op) { return convert<&Codec::decode>(b, op, *machine); })
-                          .Case([&](UpperCodeOp op) { return upperHalf(b, op); })
-                          .Case([&](LowerCodeOp op) { return lowerHalf(b, op); })
-                          .Case([&](JoinCodesOp op) { return joinHalves(b, op, machine->isPtx()); })
-                          .Case([&](BinadeOp op) { return binadeOf(b, op.getNumber()); })
+                          .Case([&](UpperCodeOp op) { return lowerUpperCode(b, op); })
+                          .Case([&](LowerCodeOp op) { return lowerLowerCode(b, op); })
+                          .Case([&](JoinCodesOp op) { return lowerJoinCodes(b, op, machine->isPtx()); })
+                          .Case([&](BinadeOp op) { return roundToBinade(b, op.getNumber()); })
                           .Case([&](math::FPowIOp op) { return powerBySquaring(b, op.getLhs(), op.getRhs()); })
                           .Case([&](math::ExpOp op) { return exponential(b, op.getOperand(), exponentials > 16); })
                           .Case([&](math::LogOp op) { return logarithm(b, op.getOperand()); })

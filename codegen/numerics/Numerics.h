@@ -13,7 +13,7 @@ namespace altgrad {
 /// 7ff8000000000000.
 Value canonicalNan(CodeBuilder &b, Value number);
 /// 2^floor(log2 |x|) of an f32 (or a vector); 0, infinity and NaN stay.
-Value binadeOf(CodeBuilder &b, Value x);
+Value roundToBinade(CodeBuilder &b, Value x);
 /// |x| with the sign of y (f32 or f64, or vectors); the sign of a NaN counts as
 /// positive.
 Value copySign(CodeBuilder &b, Value x, Value y);
@@ -24,13 +24,13 @@ Value encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target);
 /// for a NaN.
 Value stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw);
 /// Replaces a move of codes; `inWords`: by arithmetic on an i32 for each.
-void lowerMove(CodeBuilder &b, MoveOp op, bool inWords);
+void lowerAdvanceCode(CodeBuilder &b, AdvanceCodeOp op, bool inWords);
 
 /// The halves of an f32 (or a vector) as `split` has them.
-Value upperHalf(CodeBuilder &b, UpperCodeOp op);
-Value lowerHalf(CodeBuilder &b, LowerCodeOp op);
+Value lowerUpperCode(CodeBuilder &b, UpperCodeOp op);
+Value lowerLowerCode(CodeBuilder &b, LowerCodeOp op);
 /// The f32 whose halves they are.
-Value joinHalves(CodeBuilder &b, JoinCodesOp op, bool byWords);
+Value lowerJoinCodes(CodeBuilder &b, JoinCodesOp op, bool byWords);
 
 /// base^exponent of an f64 and an i64: r = 1; while e: if e odd, r *= b; b *= b;
 /// e >>= 1, on |exponent|; 1 / r for a negative exponent.
@@ -52,8 +52,8 @@ struct Codec {
 
 /// Code books, by tables; eight bits by a GPU's instructions for pairs; f16 and bf16, by conversions or by the halves
 /// of words; and integer arithmetic.
-extern const Codec bookCodec, pairCodec, halfCodec, bitCodec;
-inline constexpr const Codec *codecs[] = {&bookCodec, &pairCodec, &halfCodec, &bitCodec};
+extern const Codec bookCodec, pairCodec, f16Codec, bitCodec;
+inline constexpr const Codec *codecs[] = {&bookCodec, &pairCodec, &f16Codec, &bitCodec};
 
 } // namespace altgrad
 

@@ -10,11 +10,11 @@ using namespace altgrad;
 static bool hasPairs(FormatAttr attribute, Value number, const Target &target) {
   Format format = attribute.toFormat();
   auto type = dyn_cast<VectorType>(number.getType());
-  return target.convertsF8 && (format == ocpE4M3Format || format == ocpE5M2Format) && type &&
+  return target.convertsFp8 && (format == ocpE4M3Format || format == ocpE5M2Format) && type &&
          type.getNumElements() % 2 == 0;
 }
 
-static Type typeOf(FormatAttr format) {
+static Type getType(FormatAttr format) {
   MLIRContext *context = format.getContext();
   return format.toFormat() == ocpE4M3Format ? Type(Float8E4M3FNType::get(context)) : Float8E5M2Type::get(context);
 }
@@ -30,9 +30,9 @@ static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
     Value low = b.element(op.getNumber(), i), high = b.element(op.getNumber(), i + 1);
     pairs.push_back(NVVM::ConvertF32x2ToF8x2Op::create(b, i16, high, low, NVVM::FPRoundingMode::RN,
                                                        NVVM::SaturationMode::SATFINITE, /*relu=*/false,
-                                                       typeOf(op.getFormat())));
+                                                       getType(op.getFormat())));
   }
-  return b.castVector(op.getCode().getType(), b.vectorOf(VectorType::get({count / 2}, i16), pairs));
+  return b.castVector(op.getCode().getType(), b.fromElements(VectorType::get({count / 2}, i16), pairs));
 }
 
 // Two f16, which hold every number of both formats.
@@ -45,13 +45,13 @@ static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   Value words = b.castVector(VectorType::get({count}, b.getI16Type()), op.getCode());
   SmallVector<Value> numbers;
   for (int64_t i = 0; i < count; ++i) {
-    Value word = b.vectorOf(VectorType::get({1}, b.getI16Type()), b.element(words, i));
+    Value word = b.fromElements(VectorType::get({1}, b.getI16Type()), b.element(words, i));
     Value pair = NVVM::ConvertF8x2ToF16x2Op::create(b, halves, b.castVector(bytes, word), /*relu=*/false,
-                                                    typeOf(op.getFormat()));
+                                                    getType(op.getFormat()));
     for (int64_t j : {0, 1})
       numbers.push_back(arith::ExtFOp::create(b, b.getF32Type(), b.element(pair, j)));
   }
-  return b.vectorOf(type, numbers);
+  return b.fromElements(type, numbers);
 }
 
 const Codec altgrad::pairCodec{toCode, toNumber};

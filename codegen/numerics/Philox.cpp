@@ -22,27 +22,28 @@ struct Product {
 static Product multiply(const Integers &words, Value word, uint32_t by) {
   bool wide = getElementTypeOrSelf(words.type).isInteger(64);
   Integers products{words.b, words.of(words.b.getI64Type())};
-  Value operand = wide ? products.both(word, products.constant(0xffffffff)) : words.b.widen(products.type, word);
+  Value operand =
+      wide ? products.bitAnd(word, products.constant(0xffffffff)) : words.b.extendUnsigned(products.type, word);
   Value product = words.b.mul(operand, products.constant(by));
-  Value high = products.right(product, 32);
+  Value high = products.shiftRight(product, 32);
   if (wide)
     return {high, product};
-  return {words.b.narrow(words.type, high), words.b.narrow(words.type, product)};
+  return {words.b.truncate(words.type, high), words.b.truncate(words.type, product)};
 }
 
 PhiloxWords altgrad::philox(CodeBuilder &b, PhiloxWords counter, Value key) {
   Integers words{b, counter[0].getType()};
   Integers one{b, getElementTypeOrSelf(words.type)}, whole{b, b.getI64Type()};
   auto part = [&](unsigned shift) -> Value {
-    Value half = whole.right(key, shift);
+    Value half = whole.shiftRight(key, shift);
     if (half.getType() == one.type)
       return half;
-    return b.narrow(one.type, half);
+    return b.truncate(one.type, half);
   };
   auto spread = [&](Value value) -> Value {
     if (value.getType() == words.type)
       return value;
-    return b.spread(words.type, value);
+    return b.broadcast(words.type, value);
   };
   Value low = part(0), high = part(32);
   for (unsigned round = 0; round < rounds; ++round) {
@@ -50,7 +51,7 @@ PhiloxWords altgrad::philox(CodeBuilder &b, PhiloxWords counter, Value key) {
     Product second = multiply(words, counter[2], multipliers[1]);
     auto mix = [&](Value product, Value word, Value of, unsigned which) {
       Value own = one.add(of, one.constant(uint32_t(round * increments[which])));
-      return words.exclusive(words.exclusive(product, word), spread(own));
+      return words.bitXor(words.bitXor(product, word), spread(own));
     };
     counter = {mix(second.high, counter[1], low, 0), second.low, mix(first.high, counter[3], high, 1), first.low};
   }
@@ -59,5 +60,5 @@ PhiloxWords altgrad::philox(CodeBuilder &b, PhiloxWords counter, Value key) {
 
 Value altgrad::philoxTag(CodeBuilder &b, Value tag, int64_t store) {
   Integers words{b, tag.getType()};
-  return words.either(words.both(tag, words.constant(0xffffff)), words.constant(uint64_t(store) << 24));
+  return words.bitOr(words.bitAnd(tag, words.constant(0xffffff)), words.constant(uint64_t(store) << 24));
 }

@@ -6,15 +6,15 @@ using namespace altgrad;
 
 static constexpr int64_t stashBytes = 4;
 
-WordSweep::WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead)
+Bf16PairSweep::Bf16PairSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead)
     : kernel(kernel), builder(kernel.builder), sweep(sweep), tuning(tuning), body(sweep.getWide().front()),
-      stages(stagesOf(body)), width(sweep.getWidth()), ahead(ahead) {
+      stages(getStages(body)), width(sweep.getWidth()), ahead(ahead) {
   for (size_t i = 0; i < stages[0].getKept().size(); ++i)
     stash.push_back(LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getI32Type(),
                                            kernel.i64(tuning.passElements), /*alignment=*/64));
 }
 
-void WordSweep::lower(Value to, const HostChunk &chunk) {
+void Bf16PairSweep::lower(Value to, const HostChunk &chunk) {
   auto lowerAll = [&](Value from, Value end) {
     for (unsigned number = 0; number < stages.size(); ++number)
       lowerStage(number, from, end, chunk);
@@ -24,11 +24,11 @@ void WordSweep::lower(Value to, const HostChunk &chunk) {
   Value step = kernel.i64(tuning.passElements);
   kernel.loop(kernel.i64(0), to, step, [&](Value from) {
     Value end = builder.add(from, step);
-    lowerAll(from, builder.least(end, to));
+    lowerAll(from, builder.minSigned(end, to));
   });
 }
 
-void WordSweep::lowerStage(unsigned number, Value from, Value to, const HostChunk &chunk) {
+void Bf16PairSweep::lowerStage(unsigned number, Value from, Value to, const HostChunk &chunk) {
   auto words = VectorType::get({width}, builder.getI32Type());
   Value sixteen = builder.integer(words, 16);
   StageOp stage = stages[number];
@@ -36,8 +36,8 @@ void WordSweep::lowerStage(unsigned number, Value from, Value to, const HostChun
   if (number)
     before.map(stages[0].getKept(), stages[0].getKept());
   SmallVector<Value> wanted = stage.getWanted();
-  llvm::SetVector<Operation *> needed = neededFor(wanted, body, before);
-  llvm::BitVector read = argumentsFor(wanted, body, before);
+  llvm::SetVector<Operation *> needed = findOperations(wanted, body, before);
+  llvm::BitVector read = findArguments(wanted, body, before);
   kernel.loop(from, to, kernel.i64(2 * width), [&](Value index) {
     IRMapping low(chunk.known), high(chunk.known);
     auto loadBoth = [&](Value value, Value pointer) {
@@ -53,7 +53,7 @@ void WordSweep::lowerStage(unsigned number, Value from, Value to, const HostChun
       if (needed.contains(draw))
         loadBoth(draw.getBits(), pointer);
     auto eachStash = [&](auto visit) {
-      Value place = builder.both(index, kernel.i64(tuning.passElements - 1));
+      Value place = builder.bitAnd(index, kernel.i64(tuning.passElements - 1));
       for (auto [value, memory] : llvm::zip(stages[0].getKept(), stash)) {
         Value at = kernel.offset(memory, place, stashBytes);
         visit(value, low, at);
@@ -75,10 +75,10 @@ void WordSweep::lowerStage(unsigned number, Value from, Value to, const HostChun
           [&](Value value, IRMapping &map, Value at) { kernel.store(map.lookup(value), at, width * stashBytes); });
     for (int64_t place : stage.getEmitted()) {
       Value value = body.front().getTerminator()->getOperand(place);
-      Value even = builder.widen(words, low.lookup(value));
-      Value odd = builder.widen(words, high.lookup(value));
-      odd = builder.left(odd, sixteen);
-      kernel.store(builder.either(even, odd), kernel.offset(chunk.stores[place], index, 2), 2);
+      Value even = builder.extendUnsigned(words, low.lookup(value));
+      Value odd = builder.extendUnsigned(words, high.lookup(value));
+      odd = builder.shiftLeft(odd, sixteen);
+      kernel.store(builder.bitOr(even, odd), kernel.offset(chunk.stores[place], index, 2), 2);
     }
   });
 }

@@ -22,12 +22,12 @@ static unsigned keptBytes(Value value) {
 }
 
 BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
-    : body(body), stages(stagesOf(body)), first(&body != &sweep.getBody() && stages[0].onlyKeeps()), kernel(kernel),
+    : body(body), stages(getStages(body)), first(&body != &sweep.getBody() && stages[0].onlyKeeps()), kernel(kernel),
       sweep(sweep) {
   llvm::SetVector<unsigned> found;
-  for (Value stream : streamsOf(sweep))
-    found.insert(isOfTileBlock(stream) ? 1 : blockOf(stream));
-  for (ReduceOp reduce : blockReductions(body))
+  for (Value stream : getStreams(sweep))
+    found.insert(isPerTileBlock(stream) ? 1 : getBlock(stream));
+  for (ReduceOp reduce : getBlockReductions(body))
     found.insert(reduce.getRun());
   found.insert(sweep.getBlock()); // of packed codes without scales
   found.remove(1);
@@ -56,7 +56,7 @@ BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
 SmallVector<unsigned> BlockBody::sharedBy(unsigned size) const {
   SmallVector<unsigned> numbers;
   for (auto [number, stream] : llvm::enumerate(SweepOp(sweep).getLoads()))
-    if (blockOf(stream) == size && !isOfTileBlock(stream))
+    if (getBlock(stream) == size && !isPerTileBlock(stream))
       numbers.push_back(number);
   return numbers;
 }
@@ -87,7 +87,7 @@ Value BlockBody::slot(Value value, Value place) const {
 void BlockBody::keep(Value value, Value now, Value place) const {
   Type type = keptType(value.getType());
   if (type != now.getType())
-    now = kernel.builder.widen(type, now);
+    now = kernel.builder.extendUnsigned(type, now);
   kernel.store(now, slot(value, place), keptBytes(value));
 }
 
@@ -96,19 +96,19 @@ Value BlockBody::take(Value value, Value place) const {
   Value kept = kernel.load(type, slot(value, place), keptBytes(value));
   if (type == value.getType())
     return kept;
-  return kernel.builder.narrow(value.getType(), kept);
+  return kernel.builder.truncate(value.getType(), kept);
 }
 
 // The codes of a block.
 void HostLowering::decodeBooks(HostChunk &chunk, const BlockBody &body, Value from, Value to) {
-  constexpr int64_t many = codesAtOnce;
+  constexpr int64_t many = codesPerDecode;
   for (Value number : StageOp(body.stages[0]).getKept())
     kernel.loop(from, to, kernel.i64(many), [&](Value index) {
       auto decode = number.getDefiningOp<DecodeOp>();
       unsigned which = cast<BlockArgument>(decode.getCode()).getArgNumber();
       Value stream = chunk.sweep.getLoads()[which];
       auto codes = VectorType::get({many}, getElementTypeOrSelf(decode.getCode()));
-      Value code = kernel.load(codes, elementAt(kernel, stream, chunk.loads[which], index), bytesOf(stream));
+      Value code = kernel.load(codes, elementAt(kernel, stream, chunk.loads[which], index), getBytes(stream));
       Value place = builder.sub(index, from);
       kernel.store(DecodeOp::create(builder, VectorType::get({many}, builder.getF32Type()), code, decode.getFormat()),
                    body.slot(number, place), sizeof(float));
@@ -139,10 +139,10 @@ SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody
       }
     SmallVector<Value> draws = takeDraws(chunk, body.body, index);
     SmallVector<Value> values =
-        cloneValues(builder, body.body, wanted, {loaded, known, indexOf(chunk, index), 1, draws});
+        cloneValues(builder, body.body, wanted, {loaded, known, getIndex(chunk, index), 1, draws});
     for (auto [reduce, before, value] : llvm::zip(reductions, most, values))
       if (Reduction kind = ReduceOp(reduce).getReduction(); isOrdered(kind))
-        kernel.store(termOf(builder, kind, value), lane(body.terms.lookup(reduce), place), laneBytes);
+        kernel.store(getBlockTerm(builder, kind, value), lane(body.terms.lookup(reduce), place), laneBytes);
       else
         before = accumulate(builder, kind, before, value);
     auto rest = ArrayRef(values).drop_front(most.size());
@@ -162,7 +162,7 @@ void HostLowering::share(HostChunk &chunk, const BlockBody &body, const BlockRan
   bool later = range.number > body.first;
   if (largest && later)
     return;
-  Value place = builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size)));
+  Value place = builder.shiftRight(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size)));
   Region &narrow = chunk.sweep.getBody();
   for (unsigned number : body.sharedBy(size)) {
     Value stream = chunk.sweep.getLoads()[number];
@@ -171,7 +171,7 @@ void HostLowering::share(HostChunk &chunk, const BlockBody &body, const BlockRan
       code = body.takeShared(argument, place);
     } else {
       code = kernel.load(narrow.getArgument(number).getType(),
-                         elementAt(kernel, stream, chunk.loads[number], range.from), bytesOf(stream));
+                         elementAt(kernel, stream, chunk.loads[number], range.from), getBytes(stream));
       if (!largest)
         body.keepShared(argument, code, place);
     }
@@ -184,8 +184,9 @@ void HostLowering::share(HostChunk &chunk, const BlockBody &body, const BlockRan
 
 // One stage of a block, and of the smaller ones inside it; gives what reductions over
 // larger ones, `outer`, have so far.
-SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockBody &body, BlockRange range,
-                                          ArrayRef<unsigned> sizes, ArrayRef<ReduceOp> outer, SmallVector<Value> most) {
+SmallVector<Value> HostLowering::getBlocks(HostChunk &chunk, const BlockBody &body, BlockRange range,
+                                           ArrayRef<unsigned> sizes, ArrayRef<ReduceOp> outer,
+                                           SmallVector<Value> most) {
   unsigned size = sizes[0];
   share(chunk, body, range, size);
   SmallVector<ReduceOp> all(outer);
@@ -203,8 +204,8 @@ SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockBody &bod
     most = kernel.loopWith(range.from, range.to, kernel.i64(inner), most, [&](Value from, SmallVector<Value> most) {
       Value to = builder.add(from, kernel.i64(inner));
       if (range.width == 1) // the last one may be short
-        to = builder.least(to, range.to);
-      return blocksOf(chunk, body, {range.number, range.width, range.first, from, to}, sizes.drop_front(), all, most);
+        to = builder.minSigned(to, range.to);
+      return getBlocks(chunk, body, {range.number, range.width, range.first, from, to}, sizes.drop_front(), all, most);
     });
   }
   for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
@@ -215,7 +216,7 @@ SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockBody &bod
       chunk.known.map(reduce.getResult(), one);
     else
       body.keepShared(reduce, one,
-                      builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
+                      builder.shiftRight(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
   }
   most.truncate(outer.size());
   return most;
@@ -229,9 +230,9 @@ void HostLowering::blocks(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value co
     if (body.first > 0)
       decodeBooks(chunk, body, from, to);
     for (unsigned number = body.first; number < body.stages.size(); ++number)
-      blocksOf(chunk, body, {number, width, from, from, to}, body.sizes, {}, {});
+      getBlocks(chunk, body, {number, width, from, from, to}, body.sizes, {}, {});
   };
-  Value whole = builder.both(count, kernel.i64(-block));
+  Value whole = builder.bitAnd(count, kernel.i64(-block));
   kernel.loop(kernel.i64(0), whole, kernel.i64(block),
               [&](Value from) { all(bodies[1], sweep.getWidth(), from, builder.add(from, kernel.i64(block))); });
   Value some = builder.less(whole, count);

@@ -55,27 +55,27 @@ Value HostLowering::fill(DrawOp draw, Value memory, HostChunk &chunk, Row row) {
   Type i64 = builder.getI64Type();
   Integers one{builder, i64};
   Integers lanes{builder, VectorType::get({width}, i64)};
-  auto spread = [&](Value value) -> Value { return builder.spread(lanes.type, value); };
+  auto spread = [&](Value value) -> Value { return builder.broadcast(lanes.type, value); };
   SmallVector<Value> scalars =
       cloneValues(builder, chunk.sweep.getBody(), {draw.getSeed(), draw.getStep()}, {{}, chunk.known, {}});
   Value step = spread(scalars[1]);
   Value tag = spread(philoxTag(builder, kernel.rowHeader(row, ALTGRAD_ROW_TAG), draw.getStore()));
   SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, width));
-  Value number = builder.list(lanes.type, numbers);
+  Value number = builder.denseInts(lanes.type, numbers);
   SmallVector<int64_t> inTurn;
   for (int64_t i : numbers)
     inTurn.append({i, width + i});
 
   int64_t bits = draw.getType().getIntOrFloatBitWidth(), drawsOfCall = 8 * bytesOfCall / bits;
-  Value call = one.right(chunk.base, llvm::Log2_64(drawsOfCall));
-  Value lane = one.both(chunk.base, one.constant(drawsOfCall - 1));
+  Value call = one.shiftRight(chunk.base, llvm::Log2_64(drawsOfCall));
+  Value lane = one.bitAnd(chunk.base, one.constant(drawsOfCall - 1));
   Value last = one.add(one.add(lane, chunk.count), one.constant(drawsOfCall - 1));
-  Value calls = one.right(last, llvm::Log2_64(drawsOfCall));
+  Value calls = one.shiftRight(last, llvm::Log2_64(drawsOfCall));
   kernel.loop(kernel.i64(0), calls, kernel.i64(width), [&](Value from) {
     Value counter = lanes.add(spread(one.add(call, from)), number);
-    PhiloxWords words = philox(builder, {counter, lanes.right(counter, 32), step, tag}, scalars[0]);
+    PhiloxWords words = philox(builder, {counter, lanes.shiftRight(counter, 32), step, tag}, scalars[0]);
     auto pair = [&](Value low, Value high) {
-      return lanes.either(lanes.both(low, lanes.constant(0xffffffff)), lanes.left(high, 32));
+      return lanes.bitOr(lanes.bitAnd(low, lanes.constant(0xffffffff)), lanes.shiftLeft(high, 32));
     };
     Value all = vector::ShuffleOp::create(builder, pair(words[0], words[1]), pair(words[2], words[3]), inTurn);
     kernel.store(all, kernel.offset(memory, from, bytesOfCall), 16);

@@ -49,10 +49,10 @@ struct HostChunk {
 
 /// A sweep between bf16 streams alone, by the halves of words of 32 bits; where it has two stages, so many elements go
 /// through both in turn.
-class WordSweep {
+class Bf16PairSweep {
 public:
   /// At the kernel's entry: takes memory on the stack.
-  WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead);
+  Bf16PairSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead);
 
   /// The elements from 0 to `to`, a multiple of elementsAtOnce().
   void lower(Value to, const HostChunk &chunk);
@@ -143,10 +143,10 @@ public:
 private:
   // SweepToHost.cpp
   void lowerSweep(SweepOp sweep, Value begin, Value end);
-  void sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockBody> bodies, WordSweep *words);
+  void sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockBody> bodies, Bf16PairSweep *words);
   void elements(HostChunk &chunk, Region &body, int64_t width, Value from, Value to);
   SmallVector<Value> load(HostChunk &chunk, Region &body, int64_t width, Value index, bool prefetch);
-  Value indexOf(HostChunk &chunk, Value index);
+  Value getIndex(HostChunk &chunk, Value index);
   SmallVector<Value> compute(HostChunk &chunk, Region &body, int64_t width, Value index);
   void emit(HostChunk &chunk, size_t which, int64_t width, Value index, Value value);
 
@@ -172,8 +172,8 @@ private:
     int64_t width;
     Value first, from, to; // `first`: where the largest begins
   };
-  SmallVector<Value> blocksOf(HostChunk &chunk, const BlockBody &body, BlockRange range, ArrayRef<unsigned> sizes,
-                              ArrayRef<ReduceOp> outer, SmallVector<Value> most);
+  SmallVector<Value> getBlocks(HostChunk &chunk, const BlockBody &body, BlockRange range, ArrayRef<unsigned> sizes,
+                               ArrayRef<ReduceOp> outer, SmallVector<Value> most);
   SmallVector<Value> blockElements(HostChunk &chunk, const BlockBody &body, BlockRange range,
                                    ArrayRef<ReduceOp> reductions, SmallVector<Value> most);
   void share(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size);
@@ -182,7 +182,7 @@ private:
   bool sumsByRows(SweepOp sweep);
   SmallVector<Carried> carry(const HostChunk &chunk);
   void askForRow(HostChunk &chunk, Value row);
-  void askAgain(HostChunk &chunk, Value index, int64_t elements);
+  void touchTwice(HostChunk &chunk, Value index, int64_t elements);
   void rows(HostChunk &chunk, Value end);
   void add(SmallVector<Value> &sums, MutableArrayRef<Carried> carried, size_t vector, ArrayRef<Value> emitted);
   void leave(const Carried &one, ArrayRef<Value> registers, bool halves);

@@ -1,5 +1,6 @@
 // A step in sweeps ==> one function per phase for an x86-64 level.
 #include "codegen/Passes.h"
+#include "codegen/abi/Launches.h"
 #include "codegen/x86/HostLowering.h"
 
 namespace altgrad {
@@ -16,7 +17,7 @@ void HostLowering::lower(PhaseOp phase) {
   Type i64 = builder.getI64Type();
   auto type =
       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {kernel.pointerType(), i64, i64});
-  std::string name = symbolOf(phase) + "_" + target.suffix.str();
+  std::string name = getSymbol(phase) + "_" + target.suffix.str();
   auto function = LLVM::LLVMFuncOp::create(builder, name, type);
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
@@ -47,7 +48,7 @@ Lanes HostLowering::makeLanes(Reduction kind, unsigned chunkWord, bool ordered) 
 }
 
 Value HostLowering::lane(const Lanes &lanes, Value index) {
-  index = builder.both(index, kernel.i64(lanes.count - 1));
+  index = builder.bitAnd(index, kernel.i64(lanes.count - 1));
   return kernel.offset(lanes.memory, index, laneBytes);
 }
 
@@ -127,7 +128,7 @@ void HostLowering::lowerFolds(PhaseOp phase, Value begin, Value end) {
     ScalarLowering scalars(kernel, row);
     for (Operation &op : phase.getBody().front())
       if (auto folded = dyn_cast<FoldOp>(op))
-        scalars.known.map(folded.getValue(), fold(all[&op], row, kernel.chunksOf(row, folded)));
+        scalars.known.map(folded.getValue(), fold(all[&op], row, kernel.countChunks(row, folded)));
       else
         scalars.lower(op);
   };

@@ -10,7 +10,7 @@ static constexpr int64_t lineBytes = 64; // of a cache
 static bool keepsOrder(const Carried &sums) { return sums.vectors > 1; }
 
 bool HostLowering::sumsByRows(SweepOp sweep) {
-  return sweep.getNumResults() && sweep.getStores().empty() && !exchangesInBlocks(sweep) && !sweep.getQuick() &&
+  return sweep.getNumResults() && sweep.getStores().empty() && !exchangesInBlocks(sweep) && !sweep.getFastPath() &&
          !usesDraws(sweep) && sweep.getBody().front().getOperations().size() <= target.cpu.rowOperations;
 }
 
@@ -31,9 +31,9 @@ SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
 
 std::pair<Value, Value> altgrad::loadHalves(KernelBuilder &kernel, Type codes, Value at) {
   CodeBuilder &builder = kernel.builder;
-  Value word = kernel.load(likeShape(codes, builder.getI32Type()), at, 2);
-  Value even = builder.narrow(codes, word);
-  return {even, builder.narrow(codes, builder.right(word, builder.integer(word.getType(), 16)))};
+  Value word = kernel.load(withElementType(codes, builder.getI32Type()), at, 2);
+  Value even = builder.truncate(codes, word);
+  return {even, builder.truncate(codes, builder.shiftRight(word, builder.integer(word.getType(), 16)))};
 }
 
 // Once for each line of the row.
@@ -42,21 +42,21 @@ void HostLowering::askForRow(HostChunk &chunk, Value row) {
     return;
   for (auto [stream, pointer] : llvm::zip(chunk.sweep.getLoads(), chunk.loads)) {
     Value at = elementAt(kernel, stream, pointer, row);
-    for (int64_t i = 0; i < ALTGRAD_LANES * bytesOf(stream); i += lineBytes)
+    for (int64_t i = 0; i < ALTGRAD_LANES * getBytes(stream); i += lineBytes)
       prefetchAhead(kernel, kernel.offset(at, kernel.i64(i), 1), ahead);
   }
 }
 
 // A Zen 4 reads one stream from memory in three quarters of the time where each line is loaded three times.
-void HostLowering::askAgain(HostChunk &chunk, Value index, int64_t elements) {
+void HostLowering::touchTwice(HostChunk &chunk, Value index, int64_t elements) {
   if (chunk.loads.size() != 1)
     return;
   Value stream = chunk.sweep.getLoads()[0];
-  if (elements * bytesOf(stream) != lineBytes)
+  if (elements * getBytes(stream) != lineBytes)
     return;
   Value at = elementAt(kernel, stream, chunk.loads[0], index);
   for (int64_t place : {32, 48})
-    LLVM::LoadOp::create(builder, builder.getI32Type(), kernel.offset(at, kernel.i64(place), 1), bytesOf(stream),
+    LLVM::LoadOp::create(builder, builder.getI32Type(), kernel.offset(at, kernel.i64(place), 1), getBytes(stream),
                          /*isVolatile=*/true);
 }
 
@@ -69,7 +69,7 @@ void HostLowering::add(SmallVector<Value> &sums, MutableArrayRef<Carried> carrie
       if (one.verdicts.size() < target.cpu.chains)
         one.verdicts.push_back(value);
       else
-        one.verdicts[vector % target.cpu.chains] = builder.both(one.verdicts[vector % target.cpu.chains], value);
+        one.verdicts[vector % target.cpu.chains] = builder.bitAnd(one.verdicts[vector % target.cpu.chains], value);
     } else if (!keepsOrder(one) || vector < one.registers) {
       Value &sum = sums[one.first + vector % one.registers];
       sum = accumulate(builder, kind, sum, value);
@@ -87,7 +87,7 @@ void HostLowering::add(SmallVector<Value> &sums, MutableArrayRef<Carried> carrie
 void HostLowering::rows(HostChunk &chunk, Value end) {
   Region &body = chunk.sweep.getWide().front();
   int64_t width = chunk.sweep.getWidth();
-  bool halves = isOfHalves(chunk.sweep);
+  bool halves = isAllBf16(chunk.sweep);
   SmallVector<Carried> carried = carry(chunk);
   SmallVector<Value> initial;
   for (const Carried &one : carried) {
@@ -108,20 +108,20 @@ void HostLowering::rows(HostChunk &chunk, Value end) {
           auto [one, other] = loadHalves(kernel, argument.getType(), kernel.offset(pointer, index, 2));
           even.push_back(one), odd.push_back(other);
         }
-        addVector(at, even, indexOf(chunk, index));
+        addVector(at, even, getIndex(chunk, index));
         Value next = builder.add(index, kernel.i64(1));
-        addVector(at + width, odd, indexOf(chunk, next));
+        addVector(at + width, odd, getIndex(chunk, next));
       } else {
-        addVector(at, load(chunk, body, width, index, false), indexOf(chunk, index));
+        addVector(at, load(chunk, body, width, index, false), getIndex(chunk, index));
       }
-      askAgain(chunk, index, elements);
+      touchTwice(chunk, index, elements);
     }
     for (Carried &one : carried) {
       if (one.verdicts.empty())
         continue;
       Value all = one.verdicts.pop_back_val();
       for (Value verdict : one.verdicts)
-        all = builder.both(all, verdict);
+        all = builder.bitAnd(all, verdict);
       sums[one.first] = both(builder, sums[one.first], all);
     }
     return sums;

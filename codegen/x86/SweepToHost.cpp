@@ -13,13 +13,14 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
   SweepOp tiles = sweep.getTiles();
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    lanes.push_back(makeLanes(sweep.getReduction(i), sweep.getChunkWord(i),
-                              isOrdered(sumsByRows(sweep) ? foldedBy(sweep.getReduction(i)) : sweep.getReduction(i))));
+    lanes.push_back(
+        makeLanes(sweep.getReduction(i), sweep.getChunkWord(i),
+                  isOrdered(sumsByRows(sweep) ? getFoldKind(sweep.getReduction(i)) : sweep.getReduction(i))));
   ahead =
       kernel.load(builder.getI64Type(), LLVM::AddressOfOp::create(builder, kernel.pointerType(), prefetchVariable), 8);
   allocateDraws(sweep);
-  std::optional<WordSweep> words;
-  if (!exchangesInBlocks(sweep) && !stagesOf(sweep.getBody()).empty())
+  std::optional<Bf16PairSweep> words;
+  if (!exchangesInBlocks(sweep) && !getStages(sweep.getBody()).empty())
     words.emplace(kernel, sweep, target.cpu, ahead);
   SmallVector<BlockBody, 0> bodies;
   if (exchangesInBlocks(sweep))
@@ -38,13 +39,13 @@ void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
 }
 
 void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockBody> bodies,
-                              WordSweep *words) {
+                              Bf16PairSweep *words) {
   Type i64 = builder.getI64Type();
   Value entry = kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8));
   Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  Value count = builder.least(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK));
+  Value count = builder.minSigned(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK));
   HostChunk work{sweep, lanes};
   ScalarLowering scalars(kernel, row);
   scalars.lowerFor(sweep, count);
@@ -71,10 +72,10 @@ void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes,
   if (!bodies.empty()) {
     blocks(work, bodies, count);
   } else {
-    Value whole = builder.both(count, kernel.i64(words ? -words->elementsAtOnce() : -width));
+    Value whole = builder.bitAnd(count, kernel.i64(words ? -words->elementsAtOnce() : -width));
     Value done = kernel.i64(0);
     if (byRows) {
-      done = builder.both(count, kernel.i64(-ALTGRAD_LANES));
+      done = builder.bitAnd(count, kernel.i64(-ALTGRAD_LANES));
       rows(work, done);
     }
     if (words)
@@ -94,8 +95,8 @@ void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
 
 // LLVM makes an `and` a masked store, which AMD has in microcode.
 Value altgrad::both(CodeBuilder &builder, Value before, Value value) {
-  value = builder.widenSigned(before.getType(), value);
-  return builder.most(before, value);
+  value = builder.extendSigned(before.getType(), value);
+  return builder.maxSigned(before, value);
 }
 
 // The codes of the `width` elements from `index` on. One stream alone the CPU
@@ -105,28 +106,28 @@ SmallVector<Value> HostLowering::load(HostChunk &chunk, Region &body, int64_t wi
   for (auto [argument, stream, pointer] : llvm::zip(body.getArguments(), chunk.sweep.getLoads(), chunk.loads)) {
     Type type = argument.getType();
     if (Value one = chunk.shared.lookupOrNull(stream)) {
-      loaded.push_back(width == 1 ? one : builder.spread(type, one));
+      loaded.push_back(width == 1 ? one : builder.broadcast(type, one));
       continue;
     }
     Value at = elementAt(kernel, stream, pointer, index);
     if (prefetch && chunk.loads.size() > 1)
       prefetchAhead(kernel, at, ahead);
     loaded.push_back(width == 1 ? loadCode(kernel, stream, type, at, index)
-                                : loadCodes(kernel, stream, cast<VectorType>(type), at, bytesOf(stream)));
+                                : loadCodes(kernel, stream, cast<VectorType>(type), at, getBytes(stream)));
   }
   return loaded;
 }
 
-Value HostLowering::indexOf(HostChunk &chunk, Value index) {
+Value HostLowering::getIndex(HostChunk &chunk, Value index) {
   return chunk.base ? builder.add(chunk.base, index) : Value();
 }
 
-// By the quick body where there is one and its guard holds.
+// By the fast-path body where there is one and its guard holds.
 SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body, int64_t width, Value index) {
   SmallVector<Value> loaded = load(chunk, body, width, index, width > 1), draws = takeDraws(chunk, body, index);
-  Value global = indexOf(chunk, index);
+  Value global = getIndex(chunk, index);
   auto exact = [&] { return cloneSweepBody(builder, body, {loaded, chunk.known, global, 1, draws}); };
-  Region *quick = chunk.sweep.getQuick();
+  Region *quick = chunk.sweep.getFastPath();
   if (!quick || &body == &chunk.sweep.getBody())
     return exact();
   Guard guard(builder, chunk.sweep.getWidth());
@@ -139,7 +140,7 @@ SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body, int64_t
 
 // One where `flag` holds, else -0, which no sum is changed by and LLVM knows for such: it adds by masks.
 static Value addend(CodeBuilder &builder, Value flag, Type type) {
-  return builder.choose(flag, builder.f32(1, type), builder.f32(-0.f, type));
+  return builder.select(flag, builder.f32(1, type), builder.f32(-0.f, type));
 }
 
 // What a body gives as its value `which`: to the sums, or to a stream. Elements of a
@@ -156,16 +157,16 @@ void HostLowering::emit(HostChunk &chunk, size_t which, int64_t width, Value ind
     return kernel.store(sum, at, alignment);
   }
   Value stream = chunk.sweep.getStores()[which - chunk.lanes.size()];
-  if (blockOf(stream) > 1 && width > 1)
+  if (getBlock(stream) > 1 && width > 1)
     value = builder.element(value, 0);
   Value base = chunk.stores[which - chunk.lanes.size()];
   Value at = elementAt(kernel, stream, base, index);
-  if (width > 1 && blockOf(stream) == 1)
-    return storeCodes(kernel, stream, value, at, bytesOf(stream));
+  if (width > 1 && getBlock(stream) == 1)
+    return storeCodes(kernel, stream, value, at, getBytes(stream));
   Value keepsNext; // which is read before it is written
   if (llvm::is_contained(chunk.sweep.getLoads(), stream)) {
     Value next = builder.add(index, kernel.i64(1));
-    keepsNext = builder.differs(next, chunk.count);
+    keepsNext = builder.notEqual(next, chunk.count);
   }
   storeCode(kernel, stream, value, at, index, keepsNext);
 }

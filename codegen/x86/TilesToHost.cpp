@@ -27,13 +27,13 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile *work, Value index, ArrayRe
   auto isWaiting = [&](Value tensors) { return work && tensors == work->sweep.tile(); };
   DenseMap<Value, Value> bases;
   IRMapping squares;
-  for (Value tensors : streamsOf(sweep)) {
+  for (Value tensors : getStreams(sweep)) {
     if (isWaiting(tensors) || bases.contains(tensors))
       continue;
-    bases[tensors] = isOfTileBlock(tensors) ? listAt(kernel, tensors, row, tile) : kernel.stream(tensors, row);
+    bases[tensors] = isPerTileBlock(tensors) ? listAt(kernel, tensors, row, tile) : kernel.stream(tensors, row);
     Type code = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
-    if (isOfTileBlock(tensors) && blockOf(tensors) > 1)
-      squares.map(tensors, kernel.load(code, bases[tensors], bytesOf(tensors)));
+    if (isPerTileBlock(tensors) && getBlock(tensors) > 1)
+      squares.map(tensors, kernel.load(code, bases[tensors], getBytes(tensors)));
   }
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     HostChunk chunk{sweep, {}};
@@ -46,7 +46,7 @@ void HostLowering::sweepTile(SweepOp sweep, HostTile *work, Value index, ArrayRe
     auto pointerTo = [&](Value tensors) -> Value {
       if (isWaiting(tensors))
         return kernel.offset(work->memory, r, tileColumns * sizeof(float));
-      return isOfTileBlock(tensors) ? bases[tensors] : elementAt(kernel, tensors, bases[tensors], from);
+      return isPerTileBlock(tensors) ? bases[tensors] : elementAt(kernel, tensors, bases[tensors], from);
     };
     for (Value tensors : sweep.getLoads())
       chunk.loads.push_back(pointerTo(tensors));
@@ -64,11 +64,11 @@ void HostLowering::reduceTile(HostTile &work, const Tile &tile, const IRMapping 
                               int64_t width) {
   SmallVector<Value> places, lists;
   for (Value stream : work.sweep.streams())
-    places.push_back(isOfTileBlock(stream) ? listAt(kernel, stream, row, tile)
-                                           : kernel.offset(kernel.stream(stream, row), first, bytesOf(stream)));
+    places.push_back(isPerTileBlock(stream) ? listAt(kernel, stream, row, tile)
+                                            : kernel.offset(kernel.stream(stream, row), first, getBytes(stream)));
   for (Value stream : work.sweep.lists())
     lists.push_back(listAt(kernel, stream, row, tile));
-  Value whole = builder.both(tile.columns, kernel.i64(-width));
+  Value whole = builder.bitAnd(tile.columns, kernel.i64(-width));
   HostColumns wide{work, tile, known, places, lists, width};
   HostColumns narrow{work, tile, known, places, lists, 1};
   if (work.sweep.isSquare()) {
@@ -87,7 +87,7 @@ void HostLowering::reduceTile(HostTile &work, const Tile &tile, const IRMapping 
 SmallVector<Value> HostLowering::loadLists(const HostColumns &of, Region &body, Value column) {
   SmallVector<Value> loaded;
   for (auto [code, stream, at] : llvm::zip(body.getArguments().drop_front(), of.work.sweep.lists(), of.lists))
-    loaded.push_back(kernel.load(code.getType(), kernel.offset(at, column, bytesOf(stream)), bytesOf(stream)));
+    loaded.push_back(kernel.load(code.getType(), kernel.offset(at, column, getBytes(stream)), getBytes(stream)));
   return loaded;
 }
 
@@ -95,7 +95,7 @@ void HostLowering::run(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count
   if (!bodies.empty())
     return blocks(chunk, bodies, count);
   int64_t width = chunk.sweep.getWidth();
-  Value whole = builder.both(count, kernel.i64(-width));
+  Value whole = builder.bitAnd(count, kernel.i64(-width));
   elements(chunk, chunk.sweep.getWide().front(), width, kernel.i64(0), whole);
   elements(chunk, chunk.sweep.getBody(), 1, whole, count);
 }
@@ -117,13 +117,13 @@ Value HostLowering::sharedAt(const HostColumns &of, unsigned number, Value colum
                           sizeof(float));
   if (of.width == 1)
     return one;
-  return builder.spread(VectorType::get({of.width}, builder.getF32Type()), one);
+  return builder.broadcast(VectorType::get({of.width}, builder.getF32Type()), one);
 }
 
 // Of a column, or of neighbouring ones: the upper half of its rows in order, then the lower half.
 Value HostLowering::reduceColumn(const HostColumns &of, Value column) {
   Reduction kind = of.work.sweep.kind();
-  Value half = builder.least(of.tile.rows, kernel.i64(of.work.sweep.rows() / 2));
+  Value half = builder.minSigned(of.tile.rows, kernel.i64(of.work.sweep.rows() / 2));
   auto reduce = [&](Value from, Value to) {
     Type type = of.width > 1 ? Type(VectorType::get({of.width}, builder.getF32Type())) : builder.getF32Type();
     return kernel.loopWith(from, to, kernel.i64(1), neutral(builder, kind, type),
@@ -143,7 +143,7 @@ void HostLowering::shareOfColumns(const HostColumns &of, Value from, Value to) {
     SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, reduced, loadLists(of, body, column));
     size_t next = 0;
     for (int64_t store : cut.ofBlocks()) {
-      unsigned bytes = bytesOf(cut.streams()[store]);
+      unsigned bytes = getBytes(cut.streams()[store]);
       kernel.store(values[next++], kernel.offset(of.places[store], column, bytes), bytes);
     }
     for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next))) {
@@ -169,9 +169,9 @@ void HostLowering::shareOfSquare(const HostColumns &wide, const HostColumns &nar
   SmallVector<Value> values =
       cut.ofBlock(kernel, cut.narrow(), narrow.known, reduced, loadLists(narrow, cut.narrow(), kernel.i64(0)));
   size_t next = 0;
-  Value any = builder.differs(wide.tile.columns, kernel.i64(0));
+  Value any = builder.notEqual(wide.tile.columns, kernel.i64(0));
   for (int64_t store : cut.ofBlocks())
-    kernel.when(any, [&] { kernel.store(values[next++], narrow.places[store], bytesOf(cut.streams()[store])); });
+    kernel.when(any, [&] { kernel.store(values[next++], narrow.places[store], getBytes(cut.streams()[store])); });
   for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next)))
     kernel.store(value, kernel.offset(wide.work.shared, kernel.i64(i), tileColumns * sizeof(float)), sizeof(float));
 }
@@ -188,7 +188,7 @@ void HostLowering::storeRow(const HostColumns &of, Value row, Value from, Value 
     Value number = numberAt(of, of.work.memory, row, column);
     Value at = builder.add(column, before);
     for (int64_t store : cut.ofElements()) {
-      unsigned bytes = bytesOf(cut.streams()[store]);
+      unsigned bytes = getBytes(cut.streams()[store]);
       Value code = cut.ofElement(kernel, body, store, of.known, number, shared);
       kernel.store(code, kernel.offset(of.places[store], at, bytes), bytes);
     }

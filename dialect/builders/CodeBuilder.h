@@ -35,10 +35,10 @@ public:
     Type one = mlir::getElementTypeOrSelf(type);
     return splat(type, getIntegerAttr(one, llvm::APInt(64, number).trunc(one.getIntOrFloatBitWidth())));
   }
-  Value list(Type vector, ArrayRef<int64_t> numbers) {
+  Value denseInts(Type vector, ArrayRef<int64_t> numbers) {
     return make<mlir::arith::ConstantOp>(mlir::DenseElementsAttr::get(mlir::cast<VectorType>(vector), numbers));
   }
-  Value yes(bool is = true) { return integer(getI1Type(), is); }
+  Value constBool(bool is = true) { return integer(getI1Type(), is); }
 
   // Of integers; without a word about their sign where it does not matter.
   Value add(Value a, Value b) { return make<mlir::arith::AddIOp>(a, b); }
@@ -46,24 +46,24 @@ public:
   Value mul(Value a, Value b) { return make<mlir::arith::MulIOp>(a, b); }
   Value div(Value a, Value b) { return make<mlir::arith::DivUIOp>(a, b); } // unsigned
   Value abs(Value a) { return make<mlir::math::AbsIOp>(a); }
-  Value both(Value a, Value b) { return make<mlir::arith::AndIOp>(a, b); }
-  Value either(Value a, Value b) { return make<mlir::arith::OrIOp>(a, b); }
-  Value exclusive(Value a, Value b) { return make<mlir::arith::XOrIOp>(a, b); }
-  Value left(Value a, Value by) { return make<mlir::arith::ShLIOp>(a, by); }
-  Value right(Value a, Value by) { return make<mlir::arith::ShRUIOp>(a, by); } // unsigned
-  Value rightSigned(Value a, Value by) { return make<mlir::arith::ShRSIOp>(a, by); }
-  Value least(Value a, Value b) { return make<mlir::arith::MinSIOp>(a, b); }
-  Value most(Value a, Value b) { return make<mlir::arith::MaxSIOp>(a, b); }
+  Value bitAnd(Value a, Value b) { return make<mlir::arith::AndIOp>(a, b); }
+  Value bitOr(Value a, Value b) { return make<mlir::arith::OrIOp>(a, b); }
+  Value bitXor(Value a, Value b) { return make<mlir::arith::XOrIOp>(a, b); }
+  Value shiftLeft(Value a, Value by) { return make<mlir::arith::ShLIOp>(a, by); }
+  Value shiftRight(Value a, Value by) { return make<mlir::arith::ShRUIOp>(a, by); } // unsigned
+  Value shiftRightSigned(Value a, Value by) { return make<mlir::arith::ShRSIOp>(a, by); }
+  Value minSigned(Value a, Value b) { return make<mlir::arith::MinSIOp>(a, b); }
+  Value maxSigned(Value a, Value b) { return make<mlir::arith::MaxSIOp>(a, b); }
   Value equal(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::eq, a, b); }
-  Value differs(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::ne, a, b); }
+  Value notEqual(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::ne, a, b); }
   Value less(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::slt, a, b); }
-  Value atMost(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sle, a, b); }
-  Value above(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sgt, a, b); }
-  Value belowUnsigned(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::ult, a, b); }
-  Value atLeast(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sge, a, b); }
-  Value widen(Type to, Value a) { return make<mlir::arith::ExtUIOp>(to, a); } // by zeros
-  Value widenSigned(Type to, Value a) { return make<mlir::arith::ExtSIOp>(to, a); }
-  Value narrow(Type to, Value a) { return make<mlir::arith::TruncIOp>(to, a); }
+  Value lessEqual(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sle, a, b); }
+  Value greater(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sgt, a, b); }
+  Value lessUnsigned(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::ult, a, b); }
+  Value greaterEqual(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sge, a, b); }
+  Value extendUnsigned(Type to, Value a) { return make<mlir::arith::ExtUIOp>(to, a); } // by zeros
+  Value extendSigned(Type to, Value a) { return make<mlir::arith::ExtSIOp>(to, a); }
+  Value truncate(Type to, Value a) { return make<mlir::arith::TruncIOp>(to, a); }
 
   // Of f32 and f64.
   Value addF(Value a, Value b) { return make<mlir::arith::AddFOp>(a, b); }
@@ -79,15 +79,15 @@ public:
     return compareF(mlir::arith::CmpFPredicate::OLT, absF(a), f32(std::numeric_limits<float>::infinity()));
   }
   Value isNan(Value a) { return compareF(mlir::arith::CmpFPredicate::UNO, a, a); }
-  Value mostF(Value a, Value b) { return make<mlir::arith::MaximumFOp>(a, b); }
+  Value maximumF(Value a, Value b) { return make<mlir::arith::MaximumFOp>(a, b); }
 
   // Of either.
-  Value choose(Value condition, Value a, Value b) { return make<mlir::arith::SelectOp>(condition, a, b); }
+  Value select(Value condition, Value a, Value b) { return make<mlir::arith::SelectOp>(condition, a, b); }
   Value cast(Type to, Value a) { return make<mlir::arith::BitcastOp>(to, a); }        // of bits
   Value castVector(Type to, Value a) { return make<mlir::vector::BitCastOp>(to, a); } // of another length
-  Value spread(Type to, Value a) { return make<mlir::vector::BroadcastOp>(to, a); }
+  Value broadcast(Type to, Value a) { return make<mlir::vector::BroadcastOp>(to, a); }
   Value element(Value vector, int64_t place) { return make<mlir::vector::ExtractOp>(vector, ArrayRef<int64_t>{place}); }
-  Value vectorOf(Type type, ValueRange elements) { return make<mlir::vector::FromElementsOp>(type, elements); }
+  Value fromElements(Type type, ValueRange elements) { return make<mlir::vector::FromElementsOp>(type, elements); }
 
 private:
   Value compare(mlir::arith::CmpIPredicate how, Value a, Value b) { return make<mlir::arith::CmpIOp>(how, a, b); }

@@ -12,19 +12,19 @@ struct Integers {
   Type type; // of what is computed
 
   /// The same number of values of type `element`.
-  Type of(Type element) const { return likeShape(type, element); }
+  Type of(Type element) const { return withElementType(type, element); }
   Value splat(mlir::TypedAttr value) const { return b.splat(type, value); }
   Value constant(uint64_t value) const { return b.integer(type, value); }
   Value add(Value x, Value y) const { return b.add(x, y); }
   Value sub(Value x, Value y) const { return b.sub(x, y); }
-  Value both(Value x, Value y) const { return b.both(x, y); }
-  Value either(Value x, Value y) const { return b.either(x, y); }
-  Value exclusive(Value x, Value y) const { return b.exclusive(x, y); }
-  Value left(Value x, unsigned by) const { return by ? b.left(x, constant(by)) : x; }
-  Value right(Value x, unsigned by) const { return by ? b.right(x, constant(by)) : x; }
-  Value least(Value x, Value y) const { return b.least(x, y); }
-  Value above(Value x, Value y) const { return b.above(x, y); }
-  Value choose(Value condition, Value x, Value y) const { return b.choose(condition, x, y); }
+  Value bitAnd(Value x, Value y) const { return b.bitAnd(x, y); }
+  Value bitOr(Value x, Value y) const { return b.bitOr(x, y); }
+  Value bitXor(Value x, Value y) const { return b.bitXor(x, y); }
+  Value shiftLeft(Value x, unsigned by) const { return by ? b.shiftLeft(x, constant(by)) : x; }
+  Value shiftRight(Value x, unsigned by) const { return by ? b.shiftRight(x, constant(by)) : x; }
+  Value minSigned(Value x, Value y) const { return b.minSigned(x, y); }
+  Value greater(Value x, Value y) const { return b.greater(x, y); }
+  Value select(Value condition, Value x, Value y) const { return b.select(condition, x, y); }
 };
 
 /// What `of` makes of numbers, or of each element of vectors one by one.
@@ -35,7 +35,7 @@ inline Value oneByOne(CodeBuilder &b, Type type, ValueRange all, function_ref<Va
   SmallVector<Value> made;
   for (int64_t i = 0; i < vector.getNumElements(); ++i)
     made.push_back(of(llvm::map_to_vector(all, [&](Value values) { return b.element(values, i); })));
-  return b.vectorOf(vector, made);
+  return b.fromElements(vector, made);
 }
 
 } // namespace altgrad

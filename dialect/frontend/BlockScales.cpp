@@ -4,9 +4,9 @@
 using namespace mlir;
 using namespace altgrad;
 
-StoredList::StoredList(SetBuilder &set, Access access, StringRef role, StringRef key, StringRef stream, bool columns)
+TensorCodec::TensorCodec(SetBuilder &set, Access access, StringRef role, StringRef key, StringRef stream, bool columns)
     : target(set.list(access, role, key, set.storage.type(stream))), set(set), step(set.step), stream(stream),
-      word(set.storage.word(stream)), codec(factsOf(target.type().getFormat())), top(codec.most),
+      word(set.storage.word(stream)), codec(getCodecFacts(target.type().getFormat())), top(codec.most),
       ops(set.ops(target, stream)) {
   if (TensorsType type = set.storage.scaleType(stream, columns))
     scales = set.scales(access, target, stream, type);
@@ -18,7 +18,7 @@ StoredList::StoredList(SetBuilder &set, Access access, StringRef role, StringRef
 
 // FlashOptim's companding: y / (2 - |y|) of y = code / 127 is code / (254 - |code|); a
 // root's square is (code / 255)^2. Products of a code and a scale in f16 are exact.
-Value StoredList::expand(Value number, Value unit) {
+Value TensorCodec::expand(Value number, Value unit) {
   Value share = ops.mul("share.old", number, unit);
   if (word.companding == Companding::Sqrt) {
     Value root = ops.mul("root.old", share, ops.f32("255th", 1.0f / 255));
@@ -28,7 +28,7 @@ Value StoredList::expand(Value number, Value unit) {
   return ops.div("value", share, ops.sub("over.old", whole, size));
 }
 
-Value StoredList::load() {
+Value TensorCodec::load() {
   if (remainder.value)
     return ops.make<JoinOp>("old", RealsType::get(step.f32.getContext()), target.value, remainder.value);
   Value codes = ops.dequantize("old", target.value);
@@ -44,7 +44,7 @@ Value StoredList::load() {
 // The largest magnitude of a block. Where scales are f32, and in states, numbers that are
 // not finite have no part in it, so they spoil none of their neighbours; a copy in an MX
 // format says them.
-Value StoredList::largestOf(Value number, bool finite) {
+Value TensorCodec::getLargest(Value number, bool finite) {
   if (finite) {
     Value size = ops.abs("size", number);
     Value infinity = ops.infinity("infinity"), zero = ops.f32("zero", 0);
@@ -56,7 +56,7 @@ Value StoredList::largestOf(Value number, bool finite) {
 // The scale makes the block's largest number the format's. The limits keep a scale
 // and its inverse normal numbers: zeros stay zeros. Numbers are divided by a scale in
 // f16 as that is read, those that are bent first by the one before it was rounded.
-Value StoredList::anyScale(Value largest) {
+Value TensorCodec::anyScale(Value largest) {
   bool half = word.scale == "f16", bent = word.companding.has_value();
   // FlashOptim's floor is 0 in f16.
   float floor = half && (!bent || word.keepPositive) ? 0x1p-24f : bent ? 1e-12f : codec.leastScale;
@@ -77,8 +77,8 @@ Value StoredList::anyScale(Value largest) {
 // constant: RCEIL of largest / the format's largest (as a product with the rounded
 // inverse) the one at or above; FLOOR, CEIL and EVEN of the largest itself, over the
 // power of two in the format's. A NaN stays one, 255; an infinity is 254.
-Value StoredList::powerOfTwo(Value largest) {
-  Ops ops = set.ops(scales, stream);
+Value TensorCodec::powerOfTwo(Value largest) {
+  NamedOpBuilder ops = set.ops(scales, stream);
   ScaleRule rule = word.rule.value_or(ScaleRule::RCeil);
   bool ceil = rule == ScaleRule::RCeil, even = rule == ScaleRule::Even;
   float unit = ceil ? 1.0f : std::exp2f(-std::ilogb(top));
@@ -126,7 +126,7 @@ static float leastShare(const CodecFacts &codec, std::optional<Companding> bent)
 // Before it is divided by the scale, because a quotient may be 0. A number raised to the
 // smallest one's share of the scale and a little more has its code, rounded in any way;
 // and code times scale is no 0 from 2^-126 on. Zeros, negative numbers and NaNs stay.
-Value StoredList::keptPositive(Value number, Value scale) {
+Value TensorCodec::keptPositive(Value number, Value scale) {
   if (!word.keepPositive || !codec.zero)
     return number;
   Value floor = ops.f32("kept.floor", leastShare(codec, word.companding) * 1.001f);
@@ -143,7 +143,7 @@ Value StoredList::keptPositive(Value number, Value scale) {
 // With x = number / scale: 127 * 2x / (1 + |x|) is 254 * number / (scale + |number|), and
 // a root's share 255 * root / scale. Then floor(... + 0.5). What is beyond the scale, an
 // infinity too, is the largest code, and a NaN 0.
-Value StoredList::compress(Value number, Value scale) {
+Value TensorCodec::compress(Value number, Value scale) {
   bool root = word.companding == Companding::Sqrt;
   Value within = ops.min("within", number, scale), over = scale;
   if (!root) {
@@ -155,21 +155,21 @@ Value StoredList::compress(Value number, Value scale) {
   return ops.floor("scaled", ops.add("up", place, ops.f32("half", 0.5)));
 }
 
-void StoredList::finish(Value scaled) {
+void TensorCodec::finish(Value scaled) {
   set.store(target, ops.collect("list", scaled), stream, OverflowMode::Saturate);
 }
 
 // Squares are DeepSeek's recipe, and TransformerEngine's Float8BlockScaling for weights: codes are of what is
 // multiplied by the format's largest number over the square's, or by the power of two at or below that, and the inverse
 // is stored. Squares of zeros, and with what is not finite, have a scale of 1.
-void StoredList::storeBlocks(Value value) {
+void TensorCodec::storeBlocks(Value value) {
   bool powers = word.scale == "ocp.e8m0", root = word.companding == Companding::Sqrt;
   Value number = ops.element(root ? "square" : "next", value), scale, factor;
   if (root)
     number = ops.sqrt("next", number);
-  Value largest = largestOf(number, /*finite=*/!word.squares() && (!powers || stream != "copy"));
-  if (word.squares() && !powers) {
-    factor = factorOf(largest, top);
+  Value largest = getLargest(number, /*finite=*/!word.hasSquareBlock() && (!powers || stream != "copy"));
+  if (word.hasSquareBlock() && !powers) {
+    factor = getFactor(largest, top);
     scaleCode = ops.collect("units", ops.div("unit", one, factor));
   } else {
     scale = powers ? powerOfTwo(largest) : anyScale(largest);
@@ -185,7 +185,7 @@ void StoredList::storeBlocks(Value value) {
 }
 
 // What has no scale keeps what is above 0, too.
-void StoredList::store(Value value) {
+void TensorCodec::store(Value value) {
   if (word.tensorScale != TensorScale::None)
     return storeTensorScaled(value);
   if (word.scale == "ocp.e4m3fn")

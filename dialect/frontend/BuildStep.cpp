@@ -8,14 +8,14 @@ using namespace altgrad;
 
 //===-- Norms and clips -----------------------------------------------------===//
 
-static auto gradientsOf(Sets sets) {
+static auto getGradients(Sets sets) {
   return llvm::map_to_vector(sets, [](SetBuilder &set) { return set.gradient; });
 }
 
 // The norm of all gradients, which the step says.
 static Value takeGlobalNorm(StepBuilder &step, Sets sets, NormKind kind) {
   Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
-  Value norm = step.ops("clip.").norm("norm", kind, gradientsOf(sets), Scope::Step);
+  Value norm = step.ops("clip.").norm("norm", kind, getGradients(sets), Scope::Step);
   step.writeAlways(norm, said);
   return norm;
 }
@@ -25,7 +25,7 @@ static Value clip(StepBuilder &step, Sets sets) {
   Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
   auto names = llvm::map_to_vector(sets, [](SetBuilder &set) { return set.grad.name + ".clipped"; });
   names.push_back("clip.norm");
-  auto clip = step.ops("").several<ClipOp>(names, gradientsOf(sets), bound);
+  auto clip = step.ops("").several<ClipOp>(names, getGradients(sets), bound);
   for (auto [set, clipped] : llvm::zip(sets, clip.getClipped()))
     set.gradient = clipped;
   step.writeAlways(clip.getNorm(), said);
@@ -34,7 +34,7 @@ static Value clip(StepBuilder &step, Sets sets) {
 
 // The factor that clips to one norm: at most 1, and 1 unless `finite`.
 static Value coefficientFor(StepBuilder &step, const std::string &suffix, Value norm, Value finite) {
-  Ops ops = step.ops("clip.");
+  NamedOpBuilder ops = step.ops("clip.");
   Value most = ops.make<CoefficientOp>("most" + suffix, step.f32, norm, step.scalar("max_norm"), FormatAttr());
   return finite ? ops.select("kept" + suffix, finite, most, ops.f32("kept" + suffix + ".one", 1)) : most;
 }
@@ -42,7 +42,7 @@ static Value coefficientFor(StepBuilder &step, const std::string &suffix, Value 
 // bitsandbytes' gnorm_scale: bound / norm where the norm is greater, else 1. `bound` is a
 // percentile of past norms.
 static Value factorFor(StepBuilder &step, const std::string &suffix, Value norm, Value history, Value &bound) {
-  Ops ops = step.ops("clip.");
+  NamedOpBuilder ops = step.ops("clip.");
   bound = ops.make<PercentileOp>("bound" + suffix, step.f32, history, norm, step.scalar("max_norm"));
   Value above = ops.above("above" + suffix, norm, bound), ratio = ops.div("ratio" + suffix, bound, norm);
   step.write(norm, history); // a skipped step has no norm
@@ -93,7 +93,7 @@ static void clipValue(StepBuilder &step, Sets sets) {
   Value most = step.scalar(Access::In, "max_norm", "clip_value", step.f32);
   Value least = step.ops("clip.").neg("least", most);
   for (SetBuilder &set : sets) {
-    Ops ops = set.ops();
+    NamedOpBuilder ops = set.ops();
     Value raised = ops.max("raised", ops.element("element", set.gradient), least);
     set.gradient = ops.collect("clipped", ops.min("bounded", raised, most));
   }
@@ -106,7 +106,7 @@ static void clipValue(StepBuilder &step, Sets sets) {
 static Value torchNorm(StepBuilder &step, Sets sets, const Twine &name, bool exchange) {
   Value sum;
   for (SetBuilder &set : sets) {
-    Ops ops = set.ops();
+    NamedOpBuilder ops = set.ops();
     Value square;
     if (FormatAttr format = set.storage.format("grad"); exchange || format.isF32()) {
       square = ops.reduce("squares", Reduction::SumSq, ops.element("squares.each", set.gradient), Scope::Step);
@@ -137,7 +137,7 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
   for (SetBuilder &set : sets)
     if (set.storage.format("grad") != format)
       format = FormatAttr::getNamed(format.getContext(), "f32");
-  Ops ops = step.ops("clip.");
+  NamedOpBuilder ops = step.ops("clip.");
   Value norm = torchNorm(step, sets, format.isF32() ? "norm" : "norm.exact", request.exchange);
   if (!format.isF32())
     norm = ops.make<RoundOp>("norm", step.f32, norm, format);
@@ -157,18 +157,18 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
 // shares knows it.
 static void refuseProducts(StepBuilder &step, Sets sets, bool elsewhere) {
   auto multiplies = [](Operation &op) { return isa<OrthogonalizeOp, ProductOp>(op); };
-  Ops ops = step.ops("products.");
+  NamedOpBuilder ops = step.ops("products.");
   Value none = ops.f32("none", 0), wrong;
   auto join = [&](Value share) { wrong = wrong ? ops.max("all", wrong, share) : share; };
   for (SetBuilder &set : sets) {
     if (llvm::none_of(set.rule.getBody().front(), multiplies))
       continue;
-    Ops own = set.ops().named("products" + set.suffix() + ".");
-    Value each = own.make<SoundOp>("each", own.element("of", set.after));
+    NamedOpBuilder own = set.ops().named("products" + set.suffix() + ".");
+    Value each = own.make<ProductsFiniteOp>("each", own.element("of", set.after));
     join(own.reduce("wrong", Reduction::Max, own.select("share", each, none, own.f32("one", 1)), Scope::Step));
   }
   if (!wrong && elsewhere) { // this device's share is 0, of what differs between elements: no magnitude is below 0
-    Ops own = sets.front().ops().named("products.");
+    NamedOpBuilder own = sets.front().ops().named("products.");
     Value size = own.abs("size", own.element("of", sets.front().gradient));
     Value below = own.compare("below", arith::CmpFPredicate::OLT, size, none);
     join(own.reduce("wrong", Reduction::Max, own.select("share", below, own.f32("one", 1), none), Scope::Step));
@@ -193,7 +193,7 @@ static void countSteps(StepBuilder &step, Value norm, Value bound) {
   step.writeAlways(step.ops("steps.").make<arith::AddIOp>("next", steps, one), steps);
   if (!norm)
     return;
-  Ops ops = step.ops("clip.");
+  NamedOpBuilder ops = step.ops("clip.");
   Value clipped = step.scalar(Access::InOut, "statistic", "clipped_steps", step.i64);
   Value more = ops.make<arith::AddIOp>("more", clipped, one);
   // A skipped step is none, whatever its norm.
@@ -209,7 +209,7 @@ static void changeGradients(StepBuilder &step, Sets sets, const StepRequest &req
   else
     llvm::for_each(sets, [](SetBuilder &set) { set.dequantizeGradient(); });
   Value finite = std::exchange(step.condition, {}), factor = step.scalar("inv_scale"); // null: not unscaled
-  Ops ops = step.ops("change.");
+  NamedOpBuilder ops = step.ops("change.");
   if (request.clip || request.norm) {
     Value clip = takeNorms(step, sets, request, finite).factor;
     if (request.clip)
@@ -247,8 +247,8 @@ static void updateParameters(StepBuilder &step, Sets sets, const StepRequest &re
   if (request.clipValue)
     clipValue(step, sets);
   llvm::for_each(sets, [](SetBuilder &set) { set.update(); });
-  if (request.guards || request.othersMultiply)
-    refuseProducts(step, sets, request.othersMultiply);
+  if (request.guards || request.expectRemoteProducts)
+    refuseProducts(step, sets, request.expectRemoteProducts);
   if (!request.statistics)
     return;
   countSteps(step, request.clip ? all.norm : Value(), all.bound ? all.bound : step.scalar("max_norm"));
@@ -262,10 +262,10 @@ static LogicalResult check(const StepRequest &request, const SetStorage &set) {
                              << ", which has no infinity; torch's are in f32, bf16 or f16";
   if (set.rule || !request.quantize.empty() || !set.says("copy"))
     return success();
-  if (factsOf(set.format("copy")).table && !set.hasBlocks("copy"))
+  if (getCodecFacts(set.format("copy")).table && !set.hasBlocks("copy"))
     return set.error("copy") << "a copy of a gradient in a code book, whose numbers end at 1; say --quantize with "
                                 "its format, or give the copy blocks, as copy=bnb8:256";
-  if (set.word("copy").both || set.word("copy").squares())
+  if (set.word("copy").both || set.word("copy").hasSquareBlock())
     return set.error("copy") << "a copy in blocks of 128x128 of a gradient, which only --quantize writes";
   return success();
 }

@@ -118,7 +118,7 @@ static std::string unknownOperation(const Mistake &mistake) {
       ours.push_back(StringRef(op.name).drop_front(6));
   }
   ours.append({"altgrad.rule", "altgrad.step", "altgrad.yield"});
-  StringRef meant = nearest(name, ours);
+  StringRef meant = closestSpelling(name, ours);
   std::string hint = whatToWrite(name);
   if (!meant.empty() && StringRef(hint).starts_with("; allowed are"))
     hint = "; did you mean " + meant.str() + "? altgrad-opt --list-ops lists what is allowed";
@@ -196,7 +196,7 @@ static std::string shortTypes(StringRef words) {
 }
 
 // "expected one of [step, tensor] for how many values a scalar has, got: tensr".
-static std::string noneOf(const Mistake &mistake) {
+static std::string makeNone(const Mistake &mistake) {
   auto [known, got] = mistake.words.split('[').second.split(']');
   SmallVector<StringRef> words;
   known.split(words, ", ");
@@ -205,7 +205,7 @@ static std::string noneOf(const Mistake &mistake) {
     word = got.split("got: ").second;
   else if (word.empty())
     word = mistake.line().take_front(1);
-  return (mistake.operation() + " has no '" + word + "'" + sayKnown(word, words)).str();
+  return (mistake.operation() + " has no '" + word + "'" + describeChoices(word, words)).str();
 }
 
 // Where a bracket or a comma of a rule's signature, or of altgrad.yield, is missing.
@@ -312,7 +312,7 @@ static std::optional<std::string> plainly(const Mistake &mistake) {
     return "the last operation is missing: a rule ends with altgrad.yield param(%w1) state(...), "
            "a step with commit";
   if (mistake.says("expected one of [") || mistake.says("following enum values"))
-    return noneOf(mistake);
+    return makeNone(mistake);
   if (mistake.says("expected SSA operand"))
     return noValue(mistake);
   if (mistake.says("invalid SSA name") || (mistake.words == "expected '('" && mistake.line().starts_with("-")))
@@ -346,12 +346,12 @@ static std::pair<StringRef, StringRef> around(StringRef text, FileLineColLoc loc
   return {text.take_front(column), text.drop_front(column)};
 }
 
-// `textOf`: that of a file.
-static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(StringRef)> textOf) {
+// `getText`: that of a file.
+static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(StringRef)> getText) {
   auto loc = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
   if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
     return failure();
-  std::string text = textOf(loc.getFilename());
+  std::string text = getText(loc.getFilename());
   auto [before, after] = around(text, loc);
   std::string words = diagnostic.str();
   StringRef above = StringRef(text).drop_back(after.size());
@@ -370,7 +370,7 @@ static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(Str
   return failure(); // the next handler prints it
 }
 
-PlainWords::PlainWords(MLIRContext *context) : ScopedDiagnosticHandler(context) {
+FriendlyDiagnostics::FriendlyDiagnostics(MLIRContext *context) : ScopedDiagnosticHandler(context) {
   setHandler([this](Diagnostic &diagnostic) {
     return reword(diagnostic, [this](StringRef name) {
       auto [it, isNew] = texts.try_emplace(name);
@@ -379,7 +379,7 @@ PlainWords::PlainWords(MLIRContext *context) : ScopedDiagnosticHandler(context) 
   });
 }
 
-void altgrad::registerPlainWords(DialectRegistry &registry) {
+void altgrad::registerFriendlyDiagnostics(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AltgradDialect *) {
     context->getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
       return reword(diagnostic, [](StringRef name) { return name == "<stdin>" ? "" : readSpec(name).text; });

@@ -13,9 +13,9 @@ namespace altgrad {
 
 /// While it lives, errors of the parser and of upstream verifiers are reworded before the
 /// handlers that were there before see them. What it does not know stays as it is.
-class PlainWords : public mlir::ScopedDiagnosticHandler {
+class FriendlyDiagnostics : public mlir::ScopedDiagnosticHandler {
 public:
-  explicit PlainWords(mlir::MLIRContext *context);
+  explicit FriendlyDiagnostics(mlir::MLIRContext *context);
   /// The text that locations in `name` are of; else it is read where the name is a file.
   void quote(llvm::StringRef name, llvm::StringRef text) { texts[name] = text.str(); }
 
@@ -24,7 +24,7 @@ private:
 };
 
 /// The same for every context that loads the dialect, as mlir-opt's main makes them.
-void registerPlainWords(mlir::DialectRegistry &registry);
+void registerFriendlyDiagnostics(mlir::DialectRegistry &registry);
 
 } // namespace altgrad
 

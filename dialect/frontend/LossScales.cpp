@@ -18,7 +18,7 @@ void altgrad::reserveOfScales(StepBuilder &step) {
 
 // 1 / grad_scale, as torch rounds it.
 static Value invertScale(StepBuilder &step) {
-  Ops ops = step.ops("scale.");
+  NamedOpBuilder ops = step.ops("scale.");
   Value scale = ops.wide("scale64", step.scalar("grad_scale")), one = ops.f64("one64", 1);
   return ops.narrow("inverse", ops.div("inverse64", one, scale));
 }
@@ -35,7 +35,7 @@ static Value unscaleAll(StepBuilder &step, Sets sets, Value factor) {
 
 // 1 in found_inf where a step is skipped, and `none`, which is 0.
 static Value sayWhatWasFound(StepBuilder &step, Value none) {
-  Ops ops = step.ops("skip.");
+  NamedOpBuilder ops = step.ops("skip.");
   Value found = ops.select("found", step.condition, none, ops.f32("some", 1));
   step.writeAlways(found, step.scalar("found_inf"));
   return found;
@@ -44,7 +44,7 @@ static Value sayWhatWasFound(StepBuilder &step, Value none) {
 void altgrad::takeScaler(StepBuilder &step, Sets sets) {
   step.scalar(Access::In, "scale", "grad_scale", step.f32);
   Value found = step.scalar(Access::In, "flag", "found_inf", step.f32), inverse = invertScale(step);
-  Ops ops = step.ops("skip.");
+  NamedOpBuilder ops = step.ops("skip.");
   step.condition = ops.compare("not", arith::CmpFPredicate::OEQ, found, ops.f32("none", 0));
   for (SetBuilder &set : sets)
     set.unscaleGradient(inverse);
@@ -82,14 +82,14 @@ static void updateScale(StepBuilder &step, Value any, Scaler variant) {
 // Of a scale of 0 the inverse is infinite, and would make NaN of the zeros that it
 // left of the gradients; of an infinite one it is 0, and of NaN a NaN.
 static void refuseScale(StepBuilder &step, Value inverse) {
-  Ops ops = step.ops("scale.");
+  NamedOpBuilder ops = step.ops("scale.");
   Value least = ops.f32("least", 0), infinity = ops.infinity("infinity");
   Value usable = ops.above("positive", inverse, least), finite = ops.below("finite", inverse, infinity);
   step.condition = ops.both("fine", step.condition, ops.both("usable", usable, finite));
 }
 
 void altgrad::countSkipped(StepBuilder &step, Value fine) {
-  Ops ops = step.ops("scale.");
+  NamedOpBuilder ops = step.ops("scale.");
   Value skipped = step.scalar("skipped");
   Value more = ops.make<arith::AddIOp>("more", skipped, ops.i64("one", 1));
   step.writeAlways(ops.select("skips", fine, skipped, more), skipped);
@@ -107,7 +107,7 @@ void altgrad::takeLossScaler(StepBuilder &step, Sets sets, Scaler variant) {
   Value inverse = invertScale(step);
   step.condition = unscaleAll(step, sets, inverse);
   refuseScale(step, inverse);
-  Ops ops = step.ops("scale.");
+  NamedOpBuilder ops = step.ops("scale.");
   Value none = step.ops("skip.").f32("none", 0), found = sayWhatWasFound(step, none);
   countSkipped(step, step.condition);
   Value sum = ops.add("sum", before, found);

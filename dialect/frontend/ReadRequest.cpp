@@ -26,7 +26,7 @@ static std::optional<std::string> readTensorScale(StringRef modifier, StorageWor
                   .Case("current", TensorScale::Current)
                   .Case("bounded", TensorScale::Bounded)
                   .Default(TensorScale::None);
-  bool pow2 = modifier == "pow2", squares = pow2 && word.squares();
+  bool pow2 = modifier == "pow2", squares = pow2 && word.hasSquareBlock();
   if (kind == TensorScale::None && !pow2)
     return std::nullopt;
   if (word.stream != "copy" || (word.block && !squares))
@@ -73,7 +73,7 @@ static std::string readModifier(StringRef text, StringRef modifier, StorageWord 
     return set(word.rule, rule, "by which rule a scale is chosen");
   }
   for (Companding bent : {Companding::Softsign, Companding::Sqrt})
-    if (modifier == nameOf(bent))
+    if (modifier == getName(bent))
       return set(word.companding, bent, "how numbers are bent before they are codes");
   if (std::optional<std::string> why = readTensorScale(modifier, word))
     return why->empty() ? "" : where + " says " + quote(modifier) + *why;
@@ -91,7 +91,7 @@ static std::string readModifier(StringRef text, StringRef modifier, StorageWord 
     return set(word.round, round, "how it rounds");
   if (overflow)
     return set(word.overflow, overflow, "what a number beyond its format becomes");
-  return where + " says " + quote(modifier) + sayKnown(modifier, modifiers);
+  return where + " says " + quote(modifier) + describeChoices(modifier, modifiers);
 }
 
 // `text` is a part of `line`: "m=ocp.e4m3fn:128,stochastic".
@@ -148,7 +148,7 @@ ArrayRef<StringRef> altgrad::commonStorageWords() {
   return words;
 }
 
-SmallVector<StringRef> altgrad::storageWordsOf(RuleOp rule, ArrayRef<StringRef> states) {
+SmallVector<StringRef> altgrad::getStorageWords(RuleOp rule, ArrayRef<StringRef> states) {
   SmallVector<StringRef> words(commonStorageWords().drop_back(states.empty()));
   if (!rule.getByRole("step").empty())
     words.push_back("step");
@@ -160,7 +160,7 @@ std::string altgrad::unknownFormat(StringRef word) {
   SmallVector<StringRef> scaled;
   for (const ScaledPreset &preset : scaledPresets)
     scaled.push_back(preset.name);
-  StringRef meant = nearest(word, scaled);
+  StringRef meant = closestSpelling(word, scaled);
   std::string text = FormatAttr::unknown(word) + ", and in blocks " + llvm::join(scaled, ", ");
   if (!meant.empty() && !StringRef(text).contains("did you mean"))
     text.insert(text.find("known are"), "did you mean '" + meant.str() + "'? ");
@@ -169,7 +169,7 @@ std::string altgrad::unknownFormat(StringRef word) {
 
 //===-- Rules and sets ------------------------------------------------------===//
 
-std::string altgrad::placeOf(StringRef what, unsigned set, bool several) {
+std::string altgrad::describeSource(StringRef what, unsigned set, bool several) {
   return several ? (what + " of set " + Twine(set)).str() : what.str();
 }
 

@@ -19,7 +19,7 @@ enum class TensorScale { None, Delayed, Current, Bounded };
 /// How a state's share of its block's largest number is bent before it becomes a code,
 /// as FlashOptim's: 2x / (1 + |x|), or the root.
 enum class Companding { Softsign, Sqrt };
-inline llvm::StringRef nameOf(Companding kind) { return kind == Companding::Sqrt ? "sqrt" : "softsign"; }
+inline llvm::StringRef getName(Companding kind) { return kind == Companding::Sqrt ? "sqrt" : "softsign"; }
 
 /// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
 /// behind a comma is how what lies between two codes, or beyond the last, is stored.
@@ -48,7 +48,7 @@ struct StorageWord {
   bool keepPositive = false; // what is above 0 is at least the smallest code's number
   bool both = false;         // blocks of columns beside those of rows
   bool pow2 = false;         // that scale, or each of squares, is rounded down to a power of two
-  bool squares() const { return block == "128x128"; }
+  bool hasSquareBlock() const { return block == "128x128"; }
   bool hasModifiers() const { return round || overflow || reference; }
   bool stochastic() const { return round == Round::Stochastic; }
 };
@@ -68,7 +68,7 @@ llvm::ArrayRef<llvm::StringRef> commonStorageWords();
 
 /// What words may name for a rule that stores `states`: its streams, `states` for all of
 /// them, and `step` where it counts steps.
-llvm::SmallVector<llvm::StringRef> storageWordsOf(RuleOp rule, llvm::ArrayRef<llvm::StringRef> states);
+llvm::SmallVector<llvm::StringRef> getStorageWords(RuleOp rule, llvm::ArrayRef<llvm::StringRef> states);
 
 /// Why `word` has no format that is known: "unknown format 'e4m3'; did you mean ...".
 std::string unknownFormat(llvm::StringRef word);
@@ -91,19 +91,19 @@ enum class Clip { Norm, Percentile, Agc, AgcUnit };
 struct StepRequest {
   std::vector<SetRequest> sets;
   std::optional<Clip> clip;
-  bool clipValue = false;           // each element, to +-clip_value
-  std::optional<NormKind> norm;     // that is asked for; that of a clip is l2
-  bool perTensor = false;           // a norm for each tensor
-  bool unscale = false;             // by inv_scale, with a check of its own
-  bool scaler = false;              // torch's grad_scale and found_inf
-  std::optional<Scaler> lossScaler; // the scale and what becomes of it
-  bool statistics = false;          // of each tensor, and of the clip
-  std::string quantize;             // to this format, without a rule; "": not
-  std::string scales;               // that it divides by: "", tensor, element, elements a block
-  bool asTorch = false;             // unscaled and clipped gradients rounded as torch's
-  bool exchange = false;            // other devices' sums join those over the step
-  bool guards = false;              // a step is skipped where products of matrices are wrong: a GPU says so to nobody
-  bool othersMultiply = false;      // with `exchange`: it is skipped where products of other devices are wrong, too
+  bool clipValue = false;            // each element, to +-clip_value
+  std::optional<NormKind> norm;      // that is asked for; that of a clip is l2
+  bool perTensor = false;            // a norm for each tensor
+  bool unscale = false;              // by inv_scale, with a check of its own
+  bool scaler = false;               // torch's grad_scale and found_inf
+  std::optional<Scaler> lossScaler;  // the scale and what becomes of it
+  bool statistics = false;           // of each tensor, and of the clip
+  std::string quantize;              // to this format, without a rule; "": not
+  std::string scales;                // that it divides by: "", tensor, element, elements a block
+  bool asTorch = false;              // unscaled and clipped gradients rounded as torch's
+  bool exchange = false;             // other devices' sums join those over the step
+  bool guards = false;               // a step is skipped where products of matrices are wrong: a GPU says so to nobody
+  bool expectRemoteProducts = false; // with `exchange`: it is skipped where products of other devices are wrong, too
   /// Whether gradients are other ones afterwards.
   bool changes() const { return clip.has_value() || clipValue || unscale; }
   /// Whether each norm has a bound of its own.
@@ -114,7 +114,7 @@ struct StepRequest {
 
 /// What diagnostics call the `rule` or the `storage` of a set: a text of one line, to
 /// which their columns point.
-std::string placeOf(llvm::StringRef what, unsigned set, bool several);
+std::string describeSource(llvm::StringRef what, unsigned set, bool several);
 
 /// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
 std::string readRule(llvm::StringRef spelled, SetRequest &set);

@@ -80,7 +80,7 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path, Location l
     return {};
   }
   SmallVector<StringRef> known(found.begin(), found.end());
-  emitError(loc) << "unknown rule '" << name << "'" << sayKnown(name, known)
+  emitError(loc) << "unknown rule '" << name << "'" << describeChoices(name, known)
                  << "; a file is written with its folder or ending: ./" << name << ".mlir, or lies as " << name
                  << ".mlir in a folder of --rule-path";
   return {};

@@ -5,18 +5,18 @@ using namespace mlir;
 using namespace altgrad;
 
 // The place of a code is its number among integers of its width.
-static TensorsType placesOf(FormatAttr grid) {
+static TensorsType getPlaces(FormatAttr grid) {
   int bits = grid.getBits() - 1;
   return TensorsType::get(grid.getContext(), integers(grid.getContext(), bits, -bits));
 }
 
 // The rung of the parameter, a list that the update takes for it.
 Value SetBuilder::loadRung(const Argument &param) {
-  Ops ops = this->ops(param, "rungs");
+  NamedOpBuilder ops = this->ops(param, "rungs");
   bool coded = storage.isCoded();
   Value codes = coded ? param.value : ops.quantize("snapped", before, storage.type("rungs"));
   rung.code = ops.make<LoadOp>("from", ops.builder.getI8Type(), codes);
-  Value places = ops.make<RecodeOp>("place", placesOf(storage.format("rungs")), codes);
+  Value places = ops.make<RecodeOp>("place", getPlaces(storage.format("rungs")), codes);
   Value list = ops.dequantize("rung", places);
   if (coded)
     return list;
@@ -24,13 +24,13 @@ Value SetBuilder::loadRung(const Argument &param) {
   if (!storage.word("rungs").reference)
     return list;
   // As searchsorted does: what lies between two numbers belongs to the upper one.
-  Value near = ops.element("nearest", ops.dequantize("near", codes)), none = ops.f32("none", 0);
+  Value near = ops.element("closestSpelling", ops.dequantize("near", codes)), none = ops.f32("none", 0);
   rung.shift = ops.select("shift", ops.below("below", near, rung.number), ops.f32("one", 1), none);
   return ops.collect("firsts", ops.add("first", ops.element("place.number", list), rung.shift));
 }
 
 // floor(u - change) down: the sum as f32 rounds it.
-static Value roundAsReference(const Ops &ops, Value change, Value draw) {
+static Value roundAsReference(const NamedOpBuilder &ops, Value change, Value draw) {
   MLIRContext *context = change.getContext();
   // A draw as a number of 65536ths.
   auto type = TensorsType::get(context, integers(context, 16, 0, /*hasSign=*/false));
@@ -42,7 +42,7 @@ static Value roundAsReference(const Ops &ops, Value change, Value draw) {
 
 // Moves the code by `change`. Returns the new values.
 Value SetBuilder::storeRung(const Argument &param, Value change) {
-  Ops ops = this->ops(param, "rungs");
+  NamedOpBuilder ops = this->ops(param, "rungs");
   const StorageWord &word = storage.word("rungs");
   Round round = word.round.value_or(Round::Stochastic);
   Value draw = storage.drawsRungs() ? this->draw(ops, word.drawBits, 0) : Value();
@@ -55,7 +55,7 @@ Value SetBuilder::storeRung(const Argument &param, Value change) {
   SmallVector<std::string> names{"next", "moved", "up", "beyond"};
   for (std::string &name : names)
     name = param.name + "." + name;
-  auto move = ops.several<MoveOp>(names, rung.code, by, storage.format("rungs"), round, draw);
+  auto move = ops.several<AdvanceCodeOp>(names, rung.code, by, storage.format("rungs"), round, draw);
   rung.moved = move.getMoved(), rung.up = move.getUp(), rung.beyond = move.getBeyond();
   code = ops.collect("code", move.getNext(), storage.type("rungs"));
   Value values = ops.dequantize("new", code);
@@ -76,18 +76,18 @@ Value SetBuilder::storeRung(const Argument &param, Value change) {
 // At how many elements the gradient pulls, and how many move.
 void SetBuilder::countFlips() {
   Value pull = ops().abs("pull", ops().element("taken", gradient)), least = ops().f32("least", 1e-10f);
-  measured("updates", countOf(ops().above("pulls", pull, least), "updates"));
-  measured("flips", countOf(rung.moved, "flipped"));
+  measured("updates", countTrue(ops().above("pulls", pull, least), "updates"));
+  measured("flips", countTrue(rung.moved, "flipped"));
 }
 
 // The rest, beside the other statistics: those that went up, that were to go beyond the
 // last rung, and that were to move and did not.
 void SetBuilder::measureRungs() {
-  Ops ops = this->ops();
-  measured("flips_up", countOf(rung.up, "ups"));
-  measured("saturated", countOf(rung.beyond, "saturated"));
+  NamedOpBuilder ops = this->ops();
+  measured("flips_up", countTrue(rung.up, "ups"));
+  measured("saturated", countTrue(rung.beyond, "saturated"));
   Value moves = ops.compare("moves", arith::CmpFPredicate::ONE, rung.change, ops.f32("rest", 0));
   Value stays = ops.make<arith::ConstantOp>("stays", ops.builder.getBoolAttr(true));
   Value still = ops.make<arith::XOrIOp>("still", rung.moved, stays);
-  measured("lost", countOf(ops.both("misses", moves, still), "lost"));
+  measured("lost", countTrue(ops.both("misses", moves, still), "lost"));
 }

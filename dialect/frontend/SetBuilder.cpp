@@ -27,7 +27,7 @@ Argument SetBuilder::scalar(Access access, StringRef role, StringRef key, Type t
   return names;
 }
 
-Value SetBuilder::draw(Ops ops, unsigned bits, unsigned store) const {
+Value SetBuilder::draw(NamedOpBuilder ops, unsigned bits, unsigned store) const {
   return ops.make<DrawOp>("draw", ops.builder.getIntegerType(bits), step.scalar("seed"), step.count, store);
 }
 
@@ -35,13 +35,13 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream, s
   FormatAttr format = storage.format(stream);
   if (!format.isF32()) {
     const StorageWord &word = storage.word(stream);
-    Ops ops = this->ops(target, stream);
+    NamedOpBuilder ops = this->ops(target, stream);
     OverflowMode fitting = format.overflowsToInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
-    Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.storeOf(stream)) : Value();
+    Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.getStore(stream)) : Value();
     value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
                          word.overflow.value_or(overflow.value_or(fitting)), draw);
     if (word.companding)
-      value.getDefiningOp()->setAttr(bentName, ops.builder.getStringAttr(altgrad::nameOf(*word.companding)));
+      value.getDefiningOp()->setAttr(compandingName, ops.builder.getStringAttr(altgrad::getName(*word.companding)));
   }
   step.write(value, target.value);
   return value;
@@ -49,15 +49,15 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream, s
 
 // The second one is that of columns, which TransformerEngine keeps of a weight in MXFP8 beside that of rows.
 void SetBuilder::writeCopy(Value value) {
-  StoredList(*this, Access::Out, "copy", "copy", "copy").store(value);
+  TensorCodec(*this, Access::Out, "copy", "copy", "copy").store(value);
   if (storage.word("copy").both)
-    StoredList(*this, Access::Out, "copy", "copy_columns", "copy", /*columns=*/true).store(value);
+    TensorCodec(*this, Access::Out, "copy", "copy_columns", "copy", /*columns=*/true).store(value);
 }
 
 //===-- The gradient --------------------------------------------------------===//
 
 void SetBuilder::takeGradient(bool changes) {
-  StringRef key = rule ? nameOf("grad") : "grad";
+  StringRef key = rule ? getName("grad") : "grad";
   bool inPlace = changes && !rule && !storage.says("copy");
   grad = list(inPlace ? Access::InOut : Access::In, "grad", key, storage.type("grad"));
 }
@@ -75,7 +75,7 @@ Value SetBuilder::unscaleGradient(Value factor) {
 // What is multiplied is written back by torch, and read again.
 void SetBuilder::roundGradient(const Twine &word) {
   std::string name = word.str();
-  Ops ops = this->ops();
+  NamedOpBuilder ops = this->ops();
   if (storage.format("grad").isF32())
     gradient = ops.collect(name, ops.element(name + ".each", gradient));
   else
@@ -94,7 +94,7 @@ Value SetBuilder::takeNorm(NormKind kind) {
 // one: to max_norm * max(|w|, 1e-3). A norm that is NaN makes all of its gradient NaN,
 // as a global clip does.
 void SetBuilder::clipToParameter() {
-  Ops ops = this->ops();
+  NamedOpBuilder ops = this->ops();
   Value norm = ops.norm("length", NormKind::L2, gradient, *clippedOver);
   Value own = ops.norm("weight_length", NormKind::L2, before, *clippedOver);
   Value size = ops.f32("smallest", 1.0e-3f);
@@ -120,8 +120,8 @@ void SetBuilder::countStep() {
   if (rule.getByRole("step").empty())
     return;
   bool real = storage.word("step").format == "f32";
-  Argument steps = scalar(Access::InOut, "step", nameOf("step"), real ? step.f32 : step.i64);
-  Ops ops = this->ops(steps, "step");
+  Argument steps = scalar(Access::InOut, "step", getName("step"), real ? step.f32 : step.i64);
+  NamedOpBuilder ops = this->ops(steps, "step");
   Value one = real ? ops.f32("one", 1) : ops.i64("one", 1);
   Value next = real ? ops.add("next", steps.value, one) : ops.make<arith::AddIOp>("next", steps.value, one);
   count = real ? ops.make<arith::FPToSIOp>("number", step.i64, next) : next;
@@ -130,15 +130,15 @@ void SetBuilder::countStep() {
 
 void SetBuilder::update() {
   bool keepsMaster = storage.says("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
-  StoredList param(*this, keepsMaster ? Access::Out : Access::InOut, "param", nameOf("param"), "param");
-  std::optional<StoredList> master;
+  TensorCodec param(*this, keepsMaster ? Access::Out : Access::InOut, "param", getName("param"), "param");
+  std::optional<TensorCodec> master;
   if (keepsMaster)
     master.emplace(*this, Access::InOut, "master", "master", "master");
   before = (master ? *master : param).load();
   Value operand = inRungs ? loadRung(param.target) : before;
   if (clippedOver)
     clipToParameter();
-  std::vector<StoredList> states;
+  std::vector<TensorCodec> states;
   SmallVector<Argument> ofUnits;
   SmallVector<Value> operands, unitOperands;
   SmallVector<std::string> names{param.target.name + (inRungs ? ".change" : ".new")};
@@ -159,7 +159,7 @@ void SetBuilder::update() {
   SmallVector<Value> numbers;
   for (BlockArgument hyper : rule.getByRole("hyper"))
     numbers.push_back(hypers[rule.getName(hyper)]);
-  Ops ops = step.ops("", rule.getLoc());
+  NamedOpBuilder ops = step.ops("", rule.getLoc());
   auto update = ops.several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
                                       gradient, operands, unitOperands, numbers, count, inRungs ? before : Value());
   after = update.getNewParam();
@@ -186,7 +186,7 @@ Value SetBuilder::norm(Value element, const Twine &name) {
   return ops().sqrt(word, ops().reduce(word + ".squares", Reduction::SumSq, element, Scope::Tensor));
 }
 
-Value SetBuilder::countOf(Value condition, const Twine &name) {
+Value SetBuilder::countTrue(Value condition, const Twine &name) {
   return ops().reduce(name, Reduction::Count, condition, Scope::Tensor);
 }
 
@@ -197,11 +197,11 @@ void SetBuilder::measured(StringRef key, Value value, bool always) {
 }
 
 void SetBuilder::measure() {
-  Ops ops = this->ops();
+  NamedOpBuilder ops = this->ops();
   // Of what is stored: the product with an inverse scale may overflow.
   Value size = ops.abs("size", ops.element("code", ops.dequantize("stored", grad.value)));
   Value bad = ops.compare("bad", arith::CmpFPredicate::UGE, size, ops.infinity("infinity"));
-  measured("nonfinite", countOf(bad, "nonfinite"), true);
+  measured("nonfinite", countTrue(bad, "nonfinite"), true);
   measured("grad_norm", norm(ops.element("whole", unclipped), "norm"), true);
 
   Value old = ops.element("before", before), now = ops.element("after", after);
@@ -217,7 +217,7 @@ void SetBuilder::measure() {
   Value same = ops.element("same", ops.dequantize("kept", code));
   Value still = ops.compare("still", arith::CmpFPredicate::OEQ, same, old);
   Value moving = ops.compare("moving", arith::CmpFPredicate::ONE, change, ops.f32("none", 0));
-  measured("lost", countOf(ops.both("missed", still, moving), "lost"));
+  measured("lost", countTrue(ops.both("missed", still, moving), "lost"));
 }
 
 //===-- Without a rule ------------------------------------------------------===//
@@ -238,8 +238,8 @@ void SetBuilder::writeGradient(bool conditional) {
 Value SetBuilder::saturated(Value value, FormatAttr format) {
   if (!format.getInf())
     return value;
-  Ops ops = this->ops();
-  Value most = ops.f32("most", factsOf(format).most), least = ops.neg("least", most);
+  NamedOpBuilder ops = this->ops();
+  Value most = ops.f32("most", getCodecFacts(format).most), least = ops.neg("least", most);
   Value infinity = ops.infinity("infinity");
   Value infinite = ops.compare("infinite", arith::CmpFPredicate::OEQ, ops.abs("size", value), infinity);
   Value bounded = ops.min("bounded", ops.max("low", value, least), most);
@@ -258,7 +258,7 @@ FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
                                  << minBlock << " to " << maxBlock;
   FormatAttr f32 = FormatAttr::getNamed(step.f32.getContext(), "f32");
   Argument given = list(Access::In, "input", "grad_scale", storage.runs(f32, block));
-  Ops ops = this->ops(given, "grad");
+  NamedOpBuilder ops = this->ops(given, "grad");
   return ops.element("unit", ops.dequantize("old", given.value));
 }
 
@@ -276,7 +276,7 @@ LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
   if (failed(unit))
     return failure();
   dequantizeGradient();
-  Ops ops = this->ops();
+  NamedOpBuilder ops = this->ops();
   Value number = ops.div("scaled", ops.element("element", gradient), *unit);
   if (hasScales && !same)
     return storage.error("copy") << "--quantize=" << format << " beside a copy "

@@ -10,7 +10,7 @@ namespace altgrad {
 
 // Elements of a parameter in rungs: its code, its number where that is stored, how far the code is to be moved
 // beside the change, the change, and what becomes of it.
-struct RungValues {
+struct CodeUpdate {
   mlir::Value code, number, shift, change, moved, up, beyond;
 };
 
@@ -57,15 +57,15 @@ public:
   /// A further copy of the parameter, or of a gradient, with or without scales.
   void writeCopy(Value value);
   /// A draw for what is stored to `stream`.
-  Value draw(Ops ops, unsigned bits, unsigned store) const;
+  Value draw(NamedOpBuilder ops, unsigned bits, unsigned store) const;
   void measured(llvm::StringRef key, Value value, bool always = false);
   /// Of how many elements a condition is true.
-  Value countOf(Value condition, const llvm::Twine &name);
-  Ops ops(const Argument &argument, llvm::StringRef stream) {
+  Value countTrue(Value condition, const llvm::Twine &name);
+  NamedOpBuilder ops(const Argument &argument, llvm::StringRef stream) {
     return step.ops(argument.name + ".", storage.place(stream));
   }
   /// About the gradient.
-  Ops ops() { return ops(grad, "grad"); }
+  NamedOpBuilder ops() { return ops(grad, "grad"); }
   std::string suffix() const { return storage.set ? "_" + std::to_string(storage.set) : ""; }
 
   SetStorage storage;
@@ -77,10 +77,10 @@ public:
   llvm::StringMap<Value> hypers;    // by the rule's names
   Value count;                      // the number of this step, if the rule counts
   Value before, after;              // the parameter, or its master
-  RungValues rung;
+  CodeUpdate rung;
 
 private:
-  llvm::StringRef nameOf(llvm::StringRef role) { return rule.getName(rule.getByRole(role)[0]); }
+  llvm::StringRef getName(llvm::StringRef role) { return rule.getName(rule.getByRole(role)[0]); }
   int64_t setOfScalars() const { return storage.several ? int64_t(storage.set) : -1; }
   void clipToParameter();
   void takeHypers();
@@ -98,12 +98,12 @@ private:
 
 /// A list and how its elements are kept: as codes, as codes over scales of blocks, of the tensor or of both, or in two
 /// parts.
-class StoredList {
+class TensorCodec {
 public:
   using Value = mlir::Value;
   /// Takes it as an argument, and its scales or its lower part as another one; `columns`: blocks of columns.
-  StoredList(SetBuilder &set, Access access, llvm::StringRef role, llvm::StringRef key, llvm::StringRef stream,
-             bool columns = false);
+  TensorCodec(SetBuilder &set, Access access, llvm::StringRef role, llvm::StringRef key, llvm::StringRef stream,
+              bool columns = false);
 
   /// Its numbers.
   Value load();
@@ -118,12 +118,12 @@ private:
   void storeTwoLevels(Value value);
   void storeTensorScaled(Value value);
   Value keptPositive(Value number, Value scale);
-  Value largestOf(Value number, bool finite);
+  Value getLargest(Value number, bool finite);
   Value anyScale(Value largest);
   Value powerOfTwo(Value largest);
   Value expand(Value number, Value unit);
   Value compress(Value number, Value scale);
-  Value factorOf(Value largest, float top);
+  Value getFactor(Value largest, float top);
   Value largestOfHistory(Value newest);
   Value boundOfLargest(Value newest);
   void finish(Value scaled);
@@ -135,7 +135,7 @@ private:
   Argument scales, remainder;
   CodecFacts codec;
   float top; // the largest number of the format
-  Ops ops;
+  NamedOpBuilder ops;
   Value one, most, scaleCode; // 1; the largest f32; what is written to the scales
 };
 

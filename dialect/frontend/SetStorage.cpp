@@ -41,19 +41,19 @@ StringRef SetStorage::formatName(StringRef stream) const {
 FormatAttr SetStorage::format(StringRef stream) const { return FormatAttr::getNamed(&context, formatName(stream)); }
 
 TensorsType SetStorage::type(StringRef stream) const {
-  return tensors(format(stream), 1, 1, hasBlocks(stream) && factsOf(format(stream)).sharesBytes);
+  return tensors(format(stream), 1, 1, hasBlocks(stream) && getCodecFacts(format(stream)).sharesBytes);
 }
 
 TensorsType SetStorage::scaleType(StringRef stream, bool columns) const {
   const StorageWord &word = this->word(stream);
   if (!word.block)
     return {};
-  int64_t square = word.squares() ? squareBlock : 1;
+  int64_t square = word.hasSquareBlock() ? squareBlock : 1;
   return tensors(FormatAttr::getNamed(&context, word.scale), columns ? columnBlock : square,
                  columns ? 1 : std::max<int64_t>(square, word.elements));
 }
 
-unsigned SetStorage::storeOf(StringRef stream) const {
+unsigned SetStorage::getStore(StringRef stream) const {
   if (stream == "param" || stream == "grad")
     return 0;
   if (stream == "copy")
@@ -78,7 +78,7 @@ TensorsType SetStorage::remainderType() const {
 //===-- Places --------------------------------------------------------------===//
 
 Location SetStorage::at(StringRef what, unsigned column) const {
-  return FileLineColLoc::get(&context, placeOf(what, set, several), 1, column);
+  return FileLineColLoc::get(&context, describeSource(what, set, several), 1, column);
 }
 
 Location SetStorage::placeOfRule() const {
@@ -106,7 +106,7 @@ InFlightDiagnostic SetStorage::error(const StorageWord &word) const {
 // Of blocks that go over rows.
 static std::string whyNoTile(const std::string &says, const StorageWord &word, FormatAttr format) {
   bool byte = format && format.getBytes() == 1;
-  if (!byte || factsOf(format).sharesBytes)
+  if (!byte || getCodecFacts(format).sharesBytes)
     return says + " of codes in " + word.format + (byte ? ", which share bytes" : ", which are wider than a byte");
   std::string copies = word.both ? "copies of columns" : "copies in squares";
   return word.stochastic() ? says + " and 'stochastic'; " + copies + " are not rounded by draws" : "";
@@ -119,7 +119,7 @@ static std::string whyNoSquares(const StorageWord &word, FormatAttr format) {
     return blocks + ", which are of a copy of the parameter";
   if (std::string why = whyNoTile(blocks, word, format); !why.empty())
     return why;
-  if (factsOf(format).table)
+  if (getCodecFacts(format).table)
     return blocks + " of codes in " + word.format + ", a code book's";
   if (scale != "f32" && scale != "ocp.e8m0")
     return (blocks + " with scales in '" + scale + "'; these are in f32 or ocp.e8m0").str();
@@ -128,7 +128,7 @@ static std::string whyNoSquares(const StorageWord &word, FormatAttr format) {
 
 // `m=ocp.e4m3fn:128`: what stands behind the colon.
 static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
-  if (!word.block || word.squares())
+  if (!word.block || word.hasSquareBlock())
     return word.block ? whyNoSquares(word, format) : "";
   StringRef name = word.stream, scale = word.scale;
   if (llvm::is_contained({"param", "grad", "master", "step", "rungs"}, name))
@@ -136,7 +136,7 @@ static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
   if (StringRef(*word.block).getAsInteger(10, word.elements) || !isBlock(word.elements))
     return " has blocks of '" + *word.block + "' elements, expected a power of two from " + std::to_string(minBlock) +
            " to " + std::to_string(maxBlock);
-  ArrayRef<StringLiteral> scales = factsOf(format).scales;
+  ArrayRef<StringLiteral> scales = getCodecFacts(format).scales;
   if (scales.empty())
     return " scales blocks of " + word.format + "; a scale is for formats of 8 and 16 bits";
   bool levels = scale == "ocp.e4m3fn";
@@ -146,7 +146,7 @@ static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
     return (" has scales in ocp.e4m3fn, below one of the tensor; write copy=nvfp4 of a parameter, or " + name +
             "=ocp.e2m1:16")
         .str();
-  if (factsOf(format).table && (scale == "f16" || scale == "ocp.e8m0"))
+  if (getCodecFacts(format).table && (scale == "f16" || scale == "ocp.e8m0"))
     return ": the scales of a code book, whose numbers end at 1, are in f32";
   return (" has scales in '" + scale + "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn").str();
 }
@@ -154,13 +154,13 @@ static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
 // A code book's numbers end at 1: what is stored needs a scale, or is scaled by
 // whoever asks for codes alone.
 static std::string whyNoBook(const StorageWord &word, FormatAttr format, bool ruled) {
-  if (!factsOf(format).table)
+  if (!getCodecFacts(format).table)
     return "";
   if (!word.block && (ruled || word.stream != "copy"))
     return ": the numbers of " + word.format +
            " end at 1; it is for states with a scale for each block, as m=" + word.format + ":256";
   if (word.round.value_or(Round::NearestEven) != Round::NearestEven)
-    return ": a code book has the nearest number alone";
+    return ": a code book has the closestSpelling number alone";
   return "";
 }
 
@@ -168,7 +168,7 @@ static std::string whyNotBent(const StorageWord &word) {
   if (!word.companding)
     return "";
   bool root = word.companding == Companding::Sqrt;
-  std::string says = (" says " + nameOf(*word.companding)).str(), format = root ? "uint8" : "int8";
+  std::string says = (" says " + getName(*word.companding)).str(), format = root ? "uint8" : "int8";
   if (word.format != format || !word.block)
     return says + ", which is of codes in " + format + " with a scale for each block, as " +
            (root ? "v=uint8:32:f16,sqrt" : "m=int8:32:f16,softsign");
@@ -177,7 +177,7 @@ static std::string whyNotBent(const StorageWord &word) {
   if (word.scale == "ocp.e8m0")
     return says + " of scales that are powers of two; they are in f16 or f32";
   if (word.hasModifiers())
-    return says + " and how codes are rounded, which FlashOptim's are to the nearest, halves up";
+    return says + " and how codes are rounded, which FlashOptim's are to the closestSpelling, halves up";
   return "";
 }
 
@@ -249,7 +249,7 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
         return why << "; '" << name << "' is stored with the option " << needed << ": rule '" << rule.getSymName()
                    << "{" << needed << "}'";
   auto stored = llvm::map_to_vector(states, [&](BlockArgument state) { return rule.getName(state); });
-  return why << sayKnown(name, storageWordsOf(rule, stored)) << "; " << listing;
+  return why << describeChoices(name, getStorageWords(rule, stored)) << "; " << listing;
 }
 
 // A stream of the rule, `states` or `step`, and a format that it may have.
@@ -294,7 +294,7 @@ LogicalResult SetStorage::checkOptions() {
     size_t brace = spelled.rfind('{'), found = spelled.find(option, brace == StringRef::npos ? 0 : brace);
     return emitError(at("rule", found == StringRef::npos ? 1 : found + 1))
            << "rule '" << rule.getSymName() << "' has no option '" << option << "'"
-           << (known.empty() ? "; it has none" : sayKnown(option, known));
+           << (known.empty() ? "; it has none" : describeChoices(option, known));
   }
   states = rule.getStoredStates(options);
   bool counts = !rule.getByRole("step").empty();
@@ -379,7 +379,7 @@ static bool holds(const Format &format, const Format &grid) {
 }
 
 LogicalResult SetStorage::checkRungs() const {
-  if (!factsOf(format("rungs")).hasRungs)
+  if (!getCodecFacts(format("rungs")).isSignMagnitude)
     return error(word("rungs"))
            << ": rungs are of formats with a sign, a magnitude and at most 8 bits, such as rungs=ocp.e4m3fn";
   if (word("rungs").overflow)

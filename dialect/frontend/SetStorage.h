@@ -29,7 +29,7 @@ public:
   TensorsType runs(FormatAttr format, unsigned elements) const { return tensors(format, 1, elements); }
   bool hasBlocks(llvm::StringRef stream) const { return word(stream).block.has_value(); }
   /// Its number among the stores of an element, which no other word changes.
-  unsigned storeOf(llvm::StringRef stream) const;
+  unsigned getStore(llvm::StringRef stream) const;
   /// Whether something is rounded as draws say.
   bool draws() const;
 

@@ -21,9 +21,11 @@ template <typename Op> static void nameResults(MLIRContext &context) {
   };
 }
 
-Location Ops::at(const Twine &name) const { return NameLoc::get(builder.getStringAttr(prefix + name), place); }
+Location NamedOpBuilder::at(const Twine &name) const {
+  return NameLoc::get(builder.getStringAttr(prefix + name), place);
+}
 
-Location Ops::at(ArrayRef<std::string> names) const {
+Location NamedOpBuilder::at(ArrayRef<std::string> names) const {
   SmallVector<StringRef> words(names.begin(), names.end());
   return FusedLoc::get({place}, builder.getStrArrayAttr(words), builder.getContext());
 }
@@ -33,48 +35,51 @@ std::string altgrad::printStep(StepOp step) {
   llvm::raw_string_ostream out(text);
   MLIRContext &context = *step->getContext();
   nameResults<UpdateOp>(context), nameResults<UnscaleOp>(context), nameResults<ClipOp>(context);
-  nameResults<SplitOp>(context), nameResults<UpdateLossScaleOp>(context), nameResults<MoveOp>(context);
+  nameResults<SplitOp>(context), nameResults<UpdateLossScaleOp>(context), nameResults<AdvanceCodeOp>(context);
   step->print(out, OpPrintingFlags().printNameLocAsPrefix());
   return text + "\n";
 }
 
 //===-- Operations ----------------------------------------------------------===//
 
-Value Ops::number(Name name, double number, Type type) const {
+Value NamedOpBuilder::number(Name name, double number, Type type) const {
   return make<arith::ConstantOp>(name, builder.getFloatAttr(type, number));
 }
 
-Value Ops::i64(Name name, int64_t number) const {
+Value NamedOpBuilder::i64(Name name, int64_t number) const {
   return make<arith::ConstantOp>(name, builder.getI64IntegerAttr(number));
 }
 
 static Type reals(OpBuilder &builder) { return RealsType::get(builder.getContext()); }
 
-Value Ops::element(Name name, Value list) const { return make<ElementOp>(name, builder.getF32Type(), list); }
+Value NamedOpBuilder::element(Name name, Value list) const { return make<ElementOp>(name, builder.getF32Type(), list); }
 
-Value Ops::collect(Name name, Value element, Type type) const {
+Value NamedOpBuilder::collect(Name name, Value element, Type type) const {
   return make<CollectOp>(name, type ? type : reals(builder), element, /*factor=*/Value());
 }
 
-Value Ops::scale(Name name, Value list, Value factor) const {
+Value NamedOpBuilder::scale(Name name, Value list, Value factor) const {
   return make<ScaleOp>(name, reals(builder), list, factor);
 }
 
-Value Ops::dequantize(Name name, Value tensors) const { return make<DequantizeOp>(name, reals(builder), tensors); }
+Value NamedOpBuilder::dequantize(Name name, Value tensors) const {
+  return make<DequantizeOp>(name, reals(builder), tensors);
+}
 
-Value Ops::quantize(Name name, Value list, TensorsType type, Round round, OverflowMode overflow, Value draw) const {
+Value NamedOpBuilder::quantize(Name name, Value list, TensorsType type, Round round, OverflowMode overflow,
+                               Value draw) const {
   return make<QuantizeOp>(name, type, list, round, draw, overflow);
 }
 
-Value Ops::reduce(Name name, Reduction how, Value element, Scope over) const {
+Value NamedOpBuilder::reduce(Name name, Reduction how, Value element, Scope over) const {
   return make<ReduceOp>(name, how, element, over);
 }
 
-Value Ops::largest(Name name, Value element, BlockAttr block) const {
+Value NamedOpBuilder::largest(Name name, Value element, BlockAttr block) const {
   return make<ReduceOp>(name, Reduction::AbsMax, element, block);
 }
 
-Value Ops::norm(Name name, NormKind kind, ValueRange lists, Scope over) const {
+Value NamedOpBuilder::norm(Name name, NormKind kind, ValueRange lists, Scope over) const {
   return make<NormOp>(name, builder.getF32Type(), kind, lists, over);
 }
 
@@ -120,7 +125,7 @@ Value StepBuilder::scalar(Access access, StringRef role, StringRef name, Type ty
 void StepBuilder::takeSeed(bool always) {
   scalar(Access::In, "random", "seed", i64);
   Value draws = scalar(Access::InOut, "random", "draws", i64);
-  Ops ops = this->ops("seed.");
+  NamedOpBuilder ops = this->ops("seed.");
   Value one = ops.i64("one", 1);
   count = ops.make<arith::AddIOp>("next", draws, one);
   (always ? this->always : writes).push_back({count, draws});

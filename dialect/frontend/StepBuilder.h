@@ -21,11 +21,11 @@ struct Argument {
 /// Builds operations, one behind the other. Their places are that of the words that ask
 /// for them. Their names begin with `prefix`; they are for readers alone, so two values
 /// may have one.
-class Ops {
+class NamedOpBuilder {
 public:
-  Ops(mlir::OpBuilder &builder, const llvm::Twine &prefix, mlir::Location place)
+  NamedOpBuilder(mlir::OpBuilder &builder, const llvm::Twine &prefix, mlir::Location place)
       : builder(builder), prefix(prefix.str()), place(place) {}
-  Ops named(const llvm::Twine &other) const { return Ops(builder, other, place); }
+  NamedOpBuilder named(const llvm::Twine &other) const { return NamedOpBuilder(builder, other, place); }
 
   /// The place of an operation whose one result, or whose results, are called so.
   mlir::Location at(const llvm::Twine &name) const;
@@ -116,8 +116,8 @@ public:
   size_t countWrites() const { return writes.size(); }
 
   /// What concerns the step as a whole: `clip.norm` and the like.
-  Ops ops(const llvm::Twine &prefix) { return Ops(builder, prefix, place); }
-  Ops ops(const llvm::Twine &prefix, mlir::Location place) { return Ops(builder, prefix, place); }
+  NamedOpBuilder ops(const llvm::Twine &prefix) { return NamedOpBuilder(builder, prefix, place); }
+  NamedOpBuilder ops(const llvm::Twine &prefix, mlir::Location place) { return NamedOpBuilder(builder, prefix, place); }
   mlir::OwningOpRef<StepOp> finish(const llvm::Twine &name);
 
   mlir::Value condition; // of `write`; null: none

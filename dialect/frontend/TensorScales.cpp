@@ -10,7 +10,7 @@ using namespace altgrad;
 
 // `top` over the largest number, or the power of two at or below that where the word says so; 1 where the number is 0
 // or not finite.
-Value StoredList::factorOf(Value largest, float top) {
+Value TensorCodec::getFactor(Value largest, float top) {
   Value none = ops.f32("none", 0);
   one = ops.f32("one", 1);
   Value infinity = ops.infinity("infinity");
@@ -24,7 +24,7 @@ Value StoredList::factorOf(Value largest, float top) {
 
 // The largest finite one of the last steps' largest numbers, which move on by one. Of
 // one step alone it is that, whatever it is.
-Value StoredList::largestOfHistory(Value newest) {
+Value TensorCodec::largestOfHistory(Value newest) {
   if (word.history == 1)
     return newest;
   Value none = ops.f32("past.none", 0), end = ops.infinity("past.end"), most = none, held = newest;
@@ -42,7 +42,7 @@ Value StoredList::largestOfHistory(Value newest) {
 }
 
 // What this step finds is for the next ones; a step without a rule says it.
-void StoredList::storeTensorScaled(Value value) {
+void TensorCodec::storeTensorScaled(Value value) {
   bool ruled = bool(set.rule), current = word.tensorScale == TensorScale::Current;
   Value number = ops.element("next", value);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
@@ -54,7 +54,7 @@ void StoredList::storeTensorScaled(Value value) {
   else if (word.tensorScale == TensorScale::Bounded)
     most = boundOfLargest(newest);
   Value unit = set.scalar(Access::Out, "tensor_scale", "copy_scale", step.f32).value;
-  Value scale = factorOf(most, top), inverse = ops.div("unit", one, scale);
+  Value scale = getFactor(most, top), inverse = ops.div("unit", one, scale);
   finish(ops.mul("scaled", number, scale));
   if (newest)
     step.write(largest, newest);
@@ -66,17 +66,17 @@ void StoredList::storeTensorScaled(Value value) {
 // the format's, rounded, and elements are divided by both. The tensor's largest is that
 // of the step before; what lies beyond saturates in the block's scale. A step without a
 // rule takes its own.
-void StoredList::storeTwoLevels(Value value) {
+void TensorCodec::storeTwoLevels(Value value) {
   bool ruled = bool(set.rule);
   Value newest = set.scalar(ruled ? Access::InOut : Access::Out, "tensor_scale", "copy_amax", step.f32).value;
   Value unit = set.scalar(Access::Out, "tensor_scale", "copy_tensor_scale", step.f32).value;
-  Value number = ops.element("next", value), largest = largestOf(number, /*finite=*/false);
+  Value number = ops.element("next", value), largest = getLargest(number, /*finite=*/false);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value amax = ops.max("amax", found, ops.f32("least", 0));
-  Value scale = factorOf(ruled ? newest : amax, top * factsOf(scales.type().getFormat()).most);
+  Value scale = getFactor(ruled ? newest : amax, top * getCodecFacts(scales.type().getFormat()).most);
   Value inverse = ops.div("unit", one, scale), part = ops.f32("part", 1 / top);
   Value wanted = ops.mul("wanted", largest, ops.mul("factors", scale, part));
-  Ops held = set.ops(scales, stream);
+  NamedOpBuilder held = set.ops(scales, stream);
   Value code = held.quantize("code", held.collect("code.list", wanted), scales.type());
   Value level = ops.element("level", held.dequantize("code.back", code));
   Value quotient = ops.div("quotient", one, ops.mul("product", level, inverse));
@@ -98,7 +98,7 @@ struct Alike {
 };
 } // namespace
 
-static StringRef nameOf(Value argument) {
+static StringRef getName(Value argument) {
   auto rule = cast<RuleOp>(argument.getParentBlock()->getParentOp());
   return rule.getByRole("param")[0] == argument ? "" : rule.getName(cast<BlockArgument>(argument));
 }
@@ -113,7 +113,7 @@ bool Alike::operator()(Value x, Value y) {
   auto same = [&](Value of, Value as) { return success((*this)(of, as)); };
   bool alike = one && other ? OperationEquivalence::isEquivalentTo(one, other, same, /*markEquivalent=*/nullptr,
                                                                    OperationEquivalence::IgnoreLocations)
-                            : !one && !other && nameOf(x) == nameOf(y);
+                            : !one && !other && getName(x) == getName(y);
   known[x] = alike ? y : Value();
   return alike;
 }
@@ -122,16 +122,16 @@ std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> optio
   auto states = rule.getByRole("state");
   if (states.size() < 2 || rule.getName(states[0]) != "m" || rule.getName(states[1]) != "v")
     return std::nullopt;
-  auto gradientOf = [](RuleOp rule) { // whatever it is made of
+  auto getGradient = [](RuleOp rule) { // whatever it is made of
     auto square = rule.getYield().getStates()[1].getDefiningOp<math::FmaOp>();
     return square ? square.getB() : Value();
   };
   for (auto [name, kind] : {std::pair("adam", AdamKind::Plain), std::pair("adamw", AdamKind::Shrinks)}) {
     OwningOpRef<RuleOp> adam = findRule(name, "", rule.getLoc());
     for (const std::vector<StringRef> &bounded : {std::vector<StringRef>(), {"amsgrad"}}) {
-      if (!adam || !gradientOf(rule))
+      if (!adam || !getGradient(rule))
         return std::nullopt;
-      Alike alike{rule.decide(options), {{gradientOf(rule), gradientOf(*adam)}}};
+      Alike alike{rule.decide(options), {{getGradient(rule), getGradient(*adam)}}};
       alike.decided.insert_range(adam->decide(bounded));
       YieldOp ours = rule.getYield(), theirs = adam->getYield();
       if (alike(ours.getStates()[0], theirs.getStates()[0]) && alike(ours.getStates()[1], theirs.getStates()[1]) &&
@@ -145,8 +145,8 @@ std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> optio
 // |1 - lr decay| times the largest number before, and lr C_t, where by Cauchy and Schwarz
 //   C_t = (1 - beta1) / (1 - beta1^t) sqrt((1 - beta2^t) / (1 - beta2) (1 - r^t) / (1 - r)),
 // r = beta1^2 / beta2. What is added to both is for the rounding of 2^24 steps.
-Value StoredList::boundOfLargest(Value newest) {
-  Ops ops = this->ops.named(target.name + ".bound.");
+Value TensorCodec::boundOfLargest(Value newest) {
+  NamedOpBuilder ops = this->ops.named(target.name + ".bound.");
   Value one = ops.f64("one", 1), count = set.count;
   // (1 - x^t) and (1 - x).
   auto parts = [&](const std::string &word, Value x) {

@@ -50,7 +50,7 @@ static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates, Findings &fi
 }
 
 // Gradients with their formats.
-static auto gradientsOf(StepOp step) {
+static auto getGradients(StepOp step) {
   SmallVector<std::pair<BlockArgument, FormatAttr>> gradients;
   for (BlockArgument argument : step.getBody().getArguments())
     if (auto tensors = dyn_cast<TensorsType>(argument.getType()); tensors && step.getRole(argument) == "grad")
@@ -65,8 +65,8 @@ static void checkLossScale(StepOp step, double scale, Findings &findings) {
   };
   if (llvm::none_of(step.getBody().getArguments(), scales))
     return;
-  for (auto [argument, format] : gradientsOf(step)) {
-    double most = factsOf(format).most;
+  for (auto [argument, format] : getGradients(step)) {
+    double most = getCodecFacts(format).most;
     if (most / scale < 0.5)
       findings.list.push_back({argument.getLoc(),
                                "gradients '" + step.getName(argument).str() + "' in " + format.getKnownName().str() +
@@ -79,8 +79,8 @@ static void checkLossScale(StepOp step, double scale, Findings &findings) {
 
 // A gradient whose format has no negative numbers.
 static void checkSigns(StepOp step, Findings &findings) {
-  for (auto [argument, format] : gradientsOf(step)) {
-    CodecFacts codec = factsOf(format);
+  for (auto [argument, format] : getGradients(step)) {
+    CodecFacts codec = getCodecFacts(format);
     if (codec.negative)
       continue;
     findings.list.push_back({argument.getLoc(),
@@ -124,15 +124,15 @@ static void checkPaths(const StoredUpdate &update, Findings &findings) {
   SmallVector<double> results = update.apply(update.steady(1), /*exact=*/true);
   for (unsigned index = 0; index <= update.stateCount(); ++index)
     if (std::isnan(results[index]))
-      findings.list.push_back({update.placeOf(index),
-                               "'" + update.nameOf(index).str() +
+      findings.list.push_back({update.getLocation(index),
+                               "'" + update.getName(index).str() +
                                    "' is not looked at: the rule makes no number of it for a weight of 1 and a "
                                    "steady gradient of 1",
                                "--analyze=NAME=VALUE gives a hyper-parameter another value"});
   for (unsigned index = 0; index <= update.stateCount(); ++index)
-    if (std::string format = update.formatOf(index); !format.empty() && std::isnan(update.kept(index, 0)))
-      findings.list.push_back({update.placeOf(index),
-                               "'" + update.nameOf(index).str() + "' in " + format +
+    if (std::string format = update.getFormat(index); !format.empty() && std::isnan(update.kept(index, 0)))
+      findings.list.push_back({update.getLocation(index),
+                               "'" + update.getName(index).str() + "' in " + format +
                                    " is not looked at: between the rule and memory stands an "
                                    "operation that the analysis does not know",
                                "--print-step shows a generated step"});
@@ -179,7 +179,7 @@ bool altgrad::hasLimits(StepOp step) {
   return narrow;
 }
 
-static std::string textOf(Location place) {
+static std::string getText(Location place) {
   std::string text;
   llvm::raw_string_ostream out(text);
   if (auto file = dyn_cast<FileLineColLoc>(place))
@@ -192,7 +192,7 @@ static std::string textOf(Location place) {
 std::string altgrad::writeFindings(StepOp step, ArrayRef<Finding> findings) {
   std::string text;
   for (const Finding &finding : findings) {
-    std::string place = textOf(finding.place);
+    std::string place = getText(finding.place);
     text += place + ": warning: " + finding.what + "\n" + place + ": note: " + finding.remedy + "\n";
   }
   std::string number =

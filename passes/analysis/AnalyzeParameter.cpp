@@ -20,7 +20,7 @@ static double moved(const StoredUpdate &update, double grad) {
 }
 
 // The hyper-parameters that updates are proportional to.
-static SmallVector<BlockArgument> ratesOf(const StoredUpdate &update) {
+static SmallVector<BlockArgument> getRates(const StoredUpdate &update) {
   SmallVector<BlockArgument> rates;
   double once = moved(update, 1);
   for (BlockArgument hyper : update.hyperArguments()) {
@@ -34,16 +34,16 @@ static SmallVector<BlockArgument> ratesOf(const StoredUpdate &update) {
 }
 
 static std::string described(const StoredUpdate &update) {
-  std::optional<Round> round = update.roundingOf(0);
-  return "'" + update.nameOf(0).str() + "' in " + update.formatOf(0) +
+  std::optional<Round> round = update.getRounding(0);
+  return "'" + update.getName(0).str() + "' in " + update.getFormat(0) +
          (round ? ", rounded " + stringifyRound(*round).str() : "");
 }
 
 static std::string remedyFor(const StoredUpdate &update) {
-  return update.formatOf(0) == "f32" ? "no format is wider; choose larger numbers"
-                                     : "storage=\"param=" + update.formatOf(0) +
-                                           ",stochastic\" moves it on average, \"param=" + update.formatOf(0) +
-                                           " master=f32\" keeps what is too small";
+  return update.getFormat(0) == "f32" ? "no format is wider; choose larger numbers"
+                                      : "storage=\"param=" + update.getFormat(0) +
+                                            ",stochastic\" moves it on average, \"param=" + update.getFormat(0) +
+                                            " master=f32\" keeps what is too small";
 }
 
 // A gradient of 0 leaves the decay alone to move a weight.
@@ -52,7 +52,7 @@ static void checkDecay(const StoredUpdate &update, double least, Findings &findi
   double stored = update.apply(update.steady(0), /*exact=*/false)[0];
   if (decay == 0 || !std::isfinite(decay) || !std::isfinite(stored) || !update.stays(0, 1, stored))
     return;
-  findings.list.push_back({update.placeOf(0),
+  findings.list.push_back({update.getLocation(0),
                            described(update) + ": the decay of " + digits(std::fabs(decay)) +
                                " in a step rounds to nothing; a weight of 1 moves by " + digits(least) +
                                " or not at all",
@@ -70,20 +70,20 @@ static void checkRates(const StoredUpdate &update, double least, Findings &findi
   if (!std::isfinite(step) || step == 0)
     return;
   bool lost = update.stays(0, 1, stored);
-  bool draws = update.roundingOf(0) == Round::Stochastic;
-  bool always = update.formatOf(0) != "f32" && !draws && isNormalized(update);
+  bool draws = update.getRounding(0) == Round::Stochastic;
+  bool always = update.getFormat(0) != "f32" && !draws && isNormalized(update);
   if (!lost && !always)
     return;
-  for (BlockArgument rate : ratesOf(update)) {
+  for (BlockArgument rate : getRates(update)) {
     RuleOp rule = update.getRule();
-    std::string name = rule.getName(rate).str(), key = update.keyOf(rate);
+    std::string name = rule.getName(rate).str(), key = update.getKey(rate);
     double value = update.hyper(rate), bound = value * least / step;
     if (always && !key.empty())
-      findings.limits.push_back({update.set(), update.keyOf(0), key, 0, bound,
+      findings.limits.push_back({update.set(), update.getKey(0), key, 0, bound,
                                  described(update) + ": a weight of 1 does not move where " + key + " is below " +
                                      digits(bound) + "; " + remedyFor(update)});
     if (lost)
-      findings.list.push_back({update.placeOf(0),
+      findings.list.push_back({update.getLocation(0),
                                described(update) + ": " + name + " = " + digits(value) + " makes an update of " +
                                    digits(step) +
                                    " of a steady gradient of 1, and a weight of 1 does not move; "
@@ -137,10 +137,10 @@ static void findGuards(Value value, const Variances &variances, llvm::SetVector<
 }
 
 // The least but 0 that `value` is when each state holds its least number.
-static double leastOf(const StoredUpdate &update, Value value, Point &point) {
+static double getLeast(const StoredUpdate &update, Value value, Point &point) {
   point = update.steady(0);
   for (unsigned state = 0; state < update.stateCount(); ++state) {
-    if (update.blockOf(state + 1) > 1)
+    if (update.getBlock(state + 1) > 1)
       return 0; // whatever its scale makes of it
     double high = halve(-160, 0, 24, [&](double power) { return update.stays(state + 1, 0, std::exp2(power)); });
     point.states[state] = update.kept(state + 1, std::exp2(high), 0, 0xffff);
@@ -148,7 +148,7 @@ static double leastOf(const StoredUpdate &update, Value value, Point &point) {
   return update.valueAt(value, point, /*exact=*/false).value_or(0);
 }
 
-static std::string hypersOf(Value value, RuleOp rule) {
+static std::string getHypers(Value value, RuleOp rule) {
   llvm::SetVector<Value> all;
   all.insert(value);
   std::string names;
@@ -164,14 +164,14 @@ static void checkGuard(const StoredUpdate &update, const Guarded &guarded, Findi
   Point point = update.steady(1);
   double wanted = update.valueAt(guarded.guard, point, true).value_or(0);
   double got = update.valueAt(guarded.guard, point, false).value_or(0);
-  std::string name = hypersOf(guarded.guard, update.getRule());
+  std::string name = getHypers(guarded.guard, update.getRule());
   if (wanted > 0 && got == 0) {
     findings.list.push_back({guarded.op->getLoc(),
                              name + " = " + digits(wanted) + " is 0 in f32, in which a denominator takes it",
                              "the least that f32 holds is 1.4e-45"});
     return;
   }
-  double least = leastOf(update, guarded.element, point);
+  double least = getLeast(update, guarded.element, point);
   if (!(got > 0) || !(least > got) || !std::isfinite(least))
     return;
   std::string formats;
@@ -180,7 +180,7 @@ static void checkGuard(const StoredUpdate &update, const Guarded &guarded, Findi
     without.states[state] = 0;
     if (update.valueAt(guarded.element, without, /*exact=*/false) != least)
       formats +=
-          (formats.empty() ? "'" : ", '") + update.nameOf(state + 1).str() + "' in " + update.formatOf(state + 1);
+          (formats.empty() ? "'" : ", '") + update.getName(state + 1).str() + "' in " + update.getFormat(state + 1);
   }
   if (formats.empty()) // no state stands behind it, so no format makes it 0
     return;

@@ -15,8 +15,8 @@ namespace {
 class StateCheck {
 public:
   StateCheck(const StoredUpdate &update, unsigned state, Findings &findings)
-      : update(update), state(state), index(state + 1), name(update.nameOf(index).str()),
-        format(update.formatOf(index)), block(update.blockOf(index)), findings(findings) {}
+      : update(update), state(state), index(state + 1), name(update.getName(index).str()),
+        format(update.getFormat(index)), block(update.getBlock(index)), findings(findings) {}
   void run();
 
 private:
@@ -34,12 +34,12 @@ private:
   void unscaled();
   // `always`: formats alone say so, or these and other values of a hyper-parameter.
   void report(const std::string &what, const std::string &remedy, bool always = true) {
-    findings.list.push_back({update.placeOf(index), what, remedy});
+    findings.list.push_back({update.getLocation(index), what, remedy});
     if (always && narrow())
       warn(what, remedy);
   }
   void warn(const std::string &what, const std::string &remedy) {
-    findings.limits.push_back({update.set(), update.keyOf(index), "", 0, 0, what + "; " + remedy});
+    findings.limits.push_back({update.set(), update.getKey(index), "", 0, 0, what + "; " + remedy});
   }
   // What a block's scale gives room for depends on what else is in the block.
   bool narrow() const { return block == 1 && format != "f32"; }
@@ -50,8 +50,8 @@ private:
     if (format == "f32")
       return widest;
     std::string kept = "\"" + name + "=f32\" keeps it";
-    // Which have the nearest number alone.
-    if (update.isNearestOnly(index) || !update.bentBy(index).empty())
+    // Which have the closestSpelling number alone.
+    if (update.isNearestOnly(index) || !update.getCompanding(index).empty())
       return "storage=" + kept;
     return "storage=\"" + word(format, ",stochastic", keepsPositive()) + "\" keeps the change on average, " + kept;
   }
@@ -68,12 +68,12 @@ private:
 
   // What leaves no 0 behind a number above it.
   std::string positive() const {
-    bool draws = update.roundingOf(index) == Round::Stochastic;
+    bool draws = update.getRounding(index) == Round::Stochastic;
     return "storage=\"" + word(format, draws ? ",stochastic" : "", true) + "\" stores no positive number as 0";
   }
   bool keepsPositive() const { return update.kept(index, 0, 1) == 0 && update.kept(index, 0x1p-145, 1) > 0x1p-144; }
   std::string word(StringRef format, StringRef rounding, bool positive) const {
-    StringRef bent = update.bentBy(index);
+    StringRef bent = update.getCompanding(index);
     return (name + "=" + format + (bent.empty() ? rounding : ",") + bent + (positive ? ",keep_positive" : "")).str();
   }
 
@@ -124,11 +124,11 @@ bool StateCheck::limited(double share, ArrayRef<double> held) {
   for (double number : {held.front(), held.back()})
     bound = std::max(bound, halve(0, 1, 40, [&](double part) { return !stays(number, part * number); }));
   for (BlockArgument hyper : update.hyperArguments()) {
-    std::string key = update.keyOf(hyper);
+    std::string key = update.getKey(hyper);
     if (key.empty() || std::fabs(update.hyper(hyper) - share) > 1e-12)
       continue;
     if (bound < 1 - 1e-6)
-      findings.limits.push_back({update.set(), update.keyOf(index), key, bound, 1,
+      findings.limits.push_back({update.set(), update.getKey(index), key, bound, 1,
                                  place() + " stands still where 1 - " + key + " is below " + digits(1 - bound) +
                                      ": no number falls under gradients of 0; " + lasting()});
     return true;
@@ -147,7 +147,7 @@ void StateCheck::average(double share) {
     point.states[state] = number;
     return stays(number, update.apply(point, /*exact=*/false)[index]);
   });
-  std::optional<Round> round = update.roundingOf(index);
+  std::optional<Round> round = update.getRounding(index);
   bool draws = round == Round::Stochastic;
   double grows = draws ? 1 : 1 + (beyond(held[0]) / held[0] - 1) / (1 - share);
   if (!still && grows < 2)
@@ -169,7 +169,7 @@ void StateCheck::average(double share) {
 // state <- state + x
 void StateCheck::sum() {
   SmallVector<double> held = numbers();
-  if (held.empty() || update.roundingOf(index) == Round::Stochastic)
+  if (held.empty() || update.getRounding(index) == Round::Stochastic)
     return;
   double times = held[0] / (beyond(held[0]) - held[0]);
   if (times < 100000)
@@ -258,15 +258,15 @@ void StateCheck::unscaled() {
   double low = -halve(-power - 4, -power, 10, [&](double other) { return !differs(-other); });
   differs(low);
   std::string what = place() + " is lost in a block whose gradients are all below " + digits(std::exp2(low)) +
-                     ", for which the least scale in " + update.scaleFormatOf(index) +
+                     ", for which the least scale in " + update.getScaleFormat(index) +
                      " is too large: a parameter moves by " + digits(moved) + " where " + digits(wanted) + " is meant";
   StringRef plain = StringRef(format).rsplit(':').first;
-  std::string remedy = update.scaleFormatOf(index) == "f32"
+  std::string remedy = update.getScaleFormat(index) == "f32"
                            ? wider()
                            : "storage=\"" + word(plain, "", keepsPositive()) + "\" has scales in f32";
   report(what, remedy, /*always=*/false);
   // Where steps are merely shorter below 1e-7, with torchao's 1e-12, nobody is warned.
-  if (moved > wanted || update.scaleFormatOf(index) != "f32")
+  if (moved > wanted || update.getScaleFormat(index) != "f32")
     warn(what, remedy);
 }
 

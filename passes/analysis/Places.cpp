@@ -31,7 +31,7 @@ static SmallVector<bool> setsOfBlocks(StepOp step) {
 SmallVector<bool> altgrad::findPlaces(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules) {
   RowSets sets(step);
   SmallVector<bool> found(step.getSetCount(), false), blocks = setsOfBlocks(step);
-  auto setOf = [&](Operation &op) {
+  auto getSet = [&](Operation &op) {
     for (Value value : op.getOperands())
       if (std::optional<unsigned> set = sets.of(value))
         return *set;
@@ -42,11 +42,11 @@ SmallVector<bool> altgrad::findPlaces(StepOp step, llvm::function_ref<RuleOp(Upd
     auto norm = dyn_cast<NormOp>(op);
     if (auto update = dyn_cast<UpdateOp>(op)) {
       RuleOp rule = rules(update);
-      found[setOf(op)] |= rule && asksForPlaces(rule);
+      found[getSet(op)] |= rule && asksForPlaces(rule);
     } else if (norm && norm.getScope() == Scope::Unit) {
-      found[setOf(op)] = true;
+      found[getSet(op)] = true;
     } else if (llvm::any_of(op.getOperands(), isDraw)) {
-      found[setOf(op)] |= !blocks[setOf(op)];
+      found[getSet(op)] |= !blocks[getSet(op)];
     }
   }
   return found;

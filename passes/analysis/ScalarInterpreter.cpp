@@ -11,14 +11,14 @@ using namespace altgrad;
 
 static bool isReal(Type type) { return isa<FloatType, RealsType, TensorsType>(type); }
 
-std::optional<double> Numbers::of(Value value) const {
+std::optional<double> ScalarInterpreter::of(Value value) const {
   auto it = known.find(value);
   if (it == known.end())
     return std::nullopt;
   return isReal(value.getType()) ? it->second.real : it->second.integer;
 }
 
-double Numbers::stored(double number, QuantizeOp op) const {
+double ScalarInterpreter::stored(double number, QuantizeOp op) const {
   FormatAttr format = op.getTensors().getType().getFormat();
   if (exact || format.isF32())
     return number;
@@ -30,7 +30,7 @@ double Numbers::stored(double number, QuantizeOp op) const {
 }
 
 // Lists, codes and blocks: a code stands for the number that it is decoded to.
-std::optional<double> Numbers::listed(Operation &op) {
+std::optional<double> ScalarInterpreter::listed(Operation &op) {
   auto number = [&](unsigned index) { return operand(op, index).real; };
   using Result = std::optional<double>;
   return llvm::TypeSwitch<Operation *, Result>(&op)
@@ -53,7 +53,7 @@ std::optional<double> Numbers::listed(Operation &op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-std::optional<double> Numbers::real(Operation &op) {
+std::optional<double> ScalarInterpreter::real(Operation &op) {
   auto a = [&] { return operand(op, 0).real; };
   auto b = [&] { return operand(op, 1).real; };
   using Result = std::optional<double>;
@@ -79,8 +79,8 @@ std::optional<double> Numbers::real(Operation &op) {
         bool wide = exact || op.getResult(0).getType().isF64();
         return wide ? std::fma(a(), b(), c) : double(std::fma(float(a()), float(b()), float(c)));
       })
-      .Case<DescendOp>([&](auto) { return std::fma(-operand(op, 2).real, b(), a() * (1 - operand(op, 3).real)); })
-      .Case<ResizeOp>([&](auto) { return a() * std::fabs(b()) / (std::fabs(a()) + 1e-10); })
+      .Case<ApplyStepOp>([&](auto) { return std::fma(-operand(op, 2).real, b(), a() * (1 - operand(op, 3).real)); })
+      .Case<MatchNormOp>([&](auto) { return a() * std::fabs(b()) / (std::fabs(a()) + 1e-10); })
       .Case<RowMeanSquareOp>([&](auto) { return a() * a(); })
       .Case<ScaleByShapeOp>([](ScaleByShapeOp scale) { return scale.getBy() == ShapeScale::MatchRms ? 0.2 : 1.0; })
       .Case<math::SqrtOp>([&](auto) { return std::sqrt(a()); })
@@ -98,7 +98,7 @@ std::optional<double> Numbers::real(Operation &op) {
       .Default([&](Operation *) { return listed(op); });
 }
 
-std::optional<int64_t> Numbers::integer(Operation &op) {
+std::optional<int64_t> ScalarInterpreter::integer(Operation &op) {
   auto a = [&] { return operand(op, 0).integer; };
   auto b = [&] { return operand(op, 1).integer; };
   auto wrapped = [](uint64_t number) { return int64_t(number); };
@@ -139,7 +139,7 @@ std::optional<int64_t> Numbers::integer(Operation &op) {
 }
 
 // 16 bits beside a bf16 lose nothing: the upper one stands for all.
-bool Numbers::parted(Operation &op) {
+bool ScalarInterpreter::parted(Operation &op) {
   auto split = dyn_cast<SplitOp>(op);
   if (!split || !known.count(split.getValues()) || split.getLower().getType().getFormat().getBits() != 16)
     return false;
@@ -148,7 +148,7 @@ bool Numbers::parted(Operation &op) {
   return true;
 }
 
-void Numbers::evaluate(Operation &op) {
+void ScalarInterpreter::evaluate(Operation &op) {
   if (parted(op) || op.getNumResults() != 1 || known.count(op.getResult(0)) ||
       !llvm::all_of(op.getOperands(), [&](Value value) { return known.count(value); }))
     return;

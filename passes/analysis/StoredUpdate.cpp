@@ -17,17 +17,17 @@ StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm
   states = rule.getStoredStates(options);
   this->hypers = rule.getByRole("hyper");
   decided = rule.decide(options);
-  paths.push_back(pathOf(update.getParam(), update.getNewParam()));
+  paths.push_back(getPath(update.getParam(), update.getNewParam()));
   unsigned list = 0;
   for (BlockArgument state : states)
     if (rule.isOfUnit(state)) // in f32
       paths.emplace_back();
     else
-      paths.push_back(pathOf(update.getStates()[list], update.getNewStates()[list])), ++list;
+      paths.push_back(getPath(update.getStates()[list], update.getNewStates()[list])), ++list;
 }
 
 // What `value` is computed by behind `end`, each operation after what it depends on.
-static llvm::SetVector<Operation *> sliceOf(Value value, Operation *end) {
+static llvm::SetVector<Operation *> getSlice(Value value, Operation *end) {
   llvm::SetVector<Operation *> slice;
   BackwardSliceOptions options([&](Operation *op) { return op != end; });
   options.inclusive = options.omitBlockArguments = true;
@@ -36,14 +36,14 @@ static llvm::SetVector<Operation *> sliceOf(Value value, Operation *end) {
   return slice;
 }
 
-StoredUpdate::Path StoredUpdate::pathOf(Value operand, Value result) {
+StoredUpdate::Path StoredUpdate::getPath(Value operand, Value result) {
   Path path{operand, result, {}, {}, {}};
-  llvm::SetVector<Operation *> loads = sliceOf(operand, update), stores;
+  llvm::SetVector<Operation *> loads = getSlice(operand, update), stores;
   DenseSet<Value> read{operand};
   for (Operation *op : loads)
     read.insert_range(op->getOperands());
   for (auto [value, target, condition] : step.getCommit().writes()) {
-    llvm::SetVector<Operation *> slice = sliceOf(value, update);
+    llvm::SetVector<Operation *> slice = getSlice(value, update);
     bool isStored =
         value == result || llvm::any_of(result.getUsers(), [&](Operation *op) { return slice.contains(op); });
     if (!read.contains(target) || !isa<TensorsType>(target.getType()) || !isStored)
@@ -57,7 +57,7 @@ StoredUpdate::Path StoredUpdate::pathOf(Value operand, Value result) {
 }
 
 LogicalResult StoredUpdate::read() {
-  Numbers numbers;
+  ScalarInterpreter numbers;
   for (BlockArgument argument : step.getBody().getArguments())
     if (step.getRole(argument) == "hyper") {
       FloatAttr value = step.getDefault(argument);
@@ -82,8 +82,8 @@ size_t StoredUpdate::cost() const {
   return rule.getBody().front().getOperations().size() * std::max<size_t>(1, states.size() * states.size());
 }
 
-Numbers StoredUpdate::at(const Point &point, bool exact) const {
-  Numbers numbers(exact);
+ScalarInterpreter StoredUpdate::at(const Point &point, bool exact) const {
+  ScalarInterpreter numbers(exact);
   for (StringRef role : {"param", "value"})
     for (BlockArgument argument : rule.getByRole(role))
       numbers.set(argument, point.param);
@@ -103,7 +103,7 @@ Numbers StoredUpdate::at(const Point &point, bool exact) const {
 }
 
 SmallVector<double> StoredUpdate::apply(const Point &point, bool exact) const {
-  Numbers numbers = at(point, exact);
+  ScalarInterpreter numbers = at(point, exact);
   YieldOp yield = rule.getYield();
   SmallVector<double> results{numbers.of(yield.getParam()).value_or(nothing)};
   for (auto [state, value] : llvm::zip(rule.getByRole("state"), yield.getStates()))
@@ -114,7 +114,7 @@ SmallVector<double> StoredUpdate::apply(const Point &point, bool exact) const {
 
 double StoredUpdate::kept(unsigned index, double number, double largest, uint32_t draw) const {
   const Path &path = paths[index];
-  Numbers storing, loading;
+  ScalarInterpreter storing, loading;
   storing.largest = largest;
   storing.draw = draw;
   for (BlockArgument argument : step.getBody().getArguments())
@@ -166,15 +166,15 @@ const Point &StoredUpdate::steady(double grad) const {
 
 //===-- What it is called ---------------------------------------------------===//
 
-StringRef StoredUpdate::nameOf(unsigned index) const {
+StringRef StoredUpdate::getName(unsigned index) const {
   return rule.getName(index ? states[index - 1] : rule.getByRole("param")[0]);
 }
 
-Location StoredUpdate::placeOf(unsigned index) const {
+Location StoredUpdate::getLocation(unsigned index) const {
   return index ? states[index - 1].getLoc() : rule.getByRole("param")[0].getLoc();
 }
 
-BlockArgument StoredUpdate::streamOf(unsigned index) const {
+BlockArgument StoredUpdate::getStream(unsigned index) const {
   for (auto [value, argument] : paths[index].written)
     if (step.getRole(argument) != "block_scale")
       return argument;
@@ -182,65 +182,65 @@ BlockArgument StoredUpdate::streamOf(unsigned index) const {
 }
 
 unsigned StoredUpdate::set() const {
-  BlockArgument stream = streamOf(0);
+  BlockArgument stream = getStream(0);
   return stream ? step.getSet(stream).value_or(0) : 0;
 }
 
-std::string StoredUpdate::keyOf(unsigned index) const {
-  BlockArgument stream = streamOf(index);
-  return stream ? step.getKey(stream).str() : nameOf(index).str();
+std::string StoredUpdate::getKey(unsigned index) const {
+  BlockArgument stream = getStream(index);
+  return stream ? step.getKey(stream).str() : getName(index).str();
 }
 
-std::string StoredUpdate::keyOf(BlockArgument hyper) const {
+std::string StoredUpdate::getKey(BlockArgument hyper) const {
   size_t place = llvm::find(hypers, hyper) - hypers.begin();
   auto argument = dyn_cast<BlockArgument>(Value(update.getHypers()[place]));
   return argument ? step.getKey(argument).str() : "";
 }
 
-unsigned StoredUpdate::blockOf(unsigned index) const {
+unsigned StoredUpdate::getBlock(unsigned index) const {
   unsigned block = 1;
   for (auto [value, argument] : paths[index].written)
     block = std::max<unsigned>(block, cast<TensorsType>(argument.getType()).getBlock().getLength());
   return block;
 }
 
-std::string StoredUpdate::formatOf(unsigned index) const {
-  BlockArgument stream = streamOf(index);
+std::string StoredUpdate::getFormat(unsigned index) const {
+  BlockArgument stream = getStream(index);
   if (!stream)
     return "";
   FormatAttr format = cast<TensorsType>(stream.getType()).getFormat();
   std::string text = format.getKnownName().str();
   if (text.empty())
     llvm::raw_string_ostream(text) << format;
-  unsigned block = blockOf(index);
+  unsigned block = getBlock(index);
   if (block == 1)
     return text;
-  std::string scales = scaleFormatOf(index);
+  std::string scales = getScaleFormat(index);
   return text + ":" + std::to_string(block) + (scales == "f32" ? "" : ":" + scales);
 }
 
-std::string StoredUpdate::scaleFormatOf(unsigned index) const {
+std::string StoredUpdate::getScaleFormat(unsigned index) const {
   for (auto [value, argument] : paths[index].written)
     if (auto type = cast<TensorsType>(argument.getType()); type.isShared())
       return type.getFormat().getKnownName().str();
   return "";
 }
 
-StringRef StoredUpdate::bentBy(unsigned index) const {
+StringRef StoredUpdate::getCompanding(unsigned index) const {
   for (Operation *op : paths[index].stores)
-    if (auto bent = op->getAttrOfType<StringAttr>(bentName))
+    if (auto bent = op->getAttrOfType<StringAttr>(compandingName))
       return bent;
   return "";
 }
 
 bool StoredUpdate::isNearestOnly(unsigned index) const {
-  BlockArgument stream = streamOf(index);
-  return stream && factsOf(cast<TensorsType>(stream.getType()).getFormat()).nearestOnly;
+  BlockArgument stream = getStream(index);
+  return stream && getCodecFacts(cast<TensorsType>(stream.getType()).getFormat()).nearestOnly;
 }
 
-std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {
+std::optional<Round> StoredUpdate::getRounding(unsigned index) const {
   for (auto [value, argument] : paths[index].written)
-    if (auto quantize = value.getDefiningOp<QuantizeOp>(); quantize && argument == streamOf(index))
+    if (auto quantize = value.getDefiningOp<QuantizeOp>(); quantize && argument == getStream(index))
       return quantize.getRounding();
   for (Operation *op : paths[index].stores)
     if (auto quantize = dyn_cast<QuantizeOp>(op)) {

@@ -11,9 +11,9 @@ namespace altgrad {
 
 /// Evaluates bodies for a tensor of one element. As compiled code does, or,
 /// `exact`, with every real number in f64 and nothing rounded to a format.
-class Numbers {
+class ScalarInterpreter {
 public:
-  explicit Numbers(bool exact = false) : exact(exact) {}
+  explicit ScalarInterpreter(bool exact = false) : exact(exact) {}
   /// Beside the element a block holds one of this magnitude.
   double largest = 0;
   /// The 16 bits of every draw.
@@ -76,19 +76,19 @@ public:
   const Point &steady(double grad) const;
 
   unsigned stateCount() const { return states.size(); }
-  llvm::StringRef nameOf(unsigned index) const;
-  mlir::Location placeOf(unsigned index) const;
+  llvm::StringRef getName(unsigned index) const;
+  mlir::Location getLocation(unsigned index) const;
   /// "bf16", "ocp.e5m2:256:f16"; of the parameter, that of its master if it has one.
-  std::string formatOf(unsigned index) const;
+  std::string getFormat(unsigned index) const;
   /// "f32", "f16": that of the scales of its blocks; "" where it has none.
-  std::string scaleFormatOf(unsigned index) const;
+  std::string getScaleFormat(unsigned index) const;
   /// "softsign", "sqrt", or "" where codes are of numbers as they are.
-  llvm::StringRef bentBy(unsigned index) const;
+  llvm::StringRef getCompanding(unsigned index) const;
   bool isNearestOnly(unsigned index) const;
   /// How it is rounded; nothing where it is f32.
-  std::optional<Round> roundingOf(unsigned index) const;
+  std::optional<Round> getRounding(unsigned index) const;
   /// The elements that share a scale; 1 where each stands for itself.
-  unsigned blockOf(unsigned index) const;
+  unsigned getBlock(unsigned index) const;
   llvm::ArrayRef<mlir::BlockArgument> hyperArguments() const { return hypers; }
   double hyper(mlir::BlockArgument argument) const { return values.lookup(argument); }
   void setHyper(mlir::BlockArgument argument, double value) {
@@ -96,9 +96,9 @@ public:
     settled.clear();
   }
   /// What the step calls it; "" where it computes the value.
-  std::string keyOf(mlir::BlockArgument hyper) const;
+  std::string getKey(mlir::BlockArgument hyper) const;
   /// What the step calls a stream.
-  std::string keyOf(unsigned index) const;
+  std::string getKey(unsigned index) const;
   /// The set of its tensors.
   unsigned set() const;
   RuleOp getRule() const { return rule; }
@@ -111,9 +111,9 @@ private:
     // Values that are committed, and the arguments that hold them.
     llvm::SmallVector<std::pair<mlir::Value, mlir::BlockArgument>> written;
   };
-  Path pathOf(mlir::Value operand, mlir::Value result);
-  Numbers at(const Point &point, bool exact) const;
-  mlir::BlockArgument streamOf(unsigned index) const;
+  Path getPath(mlir::Value operand, mlir::Value result);
+  ScalarInterpreter at(const Point &point, bool exact) const;
+  mlir::BlockArgument getStream(unsigned index) const;
 
   // Handles: asking them changes nothing.
   mutable StepOp step;

@@ -21,7 +21,7 @@ struct Partial {
   unsigned chunkWord;
   unsigned rowWord;
   mlir::Value value() const { return SweepOp(sweep).getReduced()[result]; }
-  Reduction reduction() const { return foldedBy(SweepOp(sweep).getReduction(result)); }
+  Reduction reduction() const { return getFoldKind(SweepOp(sweep).getReduction(result)); }
   Scope scope() const { return SweepOp(sweep).getScope(result); }
 };
 
@@ -56,7 +56,7 @@ struct PhasePlan {
   llvm::SmallVector<Partial> partials;
   RowSets sets;
 
-  const Partial &partialOf(mlir::Value reduced) const;
+  const Partial &getPartial(mlir::Value reduced) const;
 };
 
 /// Plans a step that consists of sweeps and scalars. With `exchange`, sums over the

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-const Partial &PhasePlan::partialOf(Value reduced) const {
+const Partial &PhasePlan::getPartial(Value reduced) const {
   for (const Partial &partial : partials)
     if (partial.value() == reduced)
       return partial;
@@ -87,7 +87,7 @@ Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
 }
 
 void PhasePlanner::addOp(Batch &batch, Operation *op) {
-  scalars(batch, schedule.homeOf(op->getResult(0))).ops.push_back(op);
+  scalars(batch, schedule.getHome(op->getResult(0))).ops.push_back(op);
 }
 
 void PhasePlanner::flush() {
@@ -112,11 +112,11 @@ void PhasePlanner::flush() {
 // for such scalars is made anyway, or, after the last sweep, the one before it.
 int PhasePlanner::earlier(Operation *op, bool last) {
   if (isa<AcrossOp>(op))
-    return schedule.batchOf(op);
+    return schedule.getBatch(op);
   int ready = 0;
   for (Value operand : op->getOperands())
-    ready = std::max(ready, schedule.batchOf(operand));
-  ScalarHome home = schedule.homeOf(op->getResult(0));
+    ready = std::max(ready, schedule.getBatch(operand));
+  ScalarHome home = schedule.getHome(op->getResult(0));
   for (int at = batch - 1; at >= ready; --at)
     if ((last && at == batch - 1) || find(scalarPhases[at], home))
       return at;
@@ -195,7 +195,7 @@ void PhasePlanner::addWords() {
     if (!op || isCopied(*op) || plan.words.count(value))
       return;
     if (isa<SweepOp>(op)) {
-      const Partial &partial = plan.partialOf(value);
+      const Partial &partial = plan.getPartial(value);
       plan.words[value] = partial.scope() == Scope::Step ? Word{Space::Step, stepWords++}
                           : isOfUnits(partial)           ? Word{Space::Tensor, partial.rowWord}
                                                          : Word{Space::Row, partial.rowWord};
@@ -204,7 +204,7 @@ void PhasePlanner::addWords() {
     if (home.lookup(op) == &reader)
       return;
     plan.words[value] =
-        schedule.homeOf(value).domain == Domain::Rows ? Word{Space::Row, rowWords++} : Word{Space::Step, stepWords++};
+        schedule.getHome(value).domain == Domain::Rows ? Word{Space::Row, rowWords++} : Word{Space::Step, stepWords++};
   };
   for (const Phase &phase : plan.phases) {
     SweepOp sweep = phase.sweep;

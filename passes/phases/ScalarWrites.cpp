@@ -32,17 +32,17 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
                                           << "', which is per_group; only scalars of the step, per_tensor "
                                              "and per_unit ones are written";
   bool rows = scope != Scope::Step;
-  auto differs = [&](Value one) { return one && schedule.homeOf(one).domain == Domain::Rows; };
+  auto differs = [&](Value one) { return one && schedule.getHome(one).domain == Domain::Rows; };
   if (!rows && (differs(value) || differs(condition)))
     return step.getCommit().emitOpError() << "writes a value that differs between tensors to '%"
                                           << step.getName(argument) << "', which is one for the step";
   std::optional<unsigned> set;
   for (Value one : {target, value, condition})
     if (rows && !set && one)
-      set = schedule.homeOf(one).set;
-  int at = schedule.batchOf(value);
+      set = schedule.getHome(one).set;
+  int at = schedule.getBatch(value);
   if (condition)
-    at = std::max(at, schedule.batchOf(condition));
+    at = std::max(at, schedule.getBatch(condition));
   ScalarHome home{rows ? Domain::Rows : Domain::Once, set};
   writes.push_back({{value, argument, condition}, home, at});
   return success();
@@ -66,8 +66,8 @@ bool Placer::waitForReaders(PlacedWrite &write) {
     Operation *top = block->findAncestorOpInBlock(*user);
     if (isa<CommitOp>(top))
       continue;
-    unsigned rank = isa<SweepOp>(top) ? 0 : schedule.homeOf(top->getResult(0)).rank();
-    moved |= wait(write, schedule.batchOf(top), rank);
+    unsigned rank = isa<SweepOp>(top) ? 0 : schedule.getHome(top->getResult(0)).rank();
+    moved |= wait(write, schedule.getBatch(top), rank);
   }
   for (const PlacedWrite &other : writes)
     if (other.write.value == write.write.target && &other != &write)

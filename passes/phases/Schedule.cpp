@@ -5,12 +5,12 @@ using namespace mlir;
 using namespace altgrad;
 
 // One set's rows are all rows.
-ScalarHome Schedule::homeOf(Value value) const {
-  bool rows = variances.scopeOf(value) != Scope::Step;
+ScalarHome Schedule::getHome(Value value) const {
+  bool rows = variances.getScope(value) != Scope::Step;
   return {rows ? Domain::Rows : Domain::Once, sets.count() == 1 ? std::nullopt : sets.of(value)};
 }
 
-int Schedule::batchOf(Value value) const {
+int Schedule::getBatch(Value value) const {
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<SweepOp>(op))
     return folded.lookup_or(op, last);

@@ -20,11 +20,11 @@ class Schedule {
 public:
   explicit Schedule(StepOp step) : variances(step), sets(step) {}
 
-  ScalarHome homeOf(mlir::Value value) const;
+  ScalarHome getHome(mlir::Value value) const;
   /// The batch in which a value is known; 0 for arguments.
-  int batchOf(mlir::Value value) const;
+  int getBatch(mlir::Value value) const;
   /// Of an operation: its batch; of a sweep: the one after it.
-  int batchOf(mlir::Operation *op) const { return batches.lookup(op); }
+  int getBatch(mlir::Operation *op) const { return batches.lookup(op); }
 
   void put(mlir::Operation *op, int batch) { batches[op] = batch; }
   /// The batch in which the sums of a sweep are folded; the last one until then.

@@ -51,7 +51,8 @@ Value PhaseWriter::scalar(Value value) {
     Word word = plan.words.lookup(value);
     // A fold of a row has 32 bits, a total of the step one.
     bool mask = value.getDefiningOp<SweepOp>() && word.space != Space::Step && value.getType().isInteger(1);
-    here = RecallOp::create(builder, mask ? Type(builder.getI32Type()) : value.getType(), word.space, word.number);
+    here =
+        WorkspaceLoadOp::create(builder, mask ? Type(builder.getI32Type()) : value.getType(), word.space, word.number);
     if (mask)
       here =
           arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, here, arith::ConstantIntOp::create(builder, 0, 32));
@@ -63,7 +64,7 @@ Value PhaseWriter::scalar(Value value) {
 void PhaseWriter::keep(Value value, Value here) {
   known.map(value, here);
   if (auto word = plan.words.find(value); word != plan.words.end())
-    KeepOp::create(builder, here, word->second.space, word->second.number);
+    WorkspaceStoreOp::create(builder, here, word->second.space, word->second.number);
 }
 
 void PhaseWriter::writeSweep(SweepOp sweep) {
@@ -73,14 +74,14 @@ void PhaseWriter::writeSweep(SweepOp sweep) {
     scalar(value);
   auto copy = cast<SweepOp>(builder.clone(*sweep, known));
   for (auto [value, here] : llvm::zip(sweep.getReduced(), copy.getReduced()))
-    KeepOp::create(builder, here, Space::Chunk, plan.partialOf(value).chunkWord);
+    WorkspaceStoreOp::create(builder, here, Space::Chunk, plan.getPartial(value).chunkWord);
 }
 
 void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
   bool mask = partial.reduction() == Reduction::And;
   Type type = mask ? Type(builder.getI32Type()) : builder.getF32Type();
   auto fold = FoldOp::create(builder, type, partial.reduction(), partial.chunkWord, overTensors);
-  KeepOp::create(builder, fold, Space::Row, partial.rowWord);
+  WorkspaceStoreOp::create(builder, fold, Space::Row, partial.rowWord);
 }
 
 // Over the words of a set's rows.

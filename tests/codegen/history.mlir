@@ -19,7 +19,7 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>, inout %w: !altgrad.tensors<f32>, i
 // CHECK: phase @fold1 rows set 0 {
 // CHECK: phase @rows1 rows {
 // CHECK: %[[SHORT:.*]] = round %{{.*}} format<bf16>
-// CHECK-NEXT: keep %[[SHORT]] in row [[ROW:[0-9]+]] : f32
+// CHECK-NEXT: workspace_store %[[SHORT]] in row [[ROW:[0-9]+]] : f32
 // CHECK: phase @once2 once {
 // CHECK-NEXT: %[[SUM:.*]] = total add row [[ROW]] : f32
 // CHECK-NOT: read %past

@@ -15,7 +15,7 @@
 // GPU: arith.maxsi {{.*}} : vector<16xi32>
 // GPU-NOT: altgrad
 llvm.func @move(%code: vector<16xi8>, %by: vector<16xf32>, %draw: vector<16xi16>) -> vector<16xi8> {
-  %next, %moved, %up, %beyond = altgrad.move %code by %by format<ocp.e4m3fn> round<stochastic> draw(%draw : vector<16xi16>) : vector<16xi8>
+  %next, %moved, %up, %beyond = altgrad.advance_code %code by %by format<ocp.e4m3fn> round<stochastic> draw(%draw : vector<16xi16>) : vector<16xi8>
   %all = arith.select %moved, %next, %code : vector<16xi1>, vector<16xi8>
   llvm.return %all : vector<16xi8>
 }
@@ -25,6 +25,6 @@ llvm.func @move(%code: vector<16xi8>, %by: vector<16xf32>, %draw: vector<16xi16>
 // CHECK-COUNT-5: arith.select
 // CHECK-NOT: arith.select
 llvm.func @numbers(%code: i8, %by: f32) -> i8 {
-  %next, %moved, %up, %beyond = altgrad.move %code by %by format<altgrad.e3m4> round<toward_zero> : i8
+  %next, %moved, %up, %beyond = altgrad.advance_code %code by %by format<altgrad.e3m4> round<toward_zero> : i8
   llvm.return %next : i8
 }

@@ -19,30 +19,30 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %lr: f64 per_group, out %nor
 // CHECK-LABEL: altgrad.step @s(
 // CHECK: {{^}}  phase @reduce chunks set 0 {
 // CHECK-NEXT: %[[PART:.*]] = sweep @reduce
-// CHECK: keep %[[PART]] in chunk 0 : f32
+// CHECK: workspace_store %[[PART]] in chunk 0 : f32
 // CHECK: phase @fold1 rows set 0 {
 // CHECK-NEXT: %[[OWN:.*]] = fold sumsq chunk 0 : f32
-// CHECK-NEXT: keep %[[OWN]] in row 0 : f32
+// CHECK-NEXT: workspace_store %[[OWN]] in row 0 : f32
 // CHECK: phase @once1 once {
 // CHECK-NEXT: %[[SUM:.*]] = total sumsq row 0 : f32
 // CHECK: %[[ROOT:.*]] = math.sqrt %[[SUM]]
-// CHECK-NEXT: keep %[[ROOT]] in step [[WORD:[0-9]+]] : f32
+// CHECK-NEXT: workspace_store %[[ROOT]] in step [[WORD:[0-9]+]] : f32
 // CHECK-NEXT: write %[[ROOT]] to %norm : f32
 // CHECK: phase @rows1 rows {
 // CHECK-NEXT: %[[LR:.*]] = read %lr : f64
 // CHECK-NEXT: arith.truncf %[[LR]]
-// CHECK-NEXT: recall step [[WORD]] : f32
+// CHECK-NEXT: workspace_load step [[WORD]] : f32
 // CHECK-NEXT: %[[SCALE:.*]] = arith.mulf
-// CHECK-NEXT: keep %[[SCALE]] in row 1 : f32
+// CHECK-NEXT: workspace_store %[[SCALE]] in row 1 : f32
 // CHECK: phase @update chunks set 0 {
-// CHECK-NEXT: %[[HERE:.*]] = recall row 1 : f32
+// CHECK-NEXT: %[[HERE:.*]] = workspace_load row 1 : f32
 // CHECK: arith.mulf %{{.*}}, %[[HERE]]
 // CHECK: commit{{$}}
 
 // With an exchange, totals are known before anything is made of them.
 // EXCHANGE: phase @total1 once exchange {
 // EXCHANGE-NEXT: %[[SUM:.*]] = total sumsq row 0 : f32
-// EXCHANGE-NEXT: keep %[[SUM]] in step [[WORD:[0-9]+]] : f32
+// EXCHANGE-NEXT: workspace_store %[[SUM]] in step [[WORD:[0-9]+]] : f32
 // EXCHANGE-NEXT: }
 // EXCHANGE-NEXT: phase @once1 once {
-// EXCHANGE-NEXT: recall step [[WORD]] : f32
+// EXCHANGE-NEXT: workspace_load step [[WORD]] : f32

@@ -24,13 +24,13 @@ altgrad.step @uniform(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
       %c = encode %q format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
       emit %c : f32
     }
-    // GPU: quick (%[[X:.*]], %[[LOW:.*]], %[[SUM:.*]]) {
+    // GPU: fast (%[[X:.*]], %[[LOW:.*]], %[[SUM:.*]]) {
     // GPU: %[[BITS:.*]] = arith.bitcast %[[X]]
     // GPU: %[[TWICE:.*]] = arith.addi %[[BITS]], %[[BITS]]
     // GPU: %[[LESS:.*]] = arith.subi %[[TWICE]]
     // GPU: %[[LEAST:.*]] = arith.minui %[[LOW]], %[[LESS]]
     // GPU: rsqrt.approx
-    // V4: quick (%{{.*}}, %[[LEAST:.*]], %[[SUM:.*]]) {
+    // V4: fast (%{{.*}}, %[[LEAST:.*]], %[[SUM:.*]]) {
     // V4: math.sqrt
     // GPU-NOT: arith.minui
     // GPU: vector.broadcast %[[SPOILT]]
@@ -80,7 +80,7 @@ altgrad.step @exchanged(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
   phase @p chunks set 0 {
     %k = read %norm : f32
     // V4-NOT: quick
-    // GPU: quick (
+    // GPU: fast (
     // GPU: %[[MOST:.*]] = reduce max
     // GPU: arith.divf %[[MOST]]
     // GPU-NOT: arith.divf
@@ -103,7 +103,7 @@ altgrad.step @looked_up(inout %w: !altgrad.tensors<bnb8>, in %norm: f32) {
   phase @p chunks set 0 {
     %k = read %norm : f32
     // V4-NOT: quick
-    // GPU: quick (
+    // GPU: fast (
     sweep @s load(%x from %w : !altgrad.tensors<bnb8>) reduce() store(%w : !altgrad.tensors<bnb8>) {
       %n = decode %x format<bnb8> : i8 to f32
       %most = reduce max %n over block<1x32> : f32

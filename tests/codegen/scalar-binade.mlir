@@ -14,4 +14,4 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
 }
 // CHECK: phase @rows1 rows {
 // CHECK: %[[POWER:.*]] = binade %{{.*}} : f32
-// CHECK-NEXT: keep %[[POWER]] in row {{[0-9]+}} : f32
+// CHECK-NEXT: workspace_store %[[POWER]] in row {{[0-9]+}} : f32

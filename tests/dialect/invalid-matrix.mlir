@@ -79,9 +79,9 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
   %v = dequantize %x : !altgrad.tensors<f32>
   %e = element %v
   %m = matrix %e : !altgrad.tensors<f32>
-  // either_c1
-  // expected-error@+1 {{'altgrad.either' op takes a list that no altgrad.product gives}}
-  %p = either %m, %m from 1.5 : !altgrad.tensors<f32>
+  // select_by_aspect_c1
+  // expected-error@+1 {{'altgrad.select_by_aspect' op takes a list that no altgrad.product gives}}
+  %p = select_by_aspect %m, %m from 1.5 : !altgrad.tensors<f32>
   commit always %y to %n : f32
 }
 
@@ -93,9 +93,9 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
   %m = matrix %e : !altgrad.tensors<f32>
   %a = gram %m : !altgrad.tensors<f32>
   %p = product %a, %m : !altgrad.tensors<f32>
-  // either_c2
-  // expected-error@+1 {{'altgrad.either' op is from 5.000000e-01 on; a longer side is at least 1 times the shorter one}}
-  %q = either %p, %p from 0.5 : !altgrad.tensors<f32>
+  // select_by_aspect_c2
+  // expected-error@+1 {{'altgrad.select_by_aspect' op is from 5.000000e-01 on; a longer side is at least 1 times the shorter one}}
+  %q = select_by_aspect %p, %p from 0.5 : !altgrad.tensors<f32>
   commit always %y to %n : f32
 }
 

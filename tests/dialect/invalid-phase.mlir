@@ -28,7 +28,7 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>, in %h: !altgrad.tensors<f32> set 1
     %x = sweep @p load(%a from %h : !altgrad.tensors<f32>) reduce(add over step) store() {
       emit %a : f32
     }
-    keep %x in chunk 0 : f32
+    workspace_store %x in chunk 0 : f32
   }
   commit
 }
@@ -81,9 +81,9 @@ altgrad.step @s(in %x: f32) {
 
 altgrad.step @s(in %x: f32) {
   phase @p once {
-    // recall_c1
-    // expected-error@+1 {{'altgrad.recall' op recalls step 3, which no earlier phase keeps}}
-    %y = recall step 3 : f32
+    // workspace_load_c1
+    // expected-error@+1 {{'altgrad.workspace_load' op recalls step 3, which no earlier phase keeps}}
+    %y = workspace_load step 3 : f32
   }
   commit
 }
@@ -93,9 +93,9 @@ altgrad.step @s(in %x: f32) {
 altgrad.step @s(in %x: f32) {
   phase @p rows {
     %y = read %x : f32
-    // keep_c1
-    // expected-error@+1 {{'altgrad.keep' op keeps a scalar in a chunk}}
-    keep %y in chunk 0 : f32
+    // workspace_store_c1
+    // expected-error@+1 {{'altgrad.workspace_store' op keeps a scalar in a chunk}}
+    workspace_store %y in chunk 0 : f32
   }
   commit
 }
@@ -139,9 +139,9 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
 altgrad.step @s(in %x: f32) {
   phase @p rows {
     %y = read %x : f32
-    // keep_c2
-    // expected-error@+1 {{'altgrad.keep' op keeps a scalar in a tensor, whose words are those of a row}}
-    keep %y in tensor 0 : f32
+    // workspace_store_c2
+    // expected-error@+1 {{'altgrad.workspace_store' op keeps a scalar in a tensor, whose words are those of a row}}
+    workspace_store %y in tensor 0 : f32
   }
   commit
 }
@@ -185,12 +185,12 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
 altgrad.step @s(in %x: f32) {
   phase @p once {
     %y = read %x : f32
-    keep %y in step 0 : f32
+    workspace_store %y in step 0 : f32
   }
   phase @q once {
-    // recall_c2
-    // expected-error@+1 {{'altgrad.recall' op recalls step 0 as 'f64', kept as 'f32'}}
-    %z = recall step 0 : f64
+    // workspace_load_c2
+    // expected-error@+1 {{'altgrad.workspace_load' op recalls step 0 as 'f64', kept as 'f32'}}
+    %z = workspace_load step 0 : f64
   }
   commit
 }
@@ -202,7 +202,7 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
     %x = sweep @p load(%a from %g : !altgrad.tensors<f32>) reduce(max over step) store() {
       emit %a : f32
     }
-    keep %x in chunk 0 : f32
+    workspace_store %x in chunk 0 : f32
   }
   phase @q rows {
     // fold_c2

@@ -34,25 +34,25 @@ altgrad.rule @r(param %w: f32, grad %g: f32, value %x: f32, value %y: f32) {
 // -----
 
 llvm.func @f(%c: i8, %x: f32) {
-  // move_c1
-  // expected-error@+1 {{'altgrad.move' op moves codes of #altgrad.format<int8>, expected a format with a sign, a magnitude and at most 8 bits}}
-  %n:4 = altgrad.move %c by %x format<int8> round<toward_zero> : i8
+  // advance_code_c1
+  // expected-error@+1 {{'altgrad.advance_code' op moves codes of #altgrad.format<int8>, expected a format with a sign, a magnitude and at most 8 bits}}
+  %n:4 = altgrad.advance_code %c by %x format<int8> round<toward_zero> : i8
   llvm.return
 }
 
 // -----
 
 llvm.func @f(%c: vector<4xi8>, %x: vector<4xf32>, %r: i16) {
-  // move_c2
-  // expected-error@+1 {{'altgrad.move' op rounds stochastic with a draw}}
-  %n:4 = altgrad.move %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i16) : vector<4xi8>
+  // advance_code_c2
+  // expected-error@+1 {{'altgrad.advance_code' op rounds stochastic with a draw}}
+  %n:4 = altgrad.advance_code %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i16) : vector<4xi8>
   llvm.return
 }
 
 // -----
 
 llvm.func @f(%c: i8, %x: f32) {
-  // expected-error@+1 {{'altgrad.move' op rounds stochastic with no draw}}
-  %n:4 = altgrad.move %c by %x format<ocp.e4m3fn> round<stochastic> : i8
+  // expected-error@+1 {{'altgrad.advance_code' op rounds stochastic with no draw}}
+  %n:4 = altgrad.advance_code %c by %x format<ocp.e4m3fn> round<stochastic> : i8
   llvm.return
 }

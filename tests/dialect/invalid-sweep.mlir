@@ -152,7 +152,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   // sweep_c7
-  // expected-error@+1 {{'altgrad.sweep' op has more than one wide and one quick body}}
+  // expected-error@+1 {{'altgrad.sweep' op has more than one wide and one fast-path body}}
   "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
                         reductions = [], scopes = [], width = 4 : i64}> ({
   ^bb0(%a: f32):
@@ -174,12 +174,12 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
   // sweep_c11
-  // expected-error@+1 {{'altgrad.sweep' op has a quick body of other types than its wide body's and a guard's}}
+  // expected-error@+1 {{'altgrad.sweep' op has a fast-path body of other types than its wide body's and a guard's}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     emit %a : f32
   } wide 4 (%a) {
     emit %a : vector<4xf32>
-  } quick (%a, %low, %sum) {
+  } fast (%a, %low, %sum) {
     emit %a, %sum, %sum : vector<4xf32>, vector<4xf32>, vector<4xf32>
   }
   commit
@@ -189,14 +189,14 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
   // sweep_c14
-  // expected-error@+1 {{'altgrad.sweep' op has a quick body with other block reductions}}
+  // expected-error@+1 {{'altgrad.sweep' op has a fast-path body with other block reductions}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     %m = reduce max %a over block<1x32> : f32
     emit %m : f32
   } wide 4 (%a) {
     %m = reduce max %a over block<1x32> : vector<4xf32>
     emit %m : vector<4xf32>
-  } quick (%a, %low, %sum) {
+  } fast (%a, %low, %sum) {
     emit %a, %low, %sum : vector<4xf32>, vector<4xi32>, vector<4xf32>
   }
   commit
@@ -210,7 +210,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
     emit %a : f32
   } wide 4 (%a) {
     emit %a : vector<4xf32>
-  } quick (%a) {
+  } fast (%a) {
     emit %a : vector<4xf32>
   }
   commit

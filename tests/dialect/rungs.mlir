@@ -57,10 +57,10 @@ altgrad.step @move(in %codes: !e4m3, in %seed: i64, in %by: !altgrad.tensors<f32
   %changes = dequantize %by : !altgrad.tensors<f32>
   %x = element %changes
   %r = draw seed(%seed) step(%seed) store(0) : i32
-  // CHECK: %[[N:.*]], %{{.*}}, %{{.*}}, %{{.*}} = move %{{.*}} by %{{.*}} format<ocp.e4m3fn> round<stochastic> draw(%{{.*}} : i32) : i8
-  %next, %moved, %up, %beyond = move %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i32) : i8
-  // CHECK: move %[[N]] by %{{.*}} format<ocp.e4m3fn> round<toward_zero> : i8
-  %last, %moved2, %up2, %beyond2 = move %next by %x format<ocp.e4m3fn> round<toward_zero> : i8
+  // CHECK: %[[N:.*]], %{{.*}}, %{{.*}}, %{{.*}} = advance_code %{{.*}} by %{{.*}} format<ocp.e4m3fn> round<stochastic> draw(%{{.*}} : i32) : i8
+  %next, %moved, %up, %beyond = advance_code %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i32) : i8
+  // CHECK: advance_code %[[N]] by %{{.*}} format<ocp.e4m3fn> round<toward_zero> : i8
+  %last, %moved2, %up2, %beyond2 = advance_code %next by %x format<ocp.e4m3fn> round<toward_zero> : i8
   %list = collect %last : i8 to !e4m3
   commit always %list to %out : !e4m3
 }

@@ -53,8 +53,8 @@ altgrad.step @wide(inout %w: !altgrad.tensors<f32>, in %limit: f32) {
     %s = arith.addf %a, %b : vector<4xf32>
     %c = encode %s format<f32> round<nearest_even> overflow<nonfinite> : vector<4xf32> to vector<4xf32>
     emit %c : vector<4xf32>
-  // CHECK: } quick (%[[QA:.*]], %{{.*}}, %[[LOW:.*]], %[[SUM:.*]]) {
-  } quick (%a, %b, %low, %sum) {
+  // CHECK: } fast (%[[QA:.*]], %{{.*}}, %[[LOW:.*]], %[[SUM:.*]]) {
+  } fast (%a, %b, %low, %sum) {
     // CHECK: encode %[[QA]] format<f32> round<nearest_even> overflow<nonfinite> never_nan : vector<4xf32> to vector<4xf32>
     %c = encode %a format<f32> round<nearest_even> overflow<nonfinite> never_nan : vector<4xf32> to vector<4xf32>
     // CHECK: emit %{{.*}}, %[[LOW]], %[[SUM]] : vector<4xf32>, vector<4xi32>, vector<4xf32>

@@ -24,7 +24,7 @@ def test_every_code(grid, how):
   %changes = dequantize %by : !altgrad.tensors<f32>
   %x = element %changes
   {drawn}
-  %c, %moved, %up, %beyond = move %code by %x format<{grid}> {how} : i8
+  %c, %moved, %up, %beyond = advance_code %code by %x format<{grid}> {how} : i8
   %none = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %two = arith.constant 2.0 : f32

@@ -48,7 +48,7 @@ def swept(number=0, lists="grads", dtype="bf16"):
 def folded(number=0, **of):
     """The same and a phase that keeps the sum of each tensor."""
     return (swept(number, **of) + f"phase @fold rows set {number} {{\n%n = fold sumsq chunk 0 : f32\n"
-            "keep %n in row 0 : f32\n}\n")
+            "workspace_store %n in row 0 : f32\n}\n")
 
 
 def filled(name, kind):

@@ -18,7 +18,7 @@
 // EXPAND-NEXT: %[[R3:.*]] = gram %[[X3]]
 // EXPAND-NEXT: %[[W3:.*]] = product %[[R3]], %[[R3]]
 // EXPAND-NEXT: %[[X4:.*]] = product %[[W3]], %[[X3]] : !altgrad.tensors<f32>
-// EXPAND-NEXT: %[[O:.*]] = either %[[X4]], %[[Y]] from {{1.5[0e+]*}} : !altgrad.tensors<f32>
+// EXPAND-NEXT: %[[O:.*]] = select_by_aspect %[[X4]], %[[Y]] from {{1.5[0e+]*}} : !altgrad.tensors<f32>
 // EXPAND-NEXT: load %[[O]]
 
 // The gram that both forms begin with is for all; their results lie in one place.

@@ -7,7 +7,7 @@
 // Words among the options change the iteration of a rule.
 // CHECK: orthogonalize %{{.*}} equal rows alone coefficients<[3.4445{{[0-9e+]*}}, -4.775{{[0-9e+]*}}, 2.0315{{[0-9e+]*}}]> steps<8> in<f32> length<added>
 // CHECK: scale_by_shape match_rms
-// CHECK: descend %{{.*}} cautious : f32
+// CHECK: apply_step %{{.*}} cautious : f32
 // STEPS: 'altgrad.orthogonalize' op has 9 steps; these coefficients are for 5 steps
 // WORD: rule 'muon' has no option 'stops=9'
 // NONE: rule 'adamw' has no option 'steps=9'

@@ -39,7 +39,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %fine: f32) {
   %a = gram %m : !altgrad.tensors<bf16>
   %y = product %a, %m : !altgrad.tensors<bf16>
   %e = entry %y : !altgrad.tensors<bf16>
-  %each = sound %e : f32
+  %each = products_finite %e : f32
   %all = reduce and %each over step : i1
   %f = arith.select %all, %two, %two : f32
   %r = collect %e : f32 to !altgrad.reals

@@ -44,7 +44,7 @@ altgrad.step @rmsprop_step(
   %w.nothing = arith.constant 0.000000e+00 : f32
   %w.floor = arith.select %w.known, %w.whole, %w.nothing : f32
   %w.by = arith.negf %w.floor : f32
-  %w.next, %w.moved, %w.up, %w.beyond = move %w.from by %w.by format<altgrad.e4m3> round<toward_zero> : i8
+  %w.next, %w.moved, %w.up, %w.beyond = advance_code %w.from by %w.by format<altgrad.e4m3> round<toward_zero> : i8
   %w.code = collect %w.next : i8 to !altgrad.tensors<altgrad.e4m3>
   %w.new = dequantize %w.code : !altgrad.tensors<altgrad.e4m3>
   %g.taken = element %g.value

@@ -205,7 +205,7 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     (text, origin), = texts.items() or [(None, "")]
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += _clip_words(clip) + [f"--profile={profile}"] * bool(profile) + _scaler_words(scaler) + ["--exchange"] * exchange
-    options += ["--others-multiply"] * (exchange and multiplied)
+    options += ["--expect-remote-products"] * (exchange and multiplied)
     options += ["--statistics"] * statistics
     alone = not (distributed.is_available() and distributed.is_initialized())
     bundle = _compile(text, origin, options)

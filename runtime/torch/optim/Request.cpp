@@ -145,7 +145,7 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   if (joined != Joined::Nothing)
     options += "\n--exchange";
   if (joined == Joined::Products)
-    options += "\n--others-multiply";
+    options += "\n--expect-remote-products";
   if (!spec.rule_path().empty())
     options += "\n--rule-path=" + spec.rule_path();
   program = compileProgram(options, spec.text(), spec.compiler());
