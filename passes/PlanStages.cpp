@@ -24,8 +24,8 @@ bool altgrad::isGathered(Operation *op) {
 // What depends on it waits for the end of its sweep.
 static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 
-// Whether a stage computes something of a sink's by such an operation. Before it is decided what is loaded instead, that
-// is `number` where an earlier sweep computes it.
+// Whether the stage of a sink computes an operation for it that `what` accepts. Called before reloads are chosen;
+// `number` stands for the value that an earlier sweep computes.
 bool SweepPlanner::needs(const Sink &sink, function_ref<bool(Operation *)> what, Value number) {
   bool found = false;
   walkBack(sink.value, [&](Value needed) {
@@ -64,8 +64,8 @@ std::vector<Sink> SweepPlanner::leaving() {
   return all;
 }
 
-// The stage at which what waits for a reduction over tiles leaves the sweep beside something that cannot join it, or
-// later than what it stores for each of them may be stored; or -1.
+// First stage at which a store that depends on a reduction over tiles must be split off: its sweep has something that
+// cannot go over tiles, or a list of the tiles would be stored too late. -1: there is none.
 int SweepPlanner::meetsOthers(Operation *most) {
   auto set = sets.of(most->getOperand(0));
   std::vector<Sink> all = leaving();

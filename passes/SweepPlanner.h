@@ -56,7 +56,7 @@ private:
   llvm::DenseMap<mlir::Value, int> stages;               // when a value can be computed
   llvm::DenseSet<mlir::Operation *> alone;               // reductions over tiles of which one list is all
   llvm::DenseMap<mlir::Operation *, int> performed;      // the sweep of a reduction
-  llvm::DenseMap<mlir::Value, mlir::Operation *> behind; // the reduction over a tile that a value is of alone
+  llvm::DenseMap<mlir::Value, mlir::Operation *> behind; // the only tile reduction a value depends on
 };
 
 } // namespace altgrad
