@@ -42,7 +42,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
 
     - (phase_c1) a sweep is in a phase of chunks, a fold in a phase of rows, and a total in
       a phase that runs once;
-    - (phase_c2) a phase of chunks has one sweep, or one and behind it that over the tiles of what it stores;
+    - (phase_c2) a phase of chunks has one sweep, or one followed by a sweep over the tiles that it stored;
     - (phase_c3) the lists and scalars that a phase reads and writes are of its set, or of none;
     - (phase_c4) only a phase that runs once or has folds has an exchange;
     - (phase_c5) the set of a phase has lists;

@@ -71,7 +71,7 @@ def Altgrad_PhaseWork : OpInterface<"PhaseWork"> {
     InterfaceMethod<"Which threads of a GPU do an item.",
       "::altgrad::Workers", "getWorkers", (ins), "",
       "return ::altgrad::Workers::Thread;">,
-    InterfaceMethod<"The neighbouring elements that only one item may have; 1: any.",
+    InterfaceMethod<"Items start at multiples of so many elements; 1: anywhere.",
       "unsigned", "getBlock", (ins), "", "return 1;">,
     InterfaceMethod<"The rows of a tile where an item is one; 0: an item is a chunk.",
       "unsigned", "getTileRows", (ins), "", "return 0;">];

@@ -210,7 +210,7 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c13) its columns and squares are of one height;
     - (sweep_c14) the fast-path body has as many block reductions as the wide one;
     - (sweep_c15) nothing that the sweep computes from a reduction over a column or a square is reduced in it;
-    - (sweep_c16) what it stores of such a reduction reads of its element only what is reduced there;
+    - (sweep_c16) a store that depends on such a reduction uses no element data but its operand;
     - (sweep_c17) what is reduced is reduced over a unit, a tensor or the step;
     - (sweep_c18) what is stored for columns or squares comes from a reduction over them;
     - (sweep_c19) what it loads of a list is what the list held before the step, unless it says `new`;

@@ -48,8 +48,8 @@ static SmallVector<Value> listCodes(SweepOp sweep) {
   return codes;
 }
 
-// Where what is of the column meets the element, or is stored for it; what all of it can be computed from, where not
-// every such value is a number.
+// Values where column data combines with element data, or is stored for an element. If one of them is not an f32: the
+// values from which all of them can be computed.
 static llvm::SetVector<Value> sharedBy(SweepOp sweep, ReduceOp most, const Operations &late) {
   Operations ofElement = madeFrom(most.getValue(), most), ofColumn = late;
   llvm::SetVector<Value> met, origins;

@@ -148,8 +148,7 @@ static LogicalResult countRule(UpdateOp update, RuleOp rule, size_t &length) {
 static void dropUniformMaxima(StepOp step) {
   std::optional<Variances> variances(step);
   for (auto reduce : llvm::make_early_inc_range(step.getBody().getOps<ReduceOp>())) {
-    if (reduce.getReduction() != Reduction::AbsMax ||
-        !variances->of(reduce.getValue()).covers(reduce.getOver()))
+    if (reduce.getReduction() != Reduction::AbsMax || !variances->of(reduce.getValue()).covers(reduce.getOver()))
       continue;
     OpBuilder builder(reduce);
     reduce.replaceAllUsesWith(math::AbsFOp::create(builder, reduce.getLoc(), reduce.getValue()).getResult());

@@ -24,13 +24,13 @@ bool altgrad::isGathered(Operation *op) {
 // What depends on it waits for the end of its sweep.
 static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 
-// Whether a stage computes something of a sink's by such an operation. Before it is decided what is loaded instead,
-// that is `number` where an earlier sweep computes it.
-bool SweepPlanner::needs(const Output &sink, function_ref<bool(Operation *)> what, Value number) {
+// Whether the stage of an output computes an operation for it that `what` accepts. Called before reloads are chosen;
+// `number` stands for the value that an earlier sweep computes.
+bool SweepPlanner::needs(const Output &output, function_ref<bool(Operation *)> what, Value number) {
   bool found = false;
-  walkBack(sink.value, [&](Value needed) {
-    if (isMaterialized(needed, sink.stage) || plan.reloaded.contains({sink.stage, needed}) ||
-        (needed == number && getStage(needed) < sink.stage))
+  walkBack(output.value, [&](Value needed) {
+    if (isMaterialized(needed, output.stage) || plan.reloaded.contains({output.stage, needed}) ||
+        (needed == number && getStage(needed) < output.stage))
       return false;
     found |= what(needed.getDefiningOp());
     return !found;
@@ -38,9 +38,9 @@ bool SweepPlanner::needs(const Output &sink, function_ref<bool(Operation *)> wha
   return found;
 }
 
-// Whether a sweep over tiles has no place for a sink: sums, codes and blocks that tiles would cut, the reduction over
+// Whether a sweep over tiles has no place for a output: sums, codes and blocks that tiles would cut, the reduction over
 // another tile, and what differs between the rows of a tile.
-bool SweepPlanner::cannotShareSweep(const Output &sink, Operation *most, bool decided) {
+bool SweepPlanner::cannotShareSweep(const Output &output, Operation *most, bool decided) {
   auto isOfUnit = [&](Value operand) { return variances.getScope(operand) == Scope::Unit; };
   auto isCut = [&](Operation *op) {
     if (auto load = dyn_cast<LoadOp>(op))
@@ -49,8 +49,8 @@ bool SweepPlanner::cannotShareSweep(const Output &sink, Operation *most, bool de
     return (most && isOverTile(op) && op != most) || llvm::any_of(op->getOperands(), isOfUnit) ||
            (reduce && reduce.isOverBlock() && reduce.getRun() > tileColumns);
   };
-  return sink.reduce || (sink.stream && isCutByTiles(cast<TensorsType>(sink.stream.getType()))) ||
-         needs(sink, isCut, most && !decided ? most->getOperand(0) : Value());
+  return output.reduce || (output.stream && isCutByTiles(cast<TensorsType>(output.stream.getType()))) ||
+         needs(output, isCut, most && !decided ? most->getOperand(0) : Value());
 }
 
 // What sweeps store or reduce.
@@ -64,22 +64,22 @@ std::vector<Output> SweepPlanner::findLiveOuts() {
   return all;
 }
 
-// The stage at which what waits for a reduction over tiles leaves the sweep beside something that cannot join it, or
-// later than what it stores for each of them may be stored; or -1.
+// First stage at which a store that depends on a reduction over tiles must be split off: its sweep has something that
+// cannot go over tiles, or a list of the tiles would be stored too late. -1: there is none.
 int SweepPlanner::findConflictingStage(Operation *most) {
   auto set = sets.of(most->getOperand(0));
   std::vector<Output> all = findLiveOuts();
   bool crosses = llvm::any_of(plan.materialized, [&](Value value) { return onlyTile.lookup(value) == most; });
-  for (const Output &sink : all) {
+  for (const Output &output : all) {
     auto cannot = [&](const Output &other) {
-      return other.stage == sink.stage && sets.of(other.value) == set &&
+      return other.stage == output.stage && sets.of(other.value) == set &&
              cannotShareSweep(other, most, /*decided=*/false);
     };
-    if (needs(sink, [&](Operation *op) { return op == most; }) && llvm::any_of(all, cannot))
-      return sink.stage;
-    if (crosses && sink.stream && cast<TensorsType>(sink.stream.getType()).getBlock().isOverRows() &&
-        onlyTile.lookup(sink.value) == most && getStage(most->getResult(0)) < sink.stage)
-      return sink.stage - 1;
+    if (needs(output, [&](Operation *op) { return op == most; }) && llvm::any_of(all, cannot))
+      return output.stage;
+    if (crosses && output.stream && cast<TensorsType>(output.stream.getType()).getBlock().isOverRows() &&
+        onlyTile.lookup(output.value) == most && getStage(most->getResult(0)) < output.stage)
+      return output.stage - 1;
   }
   return -1;
 }
@@ -89,22 +89,22 @@ bool SweepPlanner::suitsTiles() {
   if (how.alternates)
     return true;
   std::vector<Output> all = findLiveOuts();
-  for (const Output &sink : all) {
+  for (const Output &output : all) {
     Operation *tile = nullptr;
     bool loads = false;
-    needs(sink, [&](Operation *op) {
+    needs(output, [&](Operation *op) {
       auto load = dyn_cast<LoadOp>(op);
       tile = isOverTile(op) ? op : tile;
       loads |= load && isOverRows(load.getTensors());
       return false;
     });
-    walkBack(sink.value, [&](Value needed) {
-      bool isKept = plan.reloaded.contains({sink.stage, needed});
+    walkBack(output.value, [&](Value needed) {
+      bool isKept = plan.reloaded.contains({output.stage, needed});
       loads |= isKept && plan.blocks.contains(needed);
       return !isKept;
     });
     auto cannot = [&](const Output &other) {
-      return other.stage == sink.stage && sets.of(other.value) == sets.of(sink.value) &&
+      return other.stage == output.stage && sets.of(other.value) == sets.of(output.value) &&
              cannotShareSweep(other, tile, /*decided=*/true);
     };
     if ((tile || loads) && llvm::any_of(all, cannot))
@@ -308,6 +308,6 @@ void SweepPlanner::findOutputs() {
     plan.outputs.push_back({collect.getElement(), {}, stream, condition, findStoreStage(stream, stage)});
   }
   plan.alternates = how.alternates;
-  for (const Output &sink : plan.outputs) // a store may have to wait for one more
-    plan.stages = std::max(plan.stages, sink.stage + 1 + how.alternates);
+  for (const Output &output : plan.outputs) // a store may have to wait for one more
+    plan.stages = std::max(plan.stages, output.stage + 1 + how.alternates);
 }

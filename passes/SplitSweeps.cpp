@@ -36,7 +36,7 @@ private:
   SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs);
   void writeStores(int stage, StringRef name, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value commonCondition(int stage, unsigned set, ArrayRef<Output> always, ArrayRef<Output> conditional);
-  Value kept(Body &body, const Output &sink, Value code);
+  Value kept(Body &body, const Output &output, Value code);
   Value load(Body &body, Value list, bool renewed = false);
   Value clone(Body &body, Value value);
   Value uniform(Value value);
@@ -127,13 +127,13 @@ Value SweepWriter::clone(Body &body, Value value) {
   return body.map.lookup(value);
 }
 
-// The code a sink stores in a sweep that runs always: the old one where the
-// sink's condition does not hold.
-Value SweepWriter::kept(Body &body, const Output &sink, Value code) {
-  Value old = load(body, sink.stream);
+// The code a output stores in a sweep that runs always: the old one where the
+// output's condition does not hold.
+Value SweepWriter::kept(Body &body, const Output &output, Value code) {
+  Value old = load(body, output.stream);
   OpBuilder inner(step.getContext());
   inner.setInsertionPointToEnd(body.block);
-  return arith::SelectOp::create(inner, code.getLoc(), uniform(sink.condition), code, old);
+  return arith::SelectOp::create(inner, code.getLoc(), uniform(output.condition), code, old);
 }
 
 SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs) {
@@ -148,12 +148,12 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   MLIRContext *context = step.getContext();
   OpBuilder inner(context);
   inner.setInsertionPointToEnd(body.block);
-  for (const Output &sink : outputs) {
-    emitted.push_back(clone(body, sink.value));
-    if (sink.condition && !condition)
-      emitted.back() = kept(body, sink, emitted.back());
-    locs.push_back(sink.value.getLoc());
-    if (ReduceOp reduce = sink.reduce) {
+  for (const Output &output : outputs) {
+    emitted.push_back(clone(body, output.value));
+    if (output.condition && !condition)
+      emitted.back() = kept(body, output, emitted.back());
+    locs.push_back(output.value.getLoc());
+    if (ReduceOp reduce = output.reduce) {
       Reduction kind = reduce.getReduction();
       if (kind == Reduction::AbsMax) { // what devices exchange is a maximum
         emitted.back() = math::AbsFOp::create(inner, reduce.getLoc(), emitted.back());
@@ -163,7 +163,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
       scopes.push_back(reduce.getOver());
       results.push_back(reduce.getType());
     } else {
-      stores.push_back(listNumber(sink.stream));
+      stores.push_back(listNumber(output.stream));
     }
   }
   Location loc = builder.getFusedLoc(locs);
@@ -175,8 +175,8 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
                                /*wideRegionsCount=*/0);
   sweep.getBody().push_back(owned.release());
   unsigned next = 0;
-  for (const Output &sink : outputs)
-    if (ReduceOp reduce = sink.reduce)
+  for (const Output &output : outputs)
+    if (ReduceOp reduce = output.reduce)
       scalars.map(reduce.getResult(), sweep.getReduced()[next++]);
   return sweep;
 }
@@ -205,8 +205,8 @@ Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Output> alw
   if (!always.empty() || conditional.empty())
     return {};
   Value condition = conditional.front().condition;
-  bool isCommon = llvm::all_of(plan.outputs, [&](const Output &sink) {
-    return sink.stage <= stage || sets.of(sink.value).value_or(0) != set || sink.condition == condition;
+  bool isCommon = llvm::all_of(plan.outputs, [&](const Output &output) {
+    return output.stage <= stage || sets.of(output.value).value_or(0) != set || output.condition == condition;
   });
   return isCommon ? condition : Value();
 }
@@ -214,21 +214,21 @@ Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Output> alw
 // A sweep each; what the caller sees is overwritten last.
 void SweepWriter::writeApart(int stage, StringRef name, ArrayRef<Output> outputs) {
   for (bool isSeen : {false, true})
-    for (const Output &sink : outputs)
-      if (isa<BlockArgument>(sink.stream) == isSeen)
-        writeSweep(stage, name, sink.condition, sink);
+    for (const Output &output : outputs)
+      if (isa<BlockArgument>(output.stream) == isSeen)
+        writeSweep(stage, name, output.condition, output);
 }
 
 void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
   SmallVector<Output> always, conditional;
-  for (const Output &sink : plan.outputs) {
-    if (sink.stage != stage || sets.of(sink.reduce ? sink.value : sink.stream).value_or(0) != set)
+  for (const Output &output : plan.outputs) {
+    if (output.stage != stage || sets.of(output.reduce ? output.value : output.stream).value_or(0) != set)
       continue;
-    if (ReduceOp reduce = sink.reduce)
-      writeSweep(stage, ("reduce" + suffix), {}, sink);
+    if (ReduceOp reduce = output.reduce)
+      writeSweep(stage, ("reduce" + suffix), {}, output);
     else
-      (sink.condition ? conditional : always).push_back(sink);
+      (output.condition ? conditional : always).push_back(output);
   }
   for (auto [value, computed] : plan.spilled)
     if (computed == stage && sets.of(value).value_or(0) == set) {

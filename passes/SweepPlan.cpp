@@ -38,9 +38,9 @@ double SweepPlanner::bytesKept(Value value) {
 
 // The stage after which a stream holds its new content.
 int SweepPlanner::storedAt(Value stream) {
-  for (const Output &sink : plan.outputs)
-    if (sink.stream == stream)
-      return sink.stage;
+  for (const Output &output : plan.outputs)
+    if (output.stream == stream)
+      return output.stage;
   return std::numeric_limits<int>::max();
 }
 
@@ -122,16 +122,16 @@ bool SweepPlanner::valid(Value value, int k) {
 Value SweepPlanner::storedCopy(Value value, int k) {
   auto seenIf = [&](Value condition) {
     return !condition ||
-           (!how.alternates && k + 1 == plan.stages && llvm::all_of(plan.outputs, [&](const Output &sink) {
-             return sink.stage != k || sink.condition == condition;
+           (!how.alternates && k + 1 == plan.stages && llvm::all_of(plan.outputs, [&](const Output &output) {
+             return output.stage != k || output.condition == condition;
            }));
   };
-  for (const Output &sink : plan.outputs) {
-    if (!sink.stream || sink.stage >= k || !seenIf(sink.condition))
+  for (const Output &output : plan.outputs) {
+    if (!output.stream || output.stage >= k || !seenIf(output.condition))
       continue;
-    auto encode = sink.value.getDefiningOp<EncodeOp>();
+    auto encode = output.value.getDefiningOp<EncodeOp>();
     if (encode && encode.getNumber() == value && encode.getFormat().isF32())
-      return sink.stream;
+      return output.stream;
   }
   return {};
 }
@@ -157,9 +157,9 @@ double SweepPlanner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<V
 
 void SweepPlanner::decideStage(int k) {
   SetVector<Value> frontier;
-  for (const Output &sink : findLiveOuts())
-    if (sink.stage == k)
-      findFrontier(sink.value, k, frontier);
+  for (const Output &output : findLiveOuts())
+    if (output.stage == k)
+      findFrontier(output.value, k, frontier);
   DenseSet<Value> kept;
   for (Value value : frontier)
     if (!valid(value, k))
@@ -197,12 +197,12 @@ void SweepPlanner::decideStages(int last) {
 void SweepPlanner::countBytes() {
   for (int k = 0; k < plan.stages; ++k) {
     SetVector<Value> streams;
-    for (const Output &sink : plan.outputs) {
-      if (sink.stage != k)
+    for (const Output &output : plan.outputs) {
+      if (output.stage != k)
         continue;
-      findLoads(sink.value, k, streams);
-      if (sink.stream)
-        plan.bytes += getBytes(sink.stream);
+      findLoads(output.value, k, streams);
+      if (output.stream)
+        plan.bytes += getBytes(output.stream);
     }
     for (auto [value, stage] : plan.spilled)
       if (stage == k) {
@@ -218,8 +218,8 @@ void SweepPlanner::countBytes() {
 // Stages with sums over units and over tensors, which are two phases of folds.
 static unsigned doubleFolds(const SweepPlan &plan) {
   SmallVector<unsigned> scopes(plan.stages); // a bit for units, one for tensors
-  for (const Output &sink : plan.outputs)
-    scopes[sink.stage] |= !sink.reduce ? 0 : ReduceOp(sink.reduce).getScope() == Scope::Unit ? 1 : 2;
+  for (const Output &output : plan.outputs)
+    scopes[output.stage] |= !output.reduce ? 0 : ReduceOp(output.reduce).getScope() == Scope::Unit ? 1 : 2;
   return llvm::count(scopes, 3u);
 }
 

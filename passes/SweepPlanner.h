@@ -27,8 +27,8 @@ private:
   bool suitsTiles();
   std::vector<Output> findLiveOuts();
   int findConflictingStage(mlir::Operation *most);
-  bool cannotShareSweep(const Output &sink, mlir::Operation *most, bool decided);
-  bool needs(const Output &sink, llvm::function_ref<bool(mlir::Operation *)> what, mlir::Value number = {});
+  bool cannotShareSweep(const Output &output, mlir::Operation *most, bool decided);
+  bool needs(const Output &output, llvm::function_ref<bool(mlir::Operation *)> what, mlir::Value number = {});
   /// Whether a value of an earlier stage is in the workspace, because nobody computes it again.
   bool isMaterialized(mlir::Value value, int stage) {
     return plan.materialized.contains(value) && getStage(value) < stage;
@@ -58,7 +58,7 @@ private:
   llvm::DenseMap<mlir::Value, int> stages;                 // when a value can be computed
   llvm::DenseSet<mlir::Operation *> alone;                 // reductions over tiles of which one list is all
   llvm::DenseMap<mlir::Operation *, int> performed;        // the sweep of a reduction
-  llvm::DenseMap<mlir::Value, mlir::Operation *> onlyTile; // the reduction over a tile that a value is of alone
+  llvm::DenseMap<mlir::Value, mlir::Operation *> onlyTile; // the only tile reduction a value depends on
 };
 
 } // namespace altgrad

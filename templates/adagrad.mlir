@@ -18,9 +18,8 @@ altgrad.rule @adagrad(
   %decay32 = truncf %decay : f64 to f32
   %none = constant 0.0 : f64
   %decays = cmpf une, %decay, %none : f64
-  %nothing = constant -0.0 : f32
-  %held = select %decays, %w, %nothing : f32
-  %g1 = math.fma %decay32, %held, %g0 : f32
+  %coupled = math.fma %decay32, %w, %g0 : f32
+  %g1 = select %decays, %coupled, %g0 : f32
 
   // sum <- sum + g^2
   %sum1 = math.fma %g1, %g1, %sum : f32

@@ -20,10 +20,6 @@ using namespace altgrad;
 //===-- What tools register: dialects, how the last of them become LLVM IR, and passes by name ----===//
 
 void altgrad::registerDialects(DialectRegistry &registry) {
-  static constexpr llvm::StringLiteral known =
-      "emit rule set storage clip clip-value norm per-tensor unscale scaler loss-scaler quantize scales "
-      "statistics profile analyze print-step list-coefficients list-rules list-ops list-targets "
-      "list-formats version help target ptxas exchange expect-remote-products others-multiply";
   registry.insert<AltgradDialect, arith::ArithDialect, cf::ControlFlowDialect, math::MathDialect, scf::SCFDialect,
                   vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
@@ -49,6 +45,10 @@ static constexpr StringLiteral overview =
     "--mlir-print-ir-after=altgrad-split-sweeps, --mlir-timing.\n";
 
 bool altgrad::asksForProduct(int argc, char **argv) {
+  static constexpr StringLiteral known =
+      "emit rule set storage clip clip-value norm per-tensor unscale scaler loss-scaler quantize scales "
+      "statistics profile analyze print-step list-coefficients list-rules list-ops list-targets "
+      "list-formats version help target ptxas exchange expect-remote-products others-multiply";
   for (int i = 1; i < argc; ++i) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))

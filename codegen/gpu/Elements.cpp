@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Where vectors do nothing a thread's place is so much further on, which no
-// other place is and has the bit `moved` wherever the thread is.
+// Sentinel offset that is added to a thread's position if the thread has no
+// vector; the sum always has the bit `moved`, which no other position has.
 static constexpr int32_t moved = 1 << 20, beyond = moved + moved / 2;
 
 // Where a thread's vectors begin. The lanes of sums are other threads' where

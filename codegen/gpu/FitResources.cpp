@@ -78,9 +78,9 @@ static unsigned numbersBeyond(SweepOp sweep, unsigned numbers, const GpuTuning &
   return registers - std::min(registers, limit);
 }
 
-// Blocks that ptxas makes room for, of a sweep whose numbers may all wait: a block's shared values, and sums beside
-// draws or beside a master in two parts, are registers through the body, under a guard of every element. LAMB's two
-// sums beside such a master are not too many.
+// Blocks per multiprocessor to request for a sweep whose uniform values may all be spilled to shared memory. The values
+// that a block of elements shares, and sums beside draws or a split master, stay in registers through the whole body.
+// Two sums beside a split master, as in LAMB, are not too many.
 static unsigned blocksBeside(SweepOp sweep, const GpuTuning &tuning) {
   Region &body = sweep.getBody();
   unsigned draws = countDraws(sweep), sums = sweep.getNumResults();

@@ -16,7 +16,7 @@ int64_t getWidth(SweepOp sweep, const GpuTuning &tuning);
 int64_t getPeriod(SweepOp sweep, Value tensors, const GpuTuning &tuning);
 /// Vectors that a fast-path body does before its guard is asked; 1 without one.
 unsigned vectorsOfGuard(SweepOp sweep, const GpuTuning &tuning);
-/// The loads whose codes a sweep's wide body needs behind the reductions of blocks.
+/// The loads that a sweep's wide body still uses after the block reductions.
 llvm::BitVector loadsAfterReductions(SweepOp sweep);
 /// Words of 32 bits that a draw gives so many elements; those of all draws of a body, or of those before `draw`, for as
 /// many as a thread draws together.

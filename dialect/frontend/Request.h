@@ -108,7 +108,7 @@ struct StepRequest {
   bool changes() const { return clip.has_value() || clipValue || unscale; }
   /// Whether each norm has a bound of its own.
   bool clipsToParameters() const { return clip == Clip::Agc || clip == Clip::AgcUnit; }
-  /// Whether the norms of a clip are of the past, or of parameters.
+  /// Whether the bound of a clip is computed from history or parameters.
   bool adapts() const { return clip.has_value() && *clip != Clip::Norm; }
 };
 

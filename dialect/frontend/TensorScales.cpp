@@ -41,7 +41,7 @@ Value TensorCodec::largestOfHistory(Value newest) {
   return most;
 }
 
-// What this step finds is for the next ones; a step without a rule says it.
+// The maximum found now applies from the next step on, except for `current`. A step without a rule returns it, too.
 void TensorCodec::storeTensorScaled(Value value) {
   bool ruled = bool(set.rule), current = word.tensorScale == TensorScale::Current;
   Value number = ops.element("next", value);

@@ -17,7 +17,7 @@ class Text:
     """
 
     def __init__(self, length=LENGTH):
-        names = [ROOT / "dialect/Rationale.md", ROOT / "tests/README.md"]
+        names = [ROOT / "dialect/Rationale.md", ROOT / "runtime/Rationale.md", ROOT / "tests/README.md"]
         for folder in ("dialect", "passes", "codegen", "runtime"):
             names += sorted(path for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h", ".py", ".td"))
         words = "".join(name.read_text() for name in names)
