@@ -1,9 +1,12 @@
 """torch.distributed.checkpoint loads a file that lacks keys which a step can do without, and no other one."""
 
+import copy
+
 import altgrad
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+import twins
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_optimizer_state_dict, get_state_dict,
                                                      set_optimizer_state_dict, set_state_dict)
@@ -81,6 +84,8 @@ def test_the_way_back(tmp_path, case, flat):
         load(tmp_path / "file", model, optimizer, options)
         assert all(map(torch.equal, model.parameters(), saved[0].parameters()))
     assert there[1].max_grad_norm == saved[1].max_grad_norm
+    if "statistics" in words:
+        assert there[1].statistics().steps == 1 == there[1].statistics().clipped_steps
     for _ in range(2):
         step(*saved)
         step(*there)
@@ -94,6 +99,19 @@ def test_states_and_numbers_are_still_asked_for(tmp_path, flat):
     save(tmp_path / "file", *saved, options)
     with pytest.raises(CheckpointException, match="Missing key in checkpoint state_dict"):
         load(tmp_path / "file", *made(torch.float32, ADAMW, dict(max_grad_norm=0.5)), options)
+
+
+@pytest.mark.parametrize("flat", (True, False), ids=("flat", "nested"))
+@pytest.mark.parametrize("through", (copy.deepcopy, twins.through_a_file))
+def test_a_copy_and_a_file_of_torch_save_load(flat, through):
+    options = StateDictOptions(flatten_optimizer_state_dict=flat)
+    step(*(saved := made(torch.float32, ADAMW, dict(max_grad_norm=0.5))))
+    state = through(get_optimizer_state_dict(*saved, options=options))
+    model, optimizer = made(torch.float32, ADAMW, dict(max_grad_norm=9.0))
+    set_optimizer_state_dict(model, optimizer, state, options=options)
+    assert optimizer.max_grad_norm == 0.5
+    kept = lambda model, optimizer: [optimizer.state[param]["exp_avg"] for param in model.parameters()]
+    assert all(map(torch.equal, kept(model, optimizer), kept(*saved)))
 
 
 def test_another_optimizer_beside_is_asked_for_all(tmp_path):

@@ -8,6 +8,7 @@ dict, of which torch makes the dict, an entry beside others for the same paramet
 
 import copy
 import sys
+from collections import OrderedDict
 
 from .._binding.kinds import BOUND
 from .described import LINE
@@ -24,7 +25,7 @@ _MARK = "may_lack"
 def may_lack(optimizer, given):
     """The state_dict `given` of an optimizer, so that torch.distributed.checkpoint loads it from files that lack some keys."""
     of = callers()
-    info = of.get("_get_optim_state_dict")
+    info = of.get("_get_optim_state_dict", {}).get("info")
     if info is None or "_load_optim_state_dict" in of or info.full_state_dict or info.cpu_offload:
         return given  # nobody plans a load into it, or torch makes other dicts of all
     groups = {BOUND, LINE, SEED, COUNT, HISTORY, *optimizer._tallies.KEYS, *optimizer._older}
@@ -34,6 +35,16 @@ def may_lack(optimizer, given):
         return {**given, _GROUPS: [{**group, _MARK: mark} for group in given[_GROUPS]]}
     return {**given, _GROUPS: [MayLack(group, groups) for group in given[_GROUPS]],
             _STATE: {place: MayLack(held, states) if type(held) is dict else held for place, held in given[_STATE].items()}}
+
+
+def with_counts(optimizer, given):
+    """A state_dict with the counts of steps of a flat file: torch takes from one what groups have in memory, and no more."""
+    flat = callers().get("_load_optim_state_dict", {}).get("state_dict") or {}
+    if _STATE in flat or not given[_GROUPS] or not given[_GROUPS][0]["params"]:
+        return given
+    first, *others = given[_GROUPS]
+    keys = {f"{_GROUPS}.{first['params'][0]}.{name}": name for name in optimizer._tallies.KEYS}
+    return {**given, _GROUPS: [{**first, **{name: flat[key] for key, name in keys.items() if key in flat}}, *others]}
 
 
 class MayLack(dict):
@@ -67,7 +78,7 @@ class MayLack(dict):
         return MayLack(copy.deepcopy(dict(self), memo), self._names)
 
     def __reduce__(self):
-        return dict, (dict(self),)
+        return OrderedDict, (), None, None, iter(super().items())  # which torch.load takes with weights_only
 
 
 def _planned():
