@@ -110,7 +110,7 @@ public:
   RuleOptimizer(std::vector<at::Tensor> params, RuleSpec spec, RuleOptions defaults = {});
   ~RuleOptimizer() override;
 
-  // Throws for a parameter that the rule does not take, and then the group is not added.
+  // Throws for options and parameters that the rule does not take, and then the group is not added.
   void add_param_group(const torch::optim::OptimizerParamGroup &param_group);
 
   // Updates all parameters that have a gradient. The others, and their step counts, stay as

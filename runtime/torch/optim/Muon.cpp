@@ -101,6 +101,7 @@ void RuleOptimizer::checkGroup(size_t g) const {
   const auto options = param_groups_[g].options().clone();
   const auto *common = dynamic_cast<const RuleOptions *>(defaults_.get());
   if (auto *own = dynamic_cast<RuleOptions *>(common ? options.get() : nullptr)) {
+    checkNames(*own);
     if (own->use_muon() || common->use_muon())
       return; // a function says which of them take Muon when the group begins
     addOptions(*own, binding->profile, common);
