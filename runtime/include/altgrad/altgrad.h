@@ -158,8 +158,7 @@ ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
 // If a tensor of the set has several units, the length of each must be a multiple of this
 // number: the longest block of neighbours that share a value. 0: the set has no units that the caller gives.
-ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle,
-                                          int64_t set);
+ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle, int64_t set);
 // If a tensor of the set has several rows, the length of each must be a multiple of this
 // number, so that tiles cut no block. It is 1 if rows may have any length.
 ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,

@@ -117,9 +117,10 @@ def test_a_copy_and_a_file_of_torch_save_load(flat, through):
 def test_another_optimizer_beside_is_asked_for_all(tmp_path):
     """Two optimizers have one flat file; only what altgrad's may lack may be missing."""
     options = StateDictOptions(flatten_optimizer_state_dict=True)
-    def two(**words):
+    def two():
         model, _ = made(torch.float32, TORCH, {})
-        return model, (ADAMW(model[0].parameters(), max_grad_norm=0.5), torch.optim.SGD(model[1].parameters(), momentum=0.9, **words))
+        return model, (ADAMW(model[0].parameters(), max_grad_norm=0.5),
+                       torch.optim.SGD(model[1].parameters(), momentum=0.9))
     model, both = two()
     state = get_optimizer_state_dict(model, both, options=options)
     state = {key: value for key, value in state.items() if not key.endswith(".max_grad_norm")}

@@ -23,7 +23,7 @@ _MARK = "may_lack"
 
 
 def may_lack(optimizer, given):
-    """The state_dict `given` of an optimizer, so that torch.distributed.checkpoint loads it from files that lack some keys."""
+    """The state_dict `given` of an optimizer, into which torch.distributed.checkpoint loads files that lack some keys."""
     of = callers()
     info = of.get("_get_optim_state_dict", {}).get("info")
     if info is None or "_load_optim_state_dict" in of or info.full_state_dict or info.cpu_offload:
@@ -33,14 +33,14 @@ def may_lack(optimizer, given):
     if info.flatten_optimizer_state_dict:
         mark = MayLack({}, {_GROUPS: groups, _STATE: states})
         return {**given, _GROUPS: [{**group, _MARK: mark} for group in given[_GROUPS]]}
-    return {**given, _GROUPS: [MayLack(group, groups) for group in given[_GROUPS]],
-            _STATE: {place: MayLack(held, states) if type(held) is dict else held for place, held in given[_STATE].items()}}
+    held = {place: MayLack(of, states) if type(of) is dict else of for place, of in given[_STATE].items()}
+    return {**given, _GROUPS: [MayLack(group, groups) for group in given[_GROUPS]], _STATE: held}
 
 
 def with_counts(optimizer, given):
-    """A state_dict with the counts of steps of a flat file: torch takes from one what groups have in memory, and no more."""
+    """A state_dict with the counts of steps of a flat file, of which torch takes only what groups have in memory."""
     flat = callers().get("_load_optim_state_dict", {}).get("state_dict") or {}
-    if _STATE in flat or not given[_GROUPS] or not given[_GROUPS][0]["params"]:
+    if not flat or _STATE in flat or not given[_GROUPS] or not given[_GROUPS][0]["params"]:
         return given
     first, *others = given[_GROUPS]
     keys = {f"{_GROUPS}.{first['params'][0]}.{name}": name for name in optimizer._tallies.KEYS}
