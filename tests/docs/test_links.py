@@ -7,7 +7,7 @@ from pages import ROOT, pages
 
 PAGES = {str(page.relative_to(ROOT)): page for page in pages()}
 # Pages with a table of contents: all but the README, those of folders of tests, and decisions.
-GUIDES = [name for name in PAGES if not name.endswith(("README.md", "Rationale.md"))]
+GUIDES = [name for name in PAGES if not name.endswith(("README.md", "Rationale.md", "Glossary.md"))]
 
 
 def prose(page):
