@@ -1,5 +1,6 @@
 // dequantize, quantize, join, split, element, collect ==> load, decode, encode.
 #include "dialect/builders/CodeBuilder.h"
+#include "passes/Forms.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -35,17 +36,9 @@ static Value listNumber(CodeBuilder &b, Type type, Value element) {
   return CollectOp::create(b, type, element, /*factor=*/Value());
 }
 
-static Value encode(CodeBuilder &b, Value number, FormatAttr format, Round rounding = Round::NearestEven,
-                    Value draw = {}, OverflowMode overflow = OverflowMode::NonFinite) {
-  return EncodeOp::create(b, format.getCodeType(), number, format, rounding, draw, overflow);
-}
-
 static Results expand(CodeBuilder &b, DequantizeOp op) {
   FormatAttr format = op.getTensors().getType().getFormat();
-  Value number = getCode(b, op.getTensors());
-  if (!format.isF32())
-    number = DecodeOp::create(b, b.getF32Type(), number, format);
-  return {listNumber(b, op.getType(), number)};
+  return {listNumber(b, op.getType(), decodeElement(b, op.getLoc(), getCode(b, op.getTensors()), format))};
 }
 
 static Results expand(CodeBuilder &b, RecodeOp op) { return {listNumber(b, op.getType(), getCode(b, op.getCodes()))}; }
@@ -64,8 +57,9 @@ static Results expand(CodeBuilder &b, QuantizeOp op) {
   Value element = getElement(b, op, "quantizes", op.getValues());
   if (!element)
     return {};
+  FormatAttr format = op.getTensors().getType().getFormat();
   Value code =
-      encode(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(), op.getOverflow());
+      EncodeOp::create(b, format.getCodeType(), element, format, op.getRounding(), op.getDraw(), op.getOverflow());
   return {listNumber(b, op.getType(), code)};
 }
 
@@ -80,12 +74,12 @@ static Results expand(CodeBuilder &b, SplitOp op) {
     return {};
   FormatAttr lower = op.getLower().getType().getFormat();
   Value upper = lower.getBits() == 16 ? UpperCodeOp::create(b, b.getI16Type(), element).getCode()
-                                      : encode(b, element, op.getUpper().getType().getFormat());
+                                      : encodeElement(b, op.getLoc(), element, op.getUpper().getType().getFormat());
   Value rest = LowerCodeOp::create(b, lower.getCodeType(), element);
   return {listNumber(b, op.getUpper().getType(), upper), listNumber(b, op.getLower().getType(), rest)};
 }
 
-// f32 lists are stored as they are, but for the one code of NaN.
+// f32 lists are stored as they are, but for the one code of NaN. A list of codes is finished already.
 static LogicalResult expandCommit(CommitOp op) {
   CodeBuilder b(op.getLoc(), op);
   for (OpOperand &operand : op->getOpOperands()) {
@@ -94,8 +88,10 @@ static LogicalResult expandCommit(CommitOp op) {
     Value element = getElement(b, op, "writes", operand.get());
     if (!element)
       return failure();
-    operand.set(
-        listNumber(b, operand.get().getType(), encode(b, element, FormatAttr::getNamed(op.getContext(), "f32"))));
+    if (auto encode = element.getDefiningOp<EncodeOp>(); encode && encode.getFormat().isF32())
+      continue;
+    Value code = encodeElement(b, op.getLoc(), element, FormatAttr::getNamed(op.getContext(), "f32"));
+    operand.set(listNumber(b, operand.get().getType(), code));
   }
   return success();
 }
@@ -119,6 +115,8 @@ static LogicalResult expand(Operation &op) {
 namespace {
 struct ExpandFormats : altgrad::impl::ExpandFormatsPassBase<ExpandFormats> {
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::MatricesExpanded, Form::Element)))
+      return signalPassFailure();
     Block &body = getOperation().getBody().front();
     for (Operation &op : llvm::make_early_inc_range(body))
       if (failed(expand(op)))
