@@ -32,10 +32,10 @@ static constexpr FormName names[] = {
     {"fitted to a GPU", "altgrad-fit-resources"},
 };
 
-static const FormName &nameOf(Form form) { return names[int(form)]; }
+static const FormName &getFormName(Form form) { return names[int(form)]; }
 
 // A sweep without blocks needs no stages, and one without quotients no fast path.
-static Forms formsOf(SweepOp sweep) {
+static Forms getForms(SweepOp sweep) {
   if (sweep.getWide().size() > 1)
     return {Form::FastPath, Form::Resources};
   if (!sweep.getWide().empty())
@@ -46,19 +46,19 @@ static Forms formsOf(SweepOp sweep) {
 }
 
 // Products are the runtime's and take nothing of a kernel.
-static Forms formsOf(PhaseOp phase) {
+static Forms getForms(PhaseOp phase) {
   if (phase->hasAttr("altgrad.kernel_resources"))
     return {Form::Resources, Form::Resources};
   return {Form::Phases, phase.getPhaseKind() == PhaseKind::Matrix ? Form::Resources : Form::FastPath};
 }
 
-static Forms formsOf(Operation *op) {
+static Forms getForms(Operation *op) {
   constexpr Forms any{Form::Written, Form::Resources};
   if (!isa_and_nonnull<AltgradDialect>(op->getDialect()) || (!op->getNumOperands() && !op->getNumRegions()))
     return any;
   return llvm::TypeSwitch<Operation *, Forms>(op)
-      .Case([](SweepOp sweep) { return formsOf(sweep); })
-      .Case([](PhaseOp phase) { return formsOf(phase); })
+      .Case([](SweepOp sweep) { return getForms(sweep); })
+      .Case([](PhaseOp phase) { return getForms(phase); })
       .Case<PhaseWork, CommitOp, RoundOp, AcrossOp, BinadeOp, ScaledQuotientOp, EncodeOp>([&](auto) { return any; })
       .Case([](UpdateOp) {
         return Forms{Form::Written, Form::Written};
@@ -77,20 +77,20 @@ static Forms formsOf(Operation *op) {
 }
 
 static LogicalResult tooEarly(Operation *op, StringRef pass, Form wanted) {
-  return op->emitOpError() << "stands in a step that is not " << nameOf(wanted).is << " yet; run "
-                           << nameOf(wanted).pass << " before " << pass;
+  return op->emitOpError() << "stands in a step that is not " << getFormName(wanted).is << " yet; run "
+                           << getFormName(wanted).pass << " before " << pass;
 }
 
 LogicalResult altgrad::checkForm(StepOp step, StringRef pass, Form least, Form most, bool inPhases) {
   auto check = [&](Operation *op) -> LogicalResult {
-    auto [first, last] = formsOf(op);
+    auto [first, last] = getForms(op);
     if (last < least)
       return tooEarly(op, pass, Form(int(last) + 1));
     if (first <= most)
       return success();
-    bool isTwice = nameOf(first).pass == pass;
-    return op->emitOpError() << "stands in a step that is " << nameOf(first).is << " already; run " << pass
-                             << (isTwice ? " once" : " before ") << (isTwice ? "" : nameOf(first).pass);
+    bool isTwice = getFormName(first).pass == pass;
+    return op->emitOpError() << "stands in a step that is " << getFormName(first).is << " already; run " << pass
+                             << (isTwice ? " once" : " before ") << (isTwice ? "" : getFormName(first).pass);
   };
   for (Operation &op : step.getBody().front()) {
     if (failed(check(&op)))
