@@ -39,7 +39,7 @@ def LowerNumericsPass : Altgrad_CodePass<"altgrad-lower-numerics"> {
     Conversions between formats become integer code that gives the same codes
     everywhere, or an instruction of the target that gives these codes. A power of
     an f64 with an i64 exponent becomes repeated squaring. `exp` and `log` of an f64
-    become polynomials.
+    become polynomials. Code without these stays as it is; steps must be functions or kernels first.
 
     ```mlir
     %x = altgrad.decode %c format<bf16> : i16 to f32
@@ -59,7 +59,7 @@ def LowerToHostPass : Altgrad_CodePass<"altgrad-lower-to-host", "::mlir::ModuleO
   let summary = "turn each phase of a step into a function for an x86-64 level";
   let description = [{
     A function works on the items [begin, end) of its phase (see bundle.h).
-    Run `altgrad-plan-phases` and `altgrad-vectorize` first.
+    Run `altgrad-plan-phases`, `altgrad-cut-stages` and `altgrad-vectorize` first. A module without steps stays as it is.
   }];
   let options = [Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",
                         "x86-64-v3 or x86-64-v4">];
@@ -71,8 +71,8 @@ def LowerToGPUPass : Altgrad_CodePass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"
     A block of threads works on a chunk; where there are sums that must be kept apart, a warp
     does. Each access of a thread covers 16 bytes of the narrowest stream. A chunk that
     is not aligned, and the end of a tensor, are done element by element. The last block
-    of a launch may go on with folds and scalars. Run `altgrad-plan-phases`,
-    `altgrad-vectorize` and `altgrad-fit-resources` first.
+    of a launch may go on with folds and scalars. Run `altgrad-plan-phases`, `altgrad-cut-stages`,
+    `altgrad-vectorize` and `altgrad-fit-resources` first. A module without steps stays as it is.
   }];
   let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
                         "The GPU whose tuning is used">,
@@ -84,7 +84,7 @@ def LowerToLLVMPass : Altgrad_CodePass<"altgrad-lower-to-llvm"> {
   let summary = "lower scf, arith, math and vector to llvm without a library call";
   let description = [{
     `math.sqrt` becomes LLVM's square root, which is an IEEE instruction on every target.
-    MLIR's own path to NVVM would call libdevice.
+    MLIR's own path to NVVM would call libdevice. Run `altgrad-lower-numerics` first. A second run finds nothing to lower.
   }];
 }
 

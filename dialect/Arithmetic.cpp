@@ -28,8 +28,7 @@ static constexpr AllowedOperation operations[] = {
      "%c = cmpi sgt, %t, %t : i64"},
     {"arith.select", "i1 and two of f32, f64, i64, i1", "the second operand where the first is true, else the third",
      "%c = select %flag, %w, %g : f32"},
-    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even",
-     "%c = truncf %lr : f64 to f32"},
+    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even", "%c = truncf %lr : f64 to f32"},
     {"arith.extf", "f32 to f64", "the same number as f64; for scalars, as elements stay f32",
      "%s = altgrad.reduce add %g over tensor : f32\n%c = extf %s : f32 to f64"},
     {"arith.addi", "i64", "a + b, modulo 2^64", "%c = addi %t, %t : i64"},
@@ -41,8 +40,7 @@ static constexpr AllowedOperation operations[] = {
     {"arith.shli", "i64", "shifts left by a constant of 0 to 63", "%n = constant 3 : i64\n%c = shli %t, %n : i64"},
     {"arith.shrui", "i64", "shifts right by a constant of 0 to 63 and fills with zeros",
      "%n = constant 3 : i64\n%c = shrui %t, %n : i64"},
-    {"arith.sitofp", "i64 to f32, f64", "the nearest number to a signed integer",
-     "%c = sitofp %t : i64 to f64"},
+    {"arith.sitofp", "i64 to f32, f64", "the nearest number to a signed integer", "%c = sitofp %t : i64 to f64"},
     {"arith.fptosi", "f32, f64 to i64", "rounds a scalar toward zero; not allowed for elements",
      "%c = fptosi %lr : f64 to i64"},
     {"math.fma", "f32, f64", "a * b + c with one rounding", "%c = math.fma %w, %g, %m : f32"},
@@ -116,59 +114,60 @@ std::string altgrad::listOperations() {
 }
 
 // A shift beyond the width and a broken promise have no defined bits.
-static std::string whyNotWrapping(Operation &op) {
+static LogicalResult verifyWrapping(Operation &op) {
   if (isa<arith::ShLIOp, arith::ShRUIOp>(op)) {
     APInt distance;
     // body_c9
     if (!matchPattern(op.getOperand(1), m_ConstantInt(&distance)) || distance.uge(64))
-      return "shifts by something other than a constant of 0 to 63";
+      return op.emitOpError("shifts by something other than a constant of 0 to 63");
   }
   auto flags = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
   auto shift = dyn_cast<arith::ShRUIOp>(op);
   // body_c10
   if ((flags && flags.getOverflowAttr().getValue() != arith::IntegerOverflowFlags::none) ||
       (shift && shift.getIsExact()))
-    return "promises that no bit is lost; integers wrap around";
-  return "";
+    return op.emitOpError("promises that no bit is lost; integers wrap around");
+  return success();
 }
 
-std::string altgrad::whyNotArithmetic(Operation &op) {
+LogicalResult altgrad::verifyArithmetic(Operation &op) {
   // body_c2
   if (op.getName().getDialectNamespace() == "altgrad" || !isAllowedOperation(op.getName().getStringRef()))
-    return "is not on the list of allowed operations" + whatToWrite(op.getName().getStringRef());
+    return op.emitOpError() << "is not on the list of allowed operations" << whatToWrite(op.getName().getStringRef());
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
     // body_c3
     if (auto flags = fast.getFastMathFlagsAttr(); flags && flags.getValue() != arith::FastMathFlags::none)
-      return "has fast-math flags; leave them out";
+      return op.emitOpError("has fast-math flags; leave them out");
   // body_c4
   if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
-    return "has a rounding mode; arithmetic rounds to nearest even";
+    return op.emitOpError("has a rounding mode; arithmetic rounds to nearest even");
   for (Type type :
        llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
     // body_c5
     if (!type.isF32() && !type.isF64() && !type.isInteger(64) && !type.isInteger(1)) {
-      std::string words = "computes with a type other than f32, f64, i64 and i1: ";
-      llvm::raw_string_ostream(words) << type << "; elements are f32, scalars f64, and the storage line says formats";
-      return words;
+      std::string name; // a diagnostic would put it in quotes
+      llvm::raw_string_ostream(name) << type;
+      return op.emitOpError() << "computes with a type other than f32, f64, i64 and i1: " << name
+                              << "; elements are f32, scalars f64, and the storage line says formats";
     }
   // body_c6
   if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) && !op.getResult(0).getType().isF64())
-    return "exists for f64 scalars only; elements have math.sqrt, math.absf, "
-           "math.copysign, math.fma and the arithmetic of f32";
+    return op.emitOpError(
+        "exists for f64 scalars only; elements have math.sqrt, math.absf, math.copysign, math.fma and "
+        "the arithmetic of f32");
   // body_c7
   if (auto power = dyn_cast<math::FPowIOp>(op); power && !power.getRhs().getType().isInteger(64))
-    return "has an exponent that is not i64; the step count is one, and constant 2 : i64";
-  return whyNotWrapping(op);
+    return op.emitOpError("has an exponent that is not i64; the step count is one, and constant 2 : i64");
+  return verifyWrapping(op);
 }
 
-std::string altgrad::whyNotElement(Operation &op) {
+LogicalResult altgrad::verifyElement(Operation &op) {
   // body_c11
   if (isa<arith::FPToSIOp>(op))
-    return "makes an integer of an element; integers are of altgrad.index and scalars";
-  std::string reason;
+    return op.emitOpError("makes an integer of an element; integers are of altgrad.index and scalars");
   for (Type type : op.getResultTypes())
     // body_c8
     if (!type.isF32() && !type.isInteger(64) && !type.isInteger(1))
-      llvm::raw_string_ostream(reason) << "computes elements in '" << type << "'; elements are f32, i64 or i1";
-  return reason;
+      return op.emitOpError() << "computes elements in " << type << "; elements are f32, i64 or i1";
+  return success();
 }

@@ -1,5 +1,6 @@
 // The geometry of what is shared: its text, its lattice, and what targets can cut.
 #include "dialect/Variance.h"
+#include "dialect/WalkBack.h"
 
 #include <numeric>
 
@@ -119,17 +120,14 @@ BlockAttr BlockAttr::meet(BlockAttr other) const {
 
 //===-- What targets can cut ------------------------------------------------===//
 
-std::string altgrad::whyNotCut(BlockAttr block) {
+LogicalResult altgrad::verifyCut(BlockAttr block, function_ref<InFlightDiagnostic()> emitError) {
   bool isCut = block.isElement() || (block.getRows() == 1 && isBlock(block.getColumns())) ||
                (block.getRows() == columnBlock && block.getColumns() == 1) ||
                (block.getRows() == squareBlock && block.getColumns() == squareBlock);
   if (isCut)
-    return "";
-  std::string why;
-  llvm::raw_string_ostream(why) << "no target can cut " << block << "; blocks are 1x" << minBlock << " to 1x"
-                                << maxBlock << " in powers of two, " << columnBlock << "x1, and " << squareBlock << "x"
-                                << squareBlock;
-  return why;
+    return success();
+  return emitError() << "no target can cut " << block << "; blocks are 1x" << minBlock << " to 1x" << maxBlock
+                     << " in powers of two, " << columnBlock << "x1, and " << squareBlock << "x" << squareBlock;
 }
 
 bool altgrad::isCutByTiles(TensorsType type) { return type.getBlock().getColumns() > tileColumns || type.getPacked(); }
@@ -148,17 +146,14 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
 
 // Whether a value of a sweep's body may differ between elements: something that it is computed from is of the element.
 static bool dependsOnElement(Value value, Region &body) {
-  SetVector<Value> seen;
-  seen.insert(value);
-  for (unsigned next = 0; next < seen.size(); ++next) {
-    Operation *op = seen[next].getDefiningOp();
-    if (!body.isAncestor(Value(seen[next]).getParentRegion()))
-      continue;
-    if (!op || isa<IndexOp, DrawOp, ReduceOp>(op))
-      return true;
-    seen.insert_range(op->getOperands());
-  }
-  return false;
+  bool depends = false;
+  walkBack(value, [&](Value needed) {
+    Operation *op = needed.getDefiningOp();
+    bool isInside = body.isAncestor(needed.getParentRegion());
+    depends |= isInside && (!op || isa<IndexOp, DrawOp, ReduceOp>(op));
+    return isInside && !depends;
+  });
+  return depends;
 }
 
 // The largest magnitude of equal numbers is that of each. Folding may leave nothing of the element in what a scale is
@@ -184,8 +179,10 @@ LogicalResult ReduceOp::verify() {
     return success();
   }
   // reduce_c2
-  if (std::string why = whyNotCut(getOver()); !why.empty() || getOver().isElement())
-    return emitOpError() << (why.empty() ? "reduces single elements" : why);
+  if (getOver().isElement())
+    return emitOpError("reduces single elements");
+  if (failed(verifyCut(getOver(), [&] { return emitOpError(); })))
+    return failure();
   // reduce_c3
   if (isBoolean(getReduction()))
     return emitOpError() << "combines flags by '" << stringifyReduction(getReduction())
@@ -205,56 +202,51 @@ static bool hasOneHeight(SweepOp sweep) {
          llvm::all_of(sweep.getBody().getOps<ReduceOp>(), [&](ReduceOp reduce) { return fits(reduce.getOver()); });
 }
 
-// Why a sweep cannot go over tiles.
-static std::string whyNotTiles(SweepOp sweep, const Variances &variances) {
-  std::string why;
-  llvm::raw_string_ostream out(why);
+// Fails after an error if a sweep cannot go over tiles.
+static LogicalResult verifyTiles(SweepOp sweep, const Variances &variances,
+                                 function_ref<InFlightDiagnostic()> emitError) {
   for (Value stream : sweep.getOperands())
-    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked())
-      out << "has " << type << ", whose bytes tiles would cut";
-  if (!why.empty())
-    return why;
+    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked()) {
+      std::string name; // a diagnostic would put it in quotes
+      llvm::raw_string_ostream(name) << type;
+      return emitError() << "has " << name << ", whose bytes tiles would cut";
+    }
   if (llvm::count_if(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); }) > 1)
-    out << "has another one over rows";
-  else if (sweep.getNumResults())
-    out << "has " << sweep.getNumResults() << " of all elements";
-  else if (sweep.getBlock() > tileColumns)
-    out << "has blocks of " << sweep.getBlock() << " elements, which tiles of " << tileColumns << " columns would cut";
-  else if (variances.readUnit(sweep))
-    out << "has what differs between units, which tiles would join";
-  return why;
+    return emitError() << "has another one over rows";
+  if (sweep.getNumResults())
+    return emitError() << "has " << sweep.getNumResults() << " of all elements";
+  if (sweep.getBlock() > tileColumns)
+    return emitError() << "has blocks of " << sweep.getBlock() << " elements, which tiles of " << tileColumns
+                       << " columns would cut";
+  if (variances.readUnit(sweep))
+    return emitError() << "has what differs between units, which tiles would join";
+  return success();
 }
 
 // The reductions over rows that a value is computed from.
 static SmallVector<ReduceOp> getMaxima(Value value) {
-  llvm::SetVector<Value> seen;
-  seen.insert(value);
   SmallVector<ReduceOp> maxima;
-  for (size_t i = 0; i < seen.size(); ++i) {
-    Operation *op = seen[i].getDefiningOp();
-    if (isOverTile(op))
-      maxima.push_back(cast<ReduceOp>(op));
-    else if (op)
-      seen.insert_range(op->getOperands());
-  }
+  walkBack(value, [&](Value needed) {
+    bool isMaximum = isOverTile(needed.getDefiningOp());
+    if (isMaximum)
+      maxima.push_back(needed.getDefiningOp<ReduceOp>());
+    return !isMaximum;
+  });
   return maxima;
 }
 
 // Whether a value reads its element otherwise than by reductions over rows and by `but`.
 static bool readsElement(Value value, ArrayRef<Value> but, const Variances &variances) {
-  llvm::SetVector<Value> seen;
-  seen.insert(value);
-  for (size_t i = 0; i < seen.size(); ++i) {
-    Value next = seen[i];
+  bool reads = false;
+  walkBack(value, [&](Value next) {
     Operation *op = next.getDefiningOp();
     bool isOfList = !op && variances.of(next).isOverRows();
-    if (!variances.isElement(next) || llvm::is_contained(but, next) || isOverTile(op) || isOfList)
-      continue;
-    if (!op || op->getNumOperands() == 0 || isa<DrawOp, UpdateOp>(op))
-      return true;
-    seen.insert_range(op->getOperands());
-  }
-  return false;
+    if (reads || !variances.isElement(next) || llvm::is_contained(but, next) || isOverTile(op) || isOfList)
+      return false;
+    reads = !op || op->getNumOperands() == 0 || isa<DrawOp, UpdateOp>(op);
+    return !reads;
+  });
+  return reads;
 }
 
 static LogicalResult verifyStore(Operation *op, Value value, Value stream, const Variances &variances) {
@@ -298,12 +290,13 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
   ReduceOp most;
   for (auto reduce : sweep.getBody().getOps<ReduceOp>())
     most = isOverTile(reduce) ? reduce : most;
-  std::string why = whyNotTiles(sweep, variances);
+  auto emitError = [&] {
+    return most ? most.emitOpError() << "is over " << most.getOver() << " in a sweep that "
+                : sweep.emitOpError() << "has a list of what columns or squares share, and ";
+  };
   // sweep_c12
-  if (!why.empty() && most)
-    return most.emitOpError() << "is over " << most.getOver() << " in a sweep that " << why;
-  if (!why.empty())
-    return sweep.emitOpError() << "has a list of what columns or squares share, and " << why;
+  if (failed(verifyTiles(sweep, variances, emitError)))
+    return failure();
   for (auto reduce : sweep.getBody().getOps<ReduceOp>())
     // sweep_c15
     if (SmallVector<ReduceOp> from = getMaxima(reduce.getValue()); !from.empty())
@@ -312,26 +305,24 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
   return success();
 }
 
-std::string altgrad::whyNotReduced(ReduceOp reduce, const Variances &variances) {
+LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
   if (variances.getScope(value) == Scope::Unit)
-    return "reduces a value that is the same for all elements of a unit";
+    return reduce.emitOpError("reduces a value that is the same for all elements of a unit");
   if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
-    return "reduces a value that is the same for all elements of its block; leave the reduction out, or the block of "
-           "the "
-           "state or copy that stores it";
-  return variances.isElement(value) ? ""
-                                    : "reduces a value that is the same for all elements; leave the reduction out, or "
-                                      "the scale of the copy that stores it";
+    return reduce.emitOpError("reduces a value that is the same for all elements of its block; leave the reduction "
+                              "out, or the block of the state or copy that stores it");
+  if (!variances.isElement(value))
+    return reduce.emitOpError("reduces a value that is the same for all elements; leave the reduction out, or the "
+                              "scale of the copy that stores it");
+  return success();
 }
 
 LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
   WalkResult walked = step.walk([&](Operation *op) {
-    auto reduce = dyn_cast<ReduceOp>(op);
-    std::string why = reduce ? whyNotReduced(reduce, variances) : "";
     // step_c5
-    if (!why.empty())
-      return WalkResult(reduce.emitOpError() << why);
+    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && failed(verifyReduced(reduce, variances)))
+      return WalkResult::interrupt();
     auto sweep = dyn_cast<SweepOp>(op);
     if (!sweep)
       return WalkResult::advance();

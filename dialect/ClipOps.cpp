@@ -52,31 +52,31 @@ LogicalResult PercentileOp::verify() {
   return success();
 }
 
-std::string altgrad::whyNotClip(Operation &op, const Variances &variances) {
+LogicalResult altgrad::verifyClip(Operation &op, const Variances &variances) {
   auto scale = dyn_cast<ScaleOp>(op);
   // scale_c1
   if (scale && variances.isElement(scale.getFactor()))
-    return "multiplies by a factor that differs between elements";
+    return op.emitOpError("multiplies by a factor that differs between elements");
   auto round = dyn_cast<RoundOp>(op);
   // round_c1
   if (round && variances.isElement(round.getNumber()))
-    return "rounds a number that differs between elements; quantize does";
+    return op.emitOpError("rounds a number that differs between elements; quantize does");
   auto across = dyn_cast<AcrossOp>(op);
   // across_c1
   if (across && variances.getScope(across.getNumber()) != Scope::Tensor)
-    return "adds up a number that is not one for each tensor";
+    return op.emitOpError("adds up a number that is not one for each tensor");
   // across_c2
   if (across && isa<BlockArgument>(across.getNumber()))
-    return "adds up an argument of the step, which no phase has kept";
+    return op.emitOpError("adds up an argument of the step, which no phase has kept");
   auto percentile = dyn_cast<PercentileOp>(op);
   // percentile_c2
   if (percentile && (variances.isElement(percentile.getNewest()) || variances.isElement(percentile.getPercent())))
-    return "is asked of a number that differs between elements";
+    return op.emitOpError("is asked of a number that differs between elements");
   auto step = op.getParentOfType<StepOp>();
   for (OpOperand &operand : op.getOpOperands())
     // step_c24
     if (isHistory(step, operand.get()) && !isa<CommitOp, PhaseOp>(op) &&
         !(percentile && operand.getOperandNumber() == 0))
-      return "reads a history, as percentile alone does";
-  return "";
+      return op.emitOpError("reads a history, as percentile alone does");
+  return success();
 }

@@ -68,8 +68,8 @@ bool altgrad::isBlock(int64_t block) { return llvm::isPowerOf2_64(block) && bloc
 LogicalResult altgrad::TensorsType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
                                            BlockAttr block, bool packed) {
   // tensors_c1
-  if (std::string why = whyNotCut(block); !why.empty())
-    return emitError() << why;
+  if (failed(verifyCut(block, emitError)))
+    return failure();
   // tensors_c2
   if (packed && (!format.toFormat().canPack() || !block.isElement()))
     return emitError() << "codes of 4 bits are packed, one for each element; " << format << " has " << format.getBits()

@@ -58,12 +58,10 @@ void printRuleArguments(mlir::OpAsmPrinter &printer, RuleOp, mlir::ArrayAttr rol
 mlir::ParseResult parseSignature(mlir::OpAsmParser &parser, mlir::ArrayAttr &signature, mlir::Region &body);
 void printSignature(mlir::OpAsmPrinter &printer, StepOp step, mlir::ArrayAttr, mlir::Region &body);
 
-/// One sentence on why `op` may not compute scalars or elements; empty if it is
-/// on the list of allowed `arith` and `math` operations.
-std::string whyNotArithmetic(mlir::Operation &op);
-/// One sentence on why `op`, whose operands differ from element to element, may not
-/// compute elements; empty if it may.
-std::string whyNotElement(mlir::Operation &op);
+/// Emits an error and fails unless `op` is on the list of `arith` and `math` operations that rules and steps have.
+mlir::LogicalResult verifyArithmetic(mlir::Operation &op);
+/// The same where `op` may not compute elements.
+mlir::LogicalResult verifyElement(mlir::Operation &op);
 
 /// `1x32`, with names of what is larger, and `block<1x32>`, `unit`, `tensor`, `step`.
 mlir::ParseResult parseBlockName(mlir::AsmParser &parser, Scope &scope, int64_t &rows, int64_t &columns);
@@ -85,8 +83,8 @@ constexpr unsigned minBlock = ALTGRAD_BLOCK_LEAST, maxBlock = ALTGRAD_BLOCK_MOST
 constexpr unsigned columnBlock = 32;
 /// The rows and columns of a square.
 constexpr unsigned squareBlock = 128;
-/// Why no target has such blocks, as the end of a sentence; empty if targets have.
-std::string whyNotCut(BlockAttr block);
+/// Fails after an error if no target has such blocks.
+mlir::LogicalResult verifyCut(BlockAttr block, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 /// Whether it is a reduction over columns or squares: over what only a tile holds.
 bool isOverTile(mlir::Operation *op);
 /// Whether it is the number of elements of a unit, so that the step's rows are units.
@@ -121,9 +119,6 @@ mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body, size_t 
 /// Emits an error and fails if sweeps or phases read an old content that has been overwritten.
 mlir::LogicalResult verifyEffects(StepOp step);
 
-/// What is behind choices whose conditions are decided.
-mlir::Value chosen(mlir::Value value, const llvm::DenseMap<mlir::Value, bool> &decided);
-
 /// Whether `update` has the operands that `rule` wants under its options; emits
 /// an error if not.
 mlir::LogicalResult verifyUpdate(UpdateOp update, RuleOp rule);
@@ -132,6 +127,10 @@ mlir::LogicalResult verifyUpdate(UpdateOp update, RuleOp rule);
 /// "length=added", "equal=rows", "batches=none", "scale=match_rms", "decay=cautious", "coefficients=you", or
 /// "coefficients=3.4445/-4.775/2.0315", with "|" between rows. Null: it is none.
 std::optional<mlir::NamedAttribute> readIterationWord(mlir::MLIRContext *context, llvm::StringRef word);
+
+/// The number that a code stands for, and the code of a number as it is stored where nothing else is said.
+mlir::Value decodeElement(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value code, FormatAttr format);
+mlir::Value encodeElement(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value number, FormatAttr format);
 } // namespace altgrad
 
 #endif // ALTGRAD_DIALECT_DIALECT_H

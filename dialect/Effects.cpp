@@ -1,5 +1,6 @@
 // The order of reads and writes: an old content is read before it is overwritten.
 #include "dialect/Dialect.h"
+#include "dialect/WalkBack.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -141,22 +142,19 @@ LogicalResult altgrad::verifyEffects(StepOp step) {
 // The lists of elements that a stage loads for what it wants: all but what earlier ones have kept and reduced. What
 // neighbours share is loaded before the first stage.
 static llvm::SetVector<Value> loadedBy(StageOp stage, SweepOp sweep, const DenseSet<Value> &kept) {
-  llvm::SetVector<Value> needed, streams;
-  needed.insert_range(stage.getWanted());
-  for (size_t i = 0; i < needed.size(); ++i) {
-    Value value = needed[i];
+  llvm::SetVector<Value> streams;
+  walkBack(stage.getWanted(), [&](Value value) {
     if (kept.contains(value) || isa_and_present<ReduceOp>(value.getDefiningOp()))
-      continue;
+      return false;
     auto argument = dyn_cast<BlockArgument>(value);
     if (argument && argument.getOwner() == stage->getBlock() && argument.getArgNumber() < sweep.getLoads().size()) {
       Value stream = sweep.getLoads()[argument.getArgNumber()];
       BlockAttr block = cast<TensorsType>(stream.getType()).getBlock();
       if (block.isElement() || block.isOverRows())
         streams.insert(stream);
-    } else if (Operation *op = value.getDefiningOp(); op && op->getBlock() == stage->getBlock()) {
-      needed.insert_range(op->getOperands());
     }
-  }
+    return value.getParentBlock() == stage->getBlock();
+  });
   return streams;
 }
 

@@ -135,19 +135,19 @@ std::optional<NamedAttribute> altgrad::readIterationWord(MLIRContext *context, S
   return value ? std::optional(builder.getNamedAttr(name, value)) : std::nullopt;
 }
 
-std::string altgrad::whyNotMatrix(Operation &op, const Variances &variances) {
+LogicalResult altgrad::verifyMatrix(Operation &op, const Variances &variances) {
   auto matrix = dyn_cast<MatrixOp>(op);
   // matrix_c2
   if (matrix && !variances.isElement(matrix.getElement()))
-    return "makes a matrix of a value that is the same for all elements";
+    return op.emitOpError("makes a matrix of a value that is the same for all elements");
   auto orthogonalize = dyn_cast<OrthogonalizeOp>(op);
   // orthogonalize_c4
   if (orthogonalize && !variances.isElement(orthogonalize.getElement()))
-    return "is of a value that is the same for all elements";
+    return op.emitOpError("is of a value that is the same for all elements");
   // orthogonalize_c5
   if (orthogonalize && variances.isElement(orthogonalize.getEps()))
-    return "has an eps that differs between elements";
-  return "";
+    return op.emitOpError("has an eps that differs between elements");
+  return success();
 }
 
 //===-- In phases -----------------------------------------------------------===//

@@ -139,7 +139,8 @@ DenseMap<Value, bool> RuleOp::decide(ArrayRef<StringRef> options) {
   return known;
 }
 
-Value altgrad::chosen(Value value, const DenseMap<Value, bool> &decided) {
+// What is behind choices whose conditions are decided.
+static Value chosen(Value value, const DenseMap<Value, bool> &decided) {
   while (auto select = value.getDefiningOp<arith::SelectOp>()) {
     auto choice = decided.find(select.getCondition());
     if (choice == decided.end())
@@ -262,14 +263,12 @@ LogicalResult RuleOp::verifyRegions() {
     if (isa<YieldOp>(op))
       continue;
     bool own = op.getName().getDialectNamespace() == "altgrad";
-    if (!own || !isAllowedOperation(op.getName().getStringRef()))
-      if (std::string reason = whyNotArithmetic(op); !reason.empty())
-        return op.emitOpError() << reason;
+    if ((!own || !isAllowedOperation(op.getName().getStringRef())) && failed(verifyArithmetic(op)))
+      return failure();
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
-      std::string why = whyNotReduced(reduce, variances);
       // rule_c10
-      if (!why.empty())
-        return op.emitOpError() << why;
+      if (failed(verifyReduced(reduce, variances)))
+        return failure();
       // rule_c11
       if (reduce.getScope() == Scope::Step)
         return op.emitOpError() << "reduces over the step; a rule sees one tensor";
@@ -281,12 +280,10 @@ LogicalResult RuleOp::verifyRegions() {
                                             : " over columns, squares, units and tensors");
       continue;
     }
-    if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
-      return op.emitOpError() << reason;
     bool element = !isa<MatrixOp, GramOp, ProductOp, SelectByAspectOp>(op) &&
                    llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
-    if (std::string reason = whyNotElement(op); element && !reason.empty())
-      return op.emitOpError() << reason;
+    if (failed(verifyMatrix(op, variances)) || (element && failed(verifyElement(op))))
+      return failure();
   }
   YieldOp yield = getYield();
   // rule_c12

@@ -76,18 +76,13 @@ LogicalResult StepOp::verifyRegions() {
     // draw_c2
     if (draw && (variances.isElement(draw.getSeed()) || variances.isElement(draw.getStep())))
       return op.emitOpError("has a seed or a step that differs between elements");
-    if (std::string reason = whyNotClip(op, variances); !reason.empty())
-      return op.emitOpError() << reason;
-    if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
-      return op.emitOpError() << reason;
+    if (failed(verifyClip(op, variances)) || failed(verifyMatrix(op, variances)))
+      return failure();
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
     bool element = llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
-    std::string reason = whyNotArithmetic(op);
-    if (reason.empty() && element)
-      reason = whyNotElement(op);
-    if (!reason.empty())
-      return op.emitOpError() << reason;
+    if (failed(verifyArithmetic(op)) || (element && failed(verifyElement(op))))
+      return failure();
   }
   if (failed(verifyBlocks(*this, variances)))
     return failure();

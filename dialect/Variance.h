@@ -34,14 +34,13 @@ private:
   llvm::DenseMap<uint64_t, BlockAttr> rowWords; // of the workspace, in phases
 };
 
-/// Why `reduce` gives nothing new; empty if it does.
-std::string whyNotReduced(ReduceOp reduce, const Variances &variances);
-/// Emits an error and fails if a step reduces what blocks share, stores what they do not
-/// share, or does either in a way that no target can cut.
+/// These emit an error and fail: if `reduce` gives nothing new; if a step reduces what blocks share, stores what they do
+/// not share, or does either in a way that no target can cut; if an operation of ClipOps.td or of MatrixOps.td may not
+/// stand where it does.
+mlir::LogicalResult verifyReduced(ReduceOp reduce, const Variances &variances);
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
-/// Why an operation of ClipOps.td or of MatrixOps.td may not stand where it does; empty if it may.
-std::string whyNotClip(mlir::Operation &op, const Variances &variances);
-std::string whyNotMatrix(mlir::Operation &op, const Variances &variances);
+mlir::LogicalResult verifyClip(mlir::Operation &op, const Variances &variances);
+mlir::LogicalResult verifyMatrix(mlir::Operation &op, const Variances &variances);
 
 } // namespace altgrad
 

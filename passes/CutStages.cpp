@@ -1,6 +1,8 @@
 // Sweeps ==> stages: what is computed before and behind a reduction over a block, and what waits for it.
 #include "dialect/Codecs.h"
+#include "dialect/WalkBack.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "passes/Forms.h"
 #include "passes/Passes.h"
 #include "passes/SweepQueries.h"
 
@@ -194,18 +196,19 @@ static unsigned deepest(const Depths &depths) {
 // What the stage reads of earlier ones and varies within a block waits; what is the same for a block's elements is
 // computed where it is asked for.
 static void keepFor(unsigned stage, SweepOp sweep, MutableArrayRef<Stage> stages, const Depths &depths) {
-  llvm::SetVector<Value> work;
+  SmallVector<Value> wanted;
   for (Value reduced : stages[stage].reductions)
-    work.insert(reduced.getDefiningOp<ReduceOp>().getValue());
+    wanted.push_back(reduced.getDefiningOp<ReduceOp>().getValue());
   for (int64_t place : stages[stage].emitted)
-    work.insert(sweep.getEmit().getOperand(place));
-  for (size_t i = 0; i < work.size(); ++i) {
-    Depth depth = depths.lookup(work[i]);
-    if (depth.varies && depth.stage < stage && !isa_and_present<DrawOp>(work[i].getDefiningOp()))
-      stages[depth.stage].kept.insert(work[i]);
-    else if (Operation *op = work[i].getDefiningOp(); op && op->getParentOp() == sweep && !isa<ReduceOp>(op))
-      work.insert_range(op->getOperands());
-  }
+    wanted.push_back(sweep.getEmit().getOperand(place));
+  walkBack(wanted, [&](Value value) {
+    Depth depth = depths.lookup(value);
+    Operation *op = value.getDefiningOp();
+    bool waits = depth.varies && depth.stage < stage && !isa_and_present<DrawOp>(op);
+    if (waits)
+      stages[depth.stage].kept.insert(value);
+    return !waits && op && op->getParentOp() == sweep && !isa<ReduceOp>(op);
+  });
 }
 
 // What a reduction and others both compute of what is looked up.
@@ -214,16 +217,13 @@ static SmallVector<Value> getCommon(ReduceOp reduce, const Depths &depths) {
   for (Operation &op : llvm::reverse(*reduce->getBlock()))
     if (!op.use_empty() && llvm::all_of(op.getUsers(), [&](Operation *user) { return own.contains(user); }))
       own.insert(&op);
-  llvm::SetVector<Value> way;
-  way.insert(reduce.getValue());
   SmallVector<Value> common;
-  for (size_t i = 0; i < way.size(); ++i)
-    if (!depths.lookup(way[i]).looksUp)
-      continue;
-    else if (Operation *from = way[i].getDefiningOp(); own.contains(from))
-      way.insert_range(from->getOperands());
-    else
-      common.push_back(way[i]);
+  walkBack(reduce.getValue(), [&](Value value) {
+    bool looksUp = depths.lookup(value).looksUp, isOwn = own.contains(value.getDefiningOp());
+    if (looksUp && !isOwn)
+      common.push_back(value);
+    return looksUp && isOwn;
+  });
   return common;
 }
 
@@ -320,6 +320,8 @@ struct CutStages : altgrad::impl::CutStagesPassBase<CutStages> {
   using CutStagesPassBase::CutStagesPassBase;
 
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::Phases, Form::Phases, /*inPhases=*/true)))
+      return signalPassFailure();
     auto cut = [](PhaseOp, SweepOp sweep, const Target &machine) {
       if (sweep && sweep.goesOverTiles())
         cutTiles(sweep);

@@ -1,5 +1,6 @@
 // dequantize, quantize, join, split, element, collect ==> load, decode, encode.
 #include "dialect/builders/CodeBuilder.h"
+#include "passes/Forms.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -12,16 +13,12 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-// What takes the place of an operation's results; none after an error.
+// What takes the place of an operation's results.
 using Results = SmallVector<Value, 2>;
 
-// The element of a list that `collect` made, its factor multiplied in; null after an error.
-static Value getElement(CodeBuilder &b, Operation *op, StringRef does, Value list) {
+// The element of a list, its factor multiplied in. In this form nothing but `collect` makes a list of numbers.
+static Value getElement(CodeBuilder &b, Value list) {
   auto collect = list.getDefiningOp<CollectOp>();
-  if (!collect) {
-    op->emitOpError() << does << " a list nothing computes";
-    return {};
-  }
   return collect.getFactor() ? b.mulF(collect.getElement(), collect.getFactor()) : collect.getElement();
 }
 
@@ -35,17 +32,9 @@ static Value listNumber(CodeBuilder &b, Type type, Value element) {
   return CollectOp::create(b, type, element, /*factor=*/Value());
 }
 
-static Value encode(CodeBuilder &b, Value number, FormatAttr format, Round rounding = Round::NearestEven,
-                    Value draw = {}, OverflowMode overflow = OverflowMode::NonFinite) {
-  return EncodeOp::create(b, format.getCodeType(), number, format, rounding, draw, overflow);
-}
-
 static Results expand(CodeBuilder &b, DequantizeOp op) {
   FormatAttr format = op.getTensors().getType().getFormat();
-  Value number = getCode(b, op.getTensors());
-  if (!format.isF32())
-    number = DecodeOp::create(b, b.getF32Type(), number, format);
-  return {listNumber(b, op.getType(), number)};
+  return {listNumber(b, op.getType(), decodeElement(b, op.getLoc(), getCode(b, op.getTensors()), format))};
 }
 
 static Results expand(CodeBuilder &b, RecodeOp op) { return {listNumber(b, op.getType(), getCode(b, op.getCodes()))}; }
@@ -55,17 +44,13 @@ static Results expand(CodeBuilder &b, LoadOp op) {
   return {op.getTensors().getDefiningOp<CollectOp>() ? getCode(b, op.getTensors()) : op.getCode()};
 }
 
-static Results expand(CodeBuilder &b, ElementOp op) {
-  Value element = getElement(b, op, "takes the element of", op.getValues());
-  return element ? Results{element} : Results();
-}
+static Results expand(CodeBuilder &b, ElementOp op) { return {getElement(b, op.getValues())}; }
 
 static Results expand(CodeBuilder &b, QuantizeOp op) {
-  Value element = getElement(b, op, "quantizes", op.getValues());
-  if (!element)
-    return {};
+  Value element = getElement(b, op.getValues());
+  FormatAttr format = op.getTensors().getType().getFormat();
   Value code =
-      encode(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(), op.getOverflow());
+      EncodeOp::create(b, format.getCodeType(), element, format, op.getRounding(), op.getDraw(), op.getOverflow());
   return {listNumber(b, op.getType(), code)};
 }
 
@@ -75,54 +60,50 @@ static Results expand(CodeBuilder &b, JoinOp op) {
 }
 
 static Results expand(CodeBuilder &b, SplitOp op) {
-  Value element = getElement(b, op, "splits", op.getValues());
-  if (!element)
-    return {};
+  Value element = getElement(b, op.getValues());
   FormatAttr lower = op.getLower().getType().getFormat();
   Value upper = lower.getBits() == 16 ? UpperCodeOp::create(b, b.getI16Type(), element).getCode()
-                                      : encode(b, element, op.getUpper().getType().getFormat());
+                                      : encodeElement(b, op.getLoc(), element, op.getUpper().getType().getFormat());
   Value rest = LowerCodeOp::create(b, lower.getCodeType(), element);
   return {listNumber(b, op.getUpper().getType(), upper), listNumber(b, op.getLower().getType(), rest)};
 }
 
-// f32 lists are stored as they are, but for the one code of NaN.
-static LogicalResult expandCommit(CommitOp op) {
+// f32 lists are stored as they are, but for the one code of NaN. A list of codes is finished already.
+static void expandCommit(CommitOp op) {
   CodeBuilder b(op.getLoc(), op);
   for (OpOperand &operand : op->getOpOperands()) {
     if (!isa<RealsType>(operand.get().getType()))
       continue;
-    Value element = getElement(b, op, "writes", operand.get());
-    if (!element)
-      return failure();
-    operand.set(
-        listNumber(b, operand.get().getType(), encode(b, element, FormatAttr::getNamed(op.getContext(), "f32"))));
+    Value element = getElement(b, operand.get());
+    if (auto encode = element.getDefiningOp<EncodeOp>(); encode && encode.getFormat().isF32())
+      continue;
+    Value code = encodeElement(b, op.getLoc(), element, FormatAttr::getNamed(op.getContext(), "f32"));
+    operand.set(listNumber(b, operand.get().getType(), code));
   }
-  return success();
 }
 
-static LogicalResult expand(Operation &op) {
+static void expand(Operation &op) {
   if (auto commit = dyn_cast<CommitOp>(op))
     return expandCommit(commit);
   CodeBuilder b(op.getLoc(), &op);
-  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-      .Case<DequantizeOp, RecodeOp, LoadOp, ElementOp, QuantizeOp, JoinOp, SplitOp>([&](auto expanded) {
+  llvm::TypeSwitch<Operation *>(&op).Case<DequantizeOp, RecodeOp, LoadOp, ElementOp, QuantizeOp, JoinOp, SplitOp>(
+      [&](auto expanded) {
         Results results = expand(b, expanded);
-        if (results.empty() || results[0] == op.getResult(0))
-          return success(!results.empty());
+        if (results[0] == op.getResult(0))
+          return;
         op.replaceAllUsesWith(results);
         op.erase();
-        return success();
-      })
-      .Default(success());
+      });
 }
 
 namespace {
 struct ExpandFormats : altgrad::impl::ExpandFormatsPassBase<ExpandFormats> {
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::MatricesExpanded, Form::Element)))
+      return signalPassFailure();
     Block &body = getOperation().getBody().front();
     for (Operation &op : llvm::make_early_inc_range(body))
-      if (failed(expand(op)))
-        return signalPassFailure();
+      expand(op);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
       if (isa<CollectOp, LoadOp, DecodeOp, JoinCodesOp>(op) && op.use_empty())
         op.erase();

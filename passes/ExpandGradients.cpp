@@ -1,5 +1,6 @@
 // unscale, norm, scale and what clips ==> reductions, and factors of lists; lerp, update_loss_scale ==> arithmetic.
 #include "dialect/builders/CodeBuilder.h"
+#include "passes/Forms.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -18,9 +19,7 @@ static Value collect(CodeBuilder &b, Value element, Value factor) {
 
 static void expand(CodeBuilder &b, UnscaleOp unscale) {
   FormatAttr format = unscale.getTensors().getType().getFormat();
-  Value number = LoadOp::create(b, unscale.getTensors());
-  if (!format.isF32())
-    number = DecodeOp::create(b, b.getF32Type(), number, format);
+  Value number = decodeElement(b, b.getLoc(), LoadOp::create(b, unscale.getTensors()), format);
   if (!unscale.getFinite().use_empty()) { // it costs a sweep
     Value finite = ReduceOp::create(b, Reduction::And, b.isFinite(number), Scope::Step);
     unscale.getFinite().replaceAllUsesWith(finite);
@@ -121,6 +120,8 @@ static void expand(CodeBuilder &b, ClipOp clip) {
 namespace {
 struct ExpandGradients : altgrad::impl::ExpandGradientsPassBase<ExpandGradients> {
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::Inlined, Form::Element)))
+      return signalPassFailure();
     for (Operation &op : llvm::make_early_inc_range(getOperation().getBody().front())) {
       CodeBuilder b(op.getLoc(), &op);
       llvm::TypeSwitch<Operation *>(&op)

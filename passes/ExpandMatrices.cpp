@@ -4,6 +4,7 @@
 #include "dialect/Coefficients.h"
 #include "dialect/builders/CodeBuilder.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "passes/Forms.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {
@@ -193,9 +194,7 @@ static Value expand(CodeBuilder &b, ProductsFiniteOp op) {
 }
 
 static Value storedAs(OpBuilder &builder, Location loc, TensorsType type, Value element) {
-  FormatAttr format = type.getFormat();
-  Value code = EncodeOp::create(builder, loc, format.getCodeType(), element, format, Round::NearestEven,
-                                /*draw=*/Value(), OverflowMode::NonFinite);
+  Value code = encodeElement(builder, loc, element, type.getFormat());
   return CollectOp::create(builder, loc, type, code, /*factor=*/Value());
 }
 
@@ -218,16 +217,16 @@ static void expandCommit(CommitOp commit) {
 static void expandEntry(EntryOp op) {
   OpBuilder builder(op);
   FormatAttr format = op.getMatrix().getType().getFormat();
-  Value number = LoadOp::create(builder, op.getLoc(), format.getCodeType(), op.getMatrix());
-  if (!format.isF32())
-    number = DecodeOp::create(builder, op.getLoc(), builder.getF32Type(), number, format);
-  op.replaceAllUsesWith(number);
+  Value code = LoadOp::create(builder, op.getLoc(), format.getCodeType(), op.getMatrix());
+  op.replaceAllUsesWith(decodeElement(builder, op.getLoc(), code, format));
   op.erase();
 }
 
 namespace {
 struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::GradientsExpanded, Form::Element)))
+      return signalPassFailure();
     Block &body = getOperation().getBody().front();
     for (auto op : llvm::make_early_inc_range(body.getOps<OrthogonalizeOp>())) {
       op.replaceAllUsesWith(Iteration(op).write());

@@ -2,6 +2,7 @@
 #include "dialect/Codecs.h"
 #include "dialect/builders/Quotients.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Forms.h"
 #include "passes/Passes.h"
 #include "passes/SweepQueries.h"
 
@@ -342,7 +343,7 @@ struct FastPath : altgrad::impl::FastPathPassBase<FastPath> {
 
   void runOnOperation() override {
     const Target *machine = findTarget(target, getOperation());
-    if (!machine)
+    if (!machine || failed(checkForm(getOperation(), getArgument(), Form::Vectorized, Form::FastPath)))
       return signalPassFailure();
     SmallVector<SweepOp> sweeps; // of the step, or of its phases
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });

@@ -5,6 +5,7 @@
 #include "dialect/Variance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/Forms.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_FUSESWEEPSPASS
@@ -211,6 +212,8 @@ static double sharedBytes(SweepOp first, SweepOp second) {
 namespace {
 struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::Sweeps, Form::Sweeps)))
+      return signalPassFailure();
     SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
     double before = getBytes(sweeps);
     SmallVector<SweepOp> kept = sweeps;

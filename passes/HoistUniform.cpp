@@ -4,6 +4,7 @@
 #include "dialect/Variance.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
+#include "passes/Forms.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_HOISTUNIFORMPASS
@@ -16,6 +17,8 @@ using namespace altgrad;
 namespace {
 struct HoistUniform : altgrad::impl::HoistUniformPassBase<HoistUniform> {
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::Sweeps, Form::Sweeps)))
+      return signalPassFailure();
     Variances variances(getOperation());
     for (auto sweep : getOperation().getBody().getOps<SweepOp>())
       for (Operation &op : llvm::make_early_inc_range(sweep.getBody().front().without_terminator()))

@@ -5,13 +5,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+// A pass refuses a step in a form that it does not read (Forms.h). Where its description says so, it may run again and
+// changes nothing.
+
 def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
   let summary = "replace every update by the body of its rule";
   let description = [{
     Options become constants, and the choices that they decide disappear. So do states that
     are not stored under these options. If a rule is not in the module, the pass reads
     the stock rule of this name, or `<name>.mlir` on the rule path. Rules that no update
-    uses any more are removed.
+    uses any more are removed. A step without updates stays as it is.
 
     ```mlir
     %w1 = update @sgd param(%w) grad(%g) state() hyper(%lr)
@@ -35,7 +38,7 @@ def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> 
   let description = [{
     The first four only change the pending factor of a list. So an element is multiplied
     once, however many of them it goes through. Of a loss scale both cases are computed; a `select` on `found`
-    chooses the results.
+    chooses the results. A step without these operations stays as it is.
 
     ```mlir
     %c, %norm = clip_by_global_norm %g to %max_norm
@@ -57,7 +60,7 @@ def ExpandMatricesPass : Pass<"altgrad-expand-matrices", "::altgrad::StepOp"> {
   let summary = "replace orthogonalize by products of matrices, and matrices by the codes of their elements";
   let description = [{
     `orthogonalize` becomes a norm over the tensor, a quotient, and for each step a `gram` and two `product`.
-    Matrices are then made by `collect` and read by `load`.
+    Matrices are then made by `collect` and read by `load`. A step without matrices stays as it is.
 
     ```mlir
     %o = orthogonalize %u coefficients<jordan> steps<1> in<f32> length<clamped> eps(%eps)
@@ -85,7 +88,7 @@ def ExpandMatricesPass : Pass<"altgrad-expand-matrices", "::altgrad::StepOp"> {
 def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
   let summary = "replace lists of values by one element that is loaded, computed and stored";
   let description = [{
-    Afterwards the only lists are those that `load` reads and `commit` writes.
+    Afterwards the only lists are those that `load` reads and `commit` writes. A second run changes nothing.
 
     ```mlir
     %w = dequantize %model : !altgrad.tensors<bf16>
@@ -136,7 +139,7 @@ def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
   let description = [{
     Two successive sweeps of a set become one if the second does not depend on the
     first. A stream that both load is then loaded once. The pair that shares the most
-    bytes is merged first. A remark says the bytes per element before and after.
+    bytes is merged first. A remark says the bytes per element before and after. A second run finds no pair.
   }];
 }
 
@@ -144,7 +147,7 @@ def HoistUniformPass : Pass<"altgrad-hoist-uniform", "::altgrad::StepOp"> {
   let summary = "move computations on scalars out of the element loop";
   let description = [{
     A value that depends only on scalars is then computed once per step or once per tensor, in
-    f64 where the rule says so. Equal computations of several sweeps become one.
+    f64 where the rule says so. Equal computations of several sweeps become one. A second run finds nothing to move.
   }];
 }
 
@@ -195,7 +198,7 @@ def CutStagesPass : Pass<"altgrad-cut-stages", "::altgrad::StepOp"> {
     a GPU it is computed again, unless it comes from a code book: then it waits in shared memory, as far as there is
     room. A sweep between bf16 streams alone may have two stages as well, so that divisions and roots do not wait for
     each other. What waits for the largest of a column or a square becomes a sweep of its own, over numbers that the
-    first one stores to memory of the kernel.
+    first one stores to memory of the kernel. A step that needs no stages stays as it is.
 
     This is the result on a CPU:
 
@@ -233,7 +236,7 @@ def FastPathPass : Pass<"altgrad-fast-path", "::altgrad::StepOp"> {
     of limits shows in the stored values; these are tested together once, and are
     `never_nan` from then on. A CPU gets a fast-path body only where its tuning says so, and only for
     quotients that need no test. A value that the elements of a block share is
-    computed as before, because a thread of a GPU computes it once.
+    computed as before, because a thread of a GPU computes it once. A sweep that has a fast path keeps it.
 
     This is the result for a quotient that is known to be large enough:
 

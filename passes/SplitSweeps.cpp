@@ -4,6 +4,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/Verifier.h"
+#include "passes/Forms.h"
 #include "passes/MatrixPlaces.h"
 #include "passes/SweepPlan.h"
 
@@ -292,17 +293,8 @@ namespace {
 struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
   void runOnOperation() override {
     StepOp step = getOperation();
-    for (Operation &op : step.getBody().front())
-      if (isa<UpdateOp, DequantizeOp, RecodeOp, QuantizeOp, UnscaleOp, ClipOp, NormOp, CoefficientOp, ScaleOp,
-              ElementOp, SweepOp>(op)) {
-        op.emitOpError("is not in element form: it comes before "
-                       "altgrad-inline-rules and the expanding passes");
-        return signalPassFailure();
-      } else if (isa<PhaseOp>(op)) {
-        op.emitOpError("stands in a step that is still to be planned: phases are "
-                       "made by altgrad-plan-phases");
-        return signalPassFailure();
-      }
+    if (failed(checkForm(step, getArgument(), Form::Element, Form::Element)))
+      return signalPassFailure();
     PlanChoice choice = split(step);
     if (choice.plan.stages > 1)
       remark::passed(step.getLoc(), remark::RemarkOpts::name("split").category("altgrad"))

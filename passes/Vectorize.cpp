@@ -3,6 +3,7 @@
 
 #include "dialect/Variance.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Forms.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_VECTORIZEPASS
@@ -69,12 +70,13 @@ struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
                                  << int64_t(ALTGRAD_CHUNK);
       return signalPassFailure();
     }
+    if (failed(checkForm(getOperation(), getArgument(), Form::Sweeps, Form::Stages)))
+      return signalPassFailure();
     Variances variances(getOperation());
     SmallVector<SweepOp> sweeps; // of the step, or of its phases
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().empty())
-        vectorize(sweep, variances, width);
+      vectorize(sweep, variances, width);
   }
 };
 } // namespace

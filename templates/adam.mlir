@@ -60,4 +60,4 @@ altgrad.rule @adam(
   %dw = divf %sm, %denom : f32
   %w1 = addf %w, %dw : f32
   altgrad.yield param(%w1) state(%m1, %v1, %vkeep)
-}
+} {altgrad.step_bound = "adam"}

@@ -58,4 +58,4 @@ altgrad.rule @adamw(
   %dw = divf %sm, %denom : f32
   %w1 = addf %w0, %dw : f32
   altgrad.yield param(%w1) state(%m1, %v1, %vkeep)
-}
+} {altgrad.step_bound = "adamw"}

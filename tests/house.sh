@@ -14,7 +14,7 @@ while read -r file; do
   case $file in *.cpp|*.h|*.td|*.def|*.py|*.mlir|*.cmake|*.sh|*.c) ;; *) continue ;; esac
   [ -f "$file" ] || continue
   lines=$(wc -l <"$file")
-  [ "$lines" -le 400 ] || say "$file: $lines lines, at most 400"
+  [ "$lines" -le 600 ] || say "$file: $lines lines, at most 600"
 done <<<"$files"
 # A folder includes itself and those that stand in front of it, no others. A file that does not is named in `against`
 # until it does. The runtime writes its folders without "runtime/".

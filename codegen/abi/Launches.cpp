@@ -66,13 +66,6 @@ bool altgrad::runsBackwards(PhaseOp phase) {
   return backwards;
 }
 
-LogicalResult altgrad::checkPhases(StepOp step) {
-  for (Operation &op : step.getBody().front())
-    if (!isa<PhaseOp, SpillOp, CommitOp>(op))
-      return op.emitOpError("is in no phase: altgrad-plan-phases comes first");
-  return success();
-}
-
 std::string altgrad::getSymbol(PhaseOp phase) {
   auto step = phase->getParentOfType<StepOp>();
   return ("altgrad_" + step.getSymName() + "_" + phase.getName()).str();

@@ -31,9 +31,6 @@ int64_t itemsPerBlock(PhaseOp phase);
 /// set did not, and has left that in the cache.
 bool runsBackwards(PhaseOp phase);
 
-/// Emits an error and fails if the step is not in phases.
-LogicalResult checkPhases(StepOp step);
-
 /// "altgrad_<step>_<phase>"
 std::string getSymbol(PhaseOp phase);
 

@@ -10,6 +10,7 @@
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Transforms/DialectConversion.h"
+#include "passes/Forms.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOLLVMPASS
@@ -17,10 +18,13 @@ namespace altgrad {
 } // namespace altgrad
 
 using namespace mlir;
+using namespace altgrad;
 
 namespace {
 struct ToLLVM : altgrad::impl::LowerToLLVMPassBase<ToLLVM> {
   void runOnOperation() override {
+    if (failed(checkLowered(getOperation(), getArgument(), /*numerics=*/true)))
+      return signalPassFailure();
     MLIRContext *context = &getContext();
     LLVMTypeConverter types(context);
     RewritePatternSet patterns(context);

@@ -204,8 +204,8 @@ FailureOr<Findings> Compiler::findLosses() {
 }
 
 LogicalResult Compiler::analyzeStep(std::string &product) {
-  if (std::string why = whyNoValues(theStep(), request.values); !why.empty())
-    return fail(why);
+  if (llvm::Error why = verifyValues(theStep(), request.values))
+    return fail(llvm::toString(std::move(why)));
   FailureOr<Findings> findings = findLosses();
   if (succeeded(findings))
     product = writeFindings(theStep(), findings->list);

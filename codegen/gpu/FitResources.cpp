@@ -6,6 +6,7 @@
 #include "codegen/gpu/KernelResources.h"
 #include "codegen/numerics/BookTable.h"
 #include "dialect/Codecs.h"
+#include "passes/Forms.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_FITRESOURCESPASS
@@ -219,6 +220,8 @@ struct FitResources : altgrad::impl::FitResourcesPassBase<FitResources> {
   using FitResourcesPassBase::FitResourcesPassBase;
 
   void runOnOperation() override {
+    if (failed(checkForm(getOperation(), getArgument(), Form::Vectorized, Form::FastPath, /*inPhases=*/true)))
+      return signalPassFailure();
     auto fit = [&](PhaseOp phase, SweepOp sweep, const Target &machine) -> LogicalResult {
       if (phase.getPhaseKind() == PhaseKind::Matrix)
         return success();

@@ -3,6 +3,7 @@
 #include "codegen/Passes.h"
 #include "codegen/abi/Launches.h"
 #include "codegen/gpu/GpuLowering.h"
+#include "passes/Forms.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOGPUPASS
@@ -232,13 +233,8 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     if (ownProducts)
       makeProductKernels(kernels, steps, *machine);
     for (StepOp step : steps) {
-      if (failed(checkPhases(step)))
+      if (failed(checkForm(step, getArgument(), Form::Resources, Form::Resources, /*inPhases=*/true)))
         return signalPassFailure();
-      for (auto phase : step.getBody().getOps<PhaseOp>())
-        if (phase.getPhaseKind() != PhaseKind::Matrix && !KernelResources::of(phase)) {
-          phase.emitOpError("does not say what it takes; run altgrad-fit-resources before altgrad-lower-to-gpu");
-          return signalPassFailure();
-        }
       GpuLowering lowering(step, *machine, &kernels.getBodyRegion().front());
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (phase.getPhaseKind() != PhaseKind::Matrix) // the runtime's

@@ -240,8 +240,8 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
     return avx ? canonicalNanByAvx(b, number) : canonicalNan(b, number);
   }
   bool clamp = op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
-  bool nearest = op.getRounding() == Round::NearestEven;
-  if (format == bf16Format && !clamp && nearest)
+  bool toNearest = op.getRounding() == Round::NearestEven;
+  if (format == bf16Format && !clamp && toNearest)
     return truncate(bits, roundBits(bits, number, op.getFormat(), op.getNeverNan()), op.getFormat());
   Value raw = bits.cast(number, bits.type);
   Value magnitude = bits.bitAnd(raw, bits.constant(0x7fffffffu));
@@ -259,7 +259,7 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
   if (format.complement) // one more is below zero
     largest = bits.add(largest, bits.shiftRight(raw, 31));
   Value tooLarge = bits.greater(code, largest);
-  if (!nearest) { // a direction takes no finite number beyond the largest
+  if (!toNearest) { // a direction takes no finite number beyond the largest
     code = b.minSigned(code, largest);
     tooLarge = b.equal(magnitude, bits.constant(f32Infinity));
   }

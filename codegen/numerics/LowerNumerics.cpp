@@ -2,6 +2,7 @@
 #include "codegen/Passes.h"
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Numerics.h"
+#include "passes/Forms.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {
@@ -35,8 +36,7 @@ static void decodeOnce(DecodeOp op) {
 static void expandRound(RoundOp op) {
   CodeBuilder b(op->getLoc(), op);
   FormatAttr format = op.getFormat();
-  Value code = EncodeOp::create(b, format.getCodeType(), op.getNumber(), format, Round::NearestEven, /*draw=*/Value(),
-                                OverflowMode::NonFinite);
+  Value code = encodeElement(b, op.getLoc(), op.getNumber(), format);
   op.replaceAllUsesWith(DecodeOp::create(b, b.getF32Type(), code, format).getNumber());
   op.erase();
 }
@@ -56,7 +56,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
 
   void runOnOperation() override {
     const Target *machine = findTarget(target, getOperation());
-    if (!machine)
+    if (!machine || failed(checkLowered(getOperation(), getArgument())))
       return signalPassFailure();
     getOperation()->walk(decodeOnce);
     getOperation()->walk(expandRound);

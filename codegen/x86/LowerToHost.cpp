@@ -2,6 +2,7 @@
 #include "codegen/Passes.h"
 #include "codegen/abi/Launches.h"
 #include "codegen/x86/HostLowering.h"
+#include "passes/Forms.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOHOSTPASS
@@ -153,7 +154,7 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
       return signalPassFailure();
     }
     for (StepOp step : llvm::make_early_inc_range(getOperation().getOps<StepOp>())) {
-      if (failed(checkPhases(step)))
+      if (failed(checkForm(step, getArgument(), Form::Vectorized, Form::FastPath, /*inPhases=*/true)))
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (SweepOp sweep = phase.getSweep();

@@ -103,125 +103,137 @@ InFlightDiagnostic SetStorage::error(const StorageWord &word) const {
 
 //===-- Single words --------------------------------------------------------===//
 
-// Of blocks that go over rows.
-static std::string whyNoTile(const std::string &says, const StorageWord &word, FormatAttr format) {
+using EmitError = function_ref<InFlightDiagnostic()>; // an error that names the word
+
+// Blocks that go over rows, as `says` calls them.
+static LogicalResult verifyTile(StringRef says, const StorageWord &word, FormatAttr format, EmitError emitError) {
   bool byte = format && format.getBytes() == 1;
   if (!byte || getCodecFacts(format).sharesBytes)
-    return says + " of codes in " + word.format + (byte ? ", which share bytes" : ", which are wider than a byte");
-  std::string copies = word.both ? "copies of columns" : "copies in squares";
-  return word.stochastic() ? says + " and 'stochastic'; " + copies + " are not rounded by draws" : "";
+    return emitError() << says << " of codes in " << word.format
+                       << (byte ? ", which share bytes" : ", which are wider than a byte");
+  if (word.stochastic())
+    return emitError() << says << " and 'stochastic'; " << (word.both ? "copies of columns" : "copies in squares")
+                       << " are not rounded by draws";
+  return success();
 }
 
-static std::string whyNoSquares(const StorageWord &word, FormatAttr format) {
-  StringRef scale = word.scale;
-  std::string blocks = " has blocks of 128x128";
+static LogicalResult verifySquares(const StorageWord &word, FormatAttr format, EmitError emitError) {
+  StringRef blocks = " has blocks of 128x128";
   if (word.stream != "copy")
-    return blocks + ", which are of a copy of the parameter";
-  if (std::string why = whyNoTile(blocks, word, format); !why.empty())
-    return why;
+    return emitError() << blocks << ", which are of a copy of the parameter";
+  if (failed(verifyTile(blocks, word, format, emitError)))
+    return failure();
   if (getCodecFacts(format).table)
-    return blocks + " of codes in " + word.format + ", a code book's";
-  if (scale != "f32" && scale != "ocp.e8m0")
-    return (blocks + " with scales in '" + scale + "'; these are in f32 or ocp.e8m0").str();
-  return "";
+    return emitError() << blocks << " of codes in " << word.format << ", a code book's";
+  if (word.scale != "f32" && word.scale != "ocp.e8m0")
+    return emitError() << blocks << " with scales in '" << word.scale << "'; these are in f32 or ocp.e8m0";
+  return success();
 }
 
 // `m=ocp.e4m3fn:128`: what stands behind the colon.
-static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
-  if (!word.block || word.hasSquareBlock())
-    return word.block ? whyNoSquares(word, format) : "";
+static LogicalResult verifyBlock(StorageWord &word, FormatAttr format, EmitError emitError) {
+  if (!word.block)
+    return success();
+  if (word.hasSquareBlock())
+    return verifySquares(word, format, emitError);
   StringRef name = word.stream, scale = word.scale;
   if (llvm::is_contained({"param", "grad", "master", "step", "rungs"}, name))
-    return ": only states and copies have a scale for each block";
+    return emitError() << ": only states and copies have a scale for each block";
   if (StringRef(*word.block).getAsInteger(10, word.elements) || !isBlock(word.elements))
-    return " has blocks of '" + *word.block + "' elements, expected a power of two from " + std::to_string(minBlock) +
-           " to " + std::to_string(maxBlock);
+    return emitError() << " has blocks of '" << *word.block << "' elements, expected a power of two from " << minBlock
+                       << " to " << maxBlock;
   ArrayRef<StringLiteral> scales = getCodecFacts(format).scales;
   if (scales.empty())
-    return " scales blocks of " + word.format + "; a scale is for formats of 8 and 16 bits";
+    return emitError() << " scales blocks of " << word.format << "; a scale is for formats of 8 and 16 bits";
   bool levels = scale == "ocp.e4m3fn";
   if (llvm::is_contained(scales, scale) && (!levels || name == "copy"))
-    return "";
+    return success();
   if (levels)
-    return (" has scales in ocp.e4m3fn, below one of the tensor; write copy=nvfp4 of a parameter, or " + name +
-            "=ocp.e2m1:16")
-        .str();
+    return emitError() << " has scales in ocp.e4m3fn, below one of the tensor; write copy=nvfp4 of a parameter, or "
+                       << name << "=ocp.e2m1:16";
   if (getCodecFacts(format).table && (scale == "f16" || scale == "ocp.e8m0"))
-    return ": the scales of a code book, whose numbers end at 1, are in f32";
-  return (" has scales in '" + scale + "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn").str();
+    return emitError() << ": the scales of a code book, whose numbers end at 1, are in f32";
+  return emitError() << " has scales in '" << scale
+                     << "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn";
 }
 
 // A code book's numbers end at 1: what is stored needs a scale, or is scaled by
 // whoever asks for codes alone.
-static std::string whyNoBook(const StorageWord &word, FormatAttr format, bool ruled) {
+static LogicalResult verifyBook(const StorageWord &word, FormatAttr format, bool ruled, EmitError emitError) {
   if (!getCodecFacts(format).table)
-    return "";
+    return success();
   if (!word.block && (ruled || word.stream != "copy"))
-    return ": the numbers of " + word.format +
-           " end at 1; it is for states with a scale for each block, as m=" + word.format + ":256";
+    return emitError() << ": the numbers of " << word.format
+                       << " end at 1; it is for states with a scale for each block, as m=" << word.format << ":256";
   if (word.round.value_or(Round::NearestEven) != Round::NearestEven)
-    return ": a code book has the nearest number alone";
-  return "";
+    return emitError() << ": a code book has the nearest number alone";
+  return success();
 }
 
-static std::string whyNotBent(const StorageWord &word) {
+static LogicalResult verifyCompanding(const StorageWord &word, EmitError emitError) {
   if (!word.companding)
-    return "";
+    return success();
   bool root = word.companding == Companding::Sqrt;
-  std::string says = (" says " + getName(*word.companding)).str(), format = root ? "uint8" : "int8";
+  std::string says = (" says " + getName(*word.companding)).str();
+  StringRef format = root ? "uint8" : "int8";
   if (word.format != format || !word.block)
-    return says + ", which is of codes in " + format + " with a scale for each block, as " +
-           (root ? "v=uint8:32:f16,sqrt" : "m=int8:32:f16,softsign");
+    return emitError() << says << ", which is of codes in " << format << " with a scale for each block, as "
+                       << (root ? "v=uint8:32:f16,sqrt" : "m=int8:32:f16,softsign");
   if (word.stream == "copy")
-    return says + " of a copy; it is for states";
+    return emitError() << says << " of a copy; it is for states";
   if (word.scale == "ocp.e8m0")
-    return says + " of scales that are powers of two; they are in f16 or f32";
+    return emitError() << says << " of scales that are powers of two; they are in f16 or f32";
   if (word.hasModifiers())
-    return says + " and how codes are rounded, which FlashOptim's are to the nearest, halves up";
-  return "";
+    return emitError() << says << " and how codes are rounded, which FlashOptim's are to the nearest, halves up";
+  return success();
 }
 
-static std::string whyNoColumns(const StorageWord &word, FormatAttr format, bool ruled) {
+static LogicalResult verifyColumns(const StorageWord &word, FormatAttr format, bool ruled, EmitError emitError) {
   if (!word.both)
-    return "";
+    return success();
   if (!ruled)
-    return " says 'both' of a set without a rule; only the sweep of an update sees columns";
-  return whyNoTile(" says 'both'", word, format);
+    return emitError() << " says 'both' of a set without a rule; only the sweep of an update sees columns";
+  return verifyTile(" says 'both'", word, format, emitError);
 }
 
-static std::string whyNoTensorScale(const StorageWord &word, bool ruled) {
+static LogicalResult verifyTensorScale(const StorageWord &word, bool ruled, EmitError emitError) {
   if (word.tensorScale == TensorScale::None)
-    return "";
+    return success();
   if (word.format == "f32")
-    return " has a scale, and f32 needs none";
+    return emitError() << " has a scale, and f32 needs none";
   if (!ruled && word.tensorScale != TensorScale::Current)
-    return " has a scale by the step before, and gradients have none; write current";
-  return "";
+    return emitError() << " has a scale by the step before, and gradients have none; write current";
+  return success();
 }
 
-static std::string whyNotKept(const StorageWord &word, bool ruled) {
+static LogicalResult verifyPositive(const StorageWord &word, bool ruled, EmitError emitError) {
   bool state = word.stream == "states" || (!isCommon(word.stream) && word.stream != "step");
-  return !word.keepPositive || (ruled && state)
-             ? ""
-             : " says keep_positive of '" + word.stream + "'; it is for states, as v=bnb8u:256,keep_positive";
+  if (word.keepPositive && !(ruled && state))
+    return emitError() << " says keep_positive of '" << word.stream
+                       << "'; it is for states, as v=bnb8u:256,keep_positive";
+  return success();
 }
 
-static std::string whyNotRounded(const StorageWord &word, bool ruled) {
+static LogicalResult verifyRounding(const StorageWord &word, bool ruled, EmitError emitError) {
   if (word.hasModifiers() && ((ruled && word.stream == "grad") || isSplit(word.format) || word.stream == "step"))
-    return " says how '" + word.stream + "' is rounded, which is not; leave out what follows the comma";
+    return emitError() << " says how '" << word.stream
+                       << "' is rounded, which is not; leave out what follows the comma";
   if (word.reference && word.stream != "rungs")
-    return ": only rungs are rounded as the reference does; leave it out";
-  return word.reference && word.drawBits != 16 ? ": the reference draws 16 bits; leave out stochastic32" : "";
+    return emitError() << ": only rungs are rounded as the reference does; leave it out";
+  if (word.reference && word.drawBits != 16)
+    return emitError() << ": the reference draws 16 bits; leave out stochastic32";
+  return success();
 }
 
 LogicalResult SetStorage::take(StorageWord &word) {
   bool ruled = bool(rule);
   FormatAttr format = FormatAttr::getNamed(&context, word.format);
-  for (const std::string &why :
-       {whyNotRounded(word, ruled), whyNoBook(word, format, ruled), whyNotBent(word), whyNoColumns(word, format, ruled),
-        whyNoTensorScale(word, ruled), whyNotKept(word, ruled), whyNoBlock(word, format)})
-    if (!why.empty())
-      return error(word) << why;
+  auto onWord = [&] { return error(word); };
+  if (failed(verifyRounding(word, ruled, onWord)) || failed(verifyBook(word, format, ruled, onWord)) ||
+      failed(verifyCompanding(word, onWord)) || failed(verifyColumns(word, format, ruled, onWord)) ||
+      failed(verifyTensorScale(word, ruled, onWord)) || failed(verifyPositive(word, ruled, onWord)) ||
+      failed(verifyBlock(word, format, onWord)))
+    return failure();
   if (says(word.stream))
     return emitError(at("storage", word.column)) << "storage names '" << word.stream << "' twice; leave one out";
   words.push_back(word);
@@ -352,9 +364,17 @@ LogicalResult SetStorage::checkRemainder() const {
   return success();
 }
 
+// A rule says that it moves a parameter as Adam or as AdamW does, with whatever gradient: {altgrad.step_bound =
+// "adam"}.
 LogicalResult SetStorage::checkBounded() {
-  adam = readAdam(rule, options);
-  if (!adam)
+  auto bound = rule->getAttrOfType<StringAttr>("altgrad.step_bound");
+  shrinks = bound && bound.getValue() == "adamw";
+  SmallVector<StringRef> wanted{"lr", "beta1", "beta2"};
+  if (shrinks)
+    wanted.push_back("decay");
+  auto hypers = llvm::map_to_vector(rule.getByRole("hyper"), [&](BlockArgument hyper) { return rule.getName(hyper); });
+  if (!bound || (!shrinks && bound.getValue() != "adam") || rule.getByRole("step").empty() ||
+      !llvm::all_of(wanted, [&](StringRef name) { return llvm::is_contained(hypers, name); }))
     return error(word("copy"))
            << " of rule '" << rule.getSymName()
            << "', whose steps have no bound that is known; adam's and adamw's have one, write delayed or current";

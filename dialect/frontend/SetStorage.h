@@ -6,9 +6,6 @@
 
 namespace altgrad {
 
-/// What Adam does before it moves a parameter.
-enum class AdamKind { Plain, Shrinks };
-
 class SetStorage {
 public:
   /// `rule` is null for a set without one. `several`: the step has other sets, too.
@@ -53,7 +50,7 @@ public:
   const bool several;
   llvm::SmallVector<llvm::StringRef> options;
   llvm::SmallVector<mlir::BlockArgument> states; // that are stored
-  std::optional<AdamKind> adam;                  // known where a copy is bounded by it
+  bool shrinks = false; // where a copy is bounded: the parameter by its decay
 
 private:
   const StorageWord *find(llvm::StringRef stream) const;
@@ -75,10 +72,6 @@ private:
   mlir::MLIRContext &context;
   llvm::SmallVector<StorageWord> words;
 };
-
-/// Whether a rule is Adam as templates/adam.mlir and adamw.mlir compute it, with whatever
-/// gradient.
-std::optional<AdamKind> readAdam(RuleOp rule, llvm::ArrayRef<llvm::StringRef> options);
 
 } // namespace altgrad
 

@@ -3,8 +3,6 @@
 // whose blocks have narrow scales below one of the tensor, as NVFP4.
 #include "dialect/frontend/SetBuilder.h"
 
-#include "dialect/frontend/RulePath.h"
-
 using namespace mlir;
 using namespace altgrad;
 
@@ -88,60 +86,6 @@ void TensorCodec::storeTwoLevels(Value value) {
 
 //===-- How far a step of Adam can take a parameter -------------------------===//
 
-namespace {
-// Whether values of two rules are computed alike, from arguments of the same names.
-struct Alike {
-  DenseMap<Value, bool> decided; // by the options of either rule
-  DenseMap<Value, Value> known;
-
-  bool operator()(Value x, Value y);
-};
-} // namespace
-
-static StringRef getName(Value argument) {
-  auto rule = cast<RuleOp>(argument.getParentBlock()->getParentOp());
-  return rule.getByRole("param")[0] == argument ? "" : rule.getName(cast<BlockArgument>(argument));
-}
-
-bool Alike::operator()(Value x, Value y) {
-  if (known.lookup(x) == y)
-    return true;
-  x = chosen(x, decided), y = chosen(y, decided);
-  if (auto it = known.find(x); it != known.end())
-    return it->second == y;
-  Operation *one = x.getDefiningOp(), *other = y.getDefiningOp();
-  auto same = [&](Value of, Value as) { return success((*this)(of, as)); };
-  bool alike = one && other ? OperationEquivalence::isEquivalentTo(one, other, same, /*markEquivalent=*/nullptr,
-                                                                   OperationEquivalence::IgnoreLocations)
-                            : !one && !other && getName(x) == getName(y);
-  known[x] = alike ? y : Value();
-  return alike;
-}
-
-std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> options) {
-  auto states = rule.getByRole("state");
-  if (states.size() < 2 || rule.getName(states[0]) != "m" || rule.getName(states[1]) != "v")
-    return std::nullopt;
-  auto getGradient = [](RuleOp rule) { // whatever it is made of
-    auto square = rule.getYield().getStates()[1].getDefiningOp<math::FmaOp>();
-    return square ? square.getB() : Value();
-  };
-  for (auto [name, kind] : {std::pair("adam", AdamKind::Plain), std::pair("adamw", AdamKind::Shrinks)}) {
-    OwningOpRef<RuleOp> adam = findRule(name, "", rule.getLoc());
-    for (const std::vector<StringRef> &bounded : {std::vector<StringRef>(), {"amsgrad"}}) {
-      if (!adam || !getGradient(rule))
-        return std::nullopt;
-      Alike alike{rule.decide(options), {{getGradient(rule), getGradient(*adam)}}};
-      alike.decided.insert_range(adam->decide(bounded));
-      YieldOp ours = rule.getYield(), theirs = adam->getYield();
-      if (alike(ours.getStates()[0], theirs.getStates()[0]) && alike(ours.getStates()[1], theirs.getStates()[1]) &&
-          alike(ours.getParam(), theirs.getParam()))
-        return kind;
-    }
-  }
-  return std::nullopt;
-}
-
 // |1 - lr decay| times the largest number before, and lr C_t, where by Cauchy and Schwarz
 //   C_t = (1 - beta1) / (1 - beta1^t) sqrt((1 - beta2^t) / (1 - beta2) (1 - r^t) / (1 - r)),
 // r = beta1^2 / beta2. What is added to both is for the rounding of 2^24 steps.
@@ -163,7 +107,7 @@ Value TensorCodec::boundOfLargest(Value newest) {
   Value slack = ops.f64("slack", 1.015625), rate = ops.abs("lr", lr);
   Value move = ops.mul("move", ops.mul("moves", rate, most), slack);
   Value kept = ops.wide("before", newest);
-  if (set.storage.adam == AdamKind::Shrinks) {
+  if (set.storage.shrinks) {
     Value less = ops.sub("less", one, ops.mul("decay", lr, set.hypers["decay"]));
     kept = ops.mul("kept", kept, ops.abs("factor", less));
   }

@@ -105,18 +105,19 @@ std::string altgrad::readValues(ArrayRef<std::string> words, llvm::StringMap<dou
   return "";
 }
 
-std::string altgrad::whyNoValues(StepOp step, const llvm::StringMap<double> &hypers) {
+llvm::Error altgrad::verifyValues(StepOp step, const llvm::StringMap<double> &hypers) {
   SmallVector<StringRef> known{"loss_scale"};
   for (BlockArgument argument : step.getBody().getArguments())
     if (step.getRole(argument) == "hyper" && !llvm::is_contained(known, step.getKey(argument)))
       known.push_back(step.getKey(argument));
   for (const auto &entry : hypers)
     if (!llvm::is_contained(known, entry.first()))
-      return "--analyze gives '" + entry.first().str() + "' a value; there are " + llvm::join(known, ", ");
-  auto scale = hypers.find("loss_scale");
-  return scale == hypers.end() || scale->second > 0
-             ? ""
-             : "--analyze gives a loss_scale of " + digits(scale->second) + ", which is not positive";
+      return llvm::createStringError("--analyze gives '" + entry.first() + "' a value; there are " +
+                                     llvm::join(known, ", "));
+  if (auto scale = hypers.find("loss_scale"); scale != hypers.end() && !(scale->second > 0))
+    return llvm::createStringError("--analyze gives a loss_scale of " + digits(scale->second) +
+                                   ", which is not positive");
+  return llvm::Error::success();
 }
 
 // What nothing is said of, or silence would look like praise.

@@ -39,9 +39,8 @@ std::string digits(double number);
 
 /// Reads "lr=1e-4" and the like. Returns why one is no value, or "".
 std::string readValues(llvm::ArrayRef<std::string> words, llvm::StringMap<double> &values);
-/// Why these are no values for the step's hyper-parameters by key, of which
-/// `loss_scale` is one; or "".
-std::string whyNoValues(StepOp step, const llvm::StringMap<double> &hypers);
+/// Fails unless these are values for the step's hyper-parameters by key, of which `loss_scale` is one.
+llvm::Error verifyValues(StepOp step, const llvm::StringMap<double> &hypers);
 
 /// Looks at every update of a step. `rules` finds the rule of one, or null after an
 /// error. Fails after an error, as for a hyper-parameter without a value.

@@ -2,6 +2,7 @@
 #include "passes/analysis/Analyze.h"
 
 #include "dialect/Variance.h"
+#include "dialect/WalkBack.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/SetVector.h"
@@ -149,14 +150,12 @@ static double getLeast(const StoredUpdate &update, Value value, Point &point) {
 }
 
 static std::string getHypers(Value value, RuleOp rule) {
-  llvm::SetVector<Value> all;
-  all.insert(value);
   std::string names;
-  for (size_t i = 0; i < all.size(); ++i)
-    if (auto argument = dyn_cast<BlockArgument>(all[i]))
+  walkBack(value, [&](Value needed) {
+    if (auto argument = dyn_cast<BlockArgument>(needed))
       names += (names.empty() ? "" : ", ") + rule.getName(argument).str();
-    else
-      all.insert_range(all[i].getDefiningOp()->getOperands());
+    return true;
+  });
   return names.empty() ? "what is added" : names;
 }
 

@@ -1,12 +1,158 @@
 // Planning: sweeps in order, between them what folds reductions and what
 // computes scalars, once for the step and once for each row.
-#include "passes/phases/ScalarWrites.h"
+#include "passes/phases/PhasePlan.h"
 
 #include "dialect/Variance.h"
 #include <map>
 
 using namespace mlir;
 using namespace altgrad;
+
+//===-- When and where a scalar is known --------------------------------------===//
+
+namespace {
+// Where a scalar is computed: once, in all rows or in the rows of a set. The
+// phases of a batch run in this order.
+struct ScalarHome {
+  Domain domain; // Rows or Once
+  std::optional<unsigned> set;
+  unsigned rank() const { return domain == Domain::Once ? 0 : set ? *set + 2 : 1; }
+};
+
+// Batch b of scalars lies between sweep b-1 and sweep b.
+class Schedule {
+public:
+  explicit Schedule(StepOp step) : variances(step), sets(step) {}
+
+  ScalarHome getHome(Value value) const;
+  // The batch in which a value is known; 0 for arguments.
+  int getBatch(Value value) const;
+  // Of an operation: its batch; of a sweep: the one after it.
+  int getBatch(Operation *op) const { return batches.lookup(op); }
+
+  void put(Operation *op, int batch) { batches[op] = batch; }
+  // The batch in which the sums of a sweep are folded; the last one until then.
+  void fold(SweepOp sweep, int batch) { folded[sweep] = batch; }
+  void setLast(int batch) { last = batch; }
+
+private:
+  Variances variances;
+  RowSets sets;
+  DenseMap<Operation *, int> batches, folded;
+  int last = 0;
+};
+} // namespace
+
+// One set's rows are all rows.
+ScalarHome Schedule::getHome(Value value) const {
+  bool rows = variances.getScope(value) != Scope::Step;
+  return {rows ? Domain::Rows : Domain::Once, sets.count() == 1 ? std::nullopt : sets.of(value)};
+}
+
+int Schedule::getBatch(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<SweepOp>(op))
+    return folded.lookup_or(op, last);
+  return op ? batches.lookup(op) : 0;
+}
+
+//===-- Writes of scalars -----------------------------------------------------===//
+
+namespace {
+struct PlacedWrite {
+  ScalarWrite write;
+  ScalarHome home;
+  int batch;
+};
+
+// Writes move to later phases until nobody reads what they overwrite after them.
+class Placer {
+public:
+  Placer(StepOp step, const Schedule &schedule) : step(step), schedule(schedule) {}
+  FailureOr<SmallVector<PlacedWrite>> run();
+
+private:
+  LogicalResult add(Value value, Value target, Value condition);
+  bool wait(PlacedWrite &write, int batch, unsigned rank);
+  bool waitForReaders(PlacedWrite &write);
+
+  StepOp step;
+  const Schedule &schedule;
+  bool units = step.hasUnits();
+  SmallVector<PlacedWrite> writes;
+};
+} // namespace
+
+LogicalResult Placer::add(Value value, Value target, Value condition) {
+  if (isa<TensorsType>(target.getType()))
+    return success(); // a sweep has stored it
+  auto argument = cast<BlockArgument>(target);
+  Scope scope = step.getScope(argument);
+  if (scope == Scope::Group)
+    return step.getCommit().emitOpError() << "writes '%" << step.getName(argument)
+                                          << "', which is per_group; only scalars of the step, per_tensor "
+                                             "and per_unit ones are written";
+  bool rows = scope != Scope::Step;
+  auto differs = [&](Value one) { return one && schedule.getHome(one).domain == Domain::Rows; };
+  if (!rows && (differs(value) || differs(condition)))
+    return step.getCommit().emitOpError() << "writes a value that differs between tensors to '%"
+                                          << step.getName(argument) << "', which is one for the step";
+  std::optional<unsigned> set;
+  for (Value one : {target, value, condition})
+    if (rows && !set && one)
+      set = schedule.getHome(one).set;
+  int at = schedule.getBatch(value);
+  if (condition)
+    at = std::max(at, schedule.getBatch(condition));
+  ScalarHome home{rows ? Domain::Rows : Domain::Once, set};
+  writes.push_back({{value, argument, condition}, home, at});
+  return success();
+}
+
+// Makes a write come no earlier than a reader; a phase reads before it writes.
+bool Placer::wait(PlacedWrite &write, int batch, unsigned rank) {
+  // Other units of a tensor read in the same phase what the first one writes.
+  bool beside = units && step.getScope(write.write.target) == Scope::Tensor && rank == write.home.rank();
+  int least = beside || rank > write.home.rank() ? batch + 1 : batch;
+  if (write.batch >= least)
+    return false;
+  write.batch = least;
+  return true;
+}
+
+bool Placer::waitForReaders(PlacedWrite &write) {
+  bool moved = false;
+  Block *block = &step.getBody().front();
+  for (Operation *user : write.write.target.getUsers()) {
+    Operation *top = block->findAncestorOpInBlock(*user);
+    if (isa<CommitOp>(top))
+      continue;
+    unsigned rank = isa<SweepOp>(top) ? 0 : schedule.getHome(top->getResult(0)).rank();
+    moved |= wait(write, schedule.getBatch(top), rank);
+  }
+  for (const PlacedWrite &other : writes)
+    if (other.write.value == write.write.target && &other != &write)
+      moved |= wait(write, other.batch, other.home.rank());
+  return moved;
+}
+
+FailureOr<SmallVector<PlacedWrite>> Placer::run() {
+  CommitOp commit = step.getCommit();
+  for (auto [value, target, condition] : commit.writes())
+    if (failed(add(value, target, condition)))
+      return failure();
+  // Each round that is not the last moves a write; only a circle goes on.
+  for (size_t round = 0; round <= 2 * writes.size() + 1; ++round) {
+    bool moved = false;
+    for (PlacedWrite &write : writes)
+      moved |= waitForReaders(write);
+    if (!moved)
+      return writes;
+  }
+  return commit.emitOpError("exchanges scalars that no single phase can write");
+}
+
+//===-- Phases ----------------------------------------------------------------===//
 
 const Partial &PhasePlan::getPartial(Value reduced) const {
   for (const Partial &partial : partials)
@@ -171,7 +317,7 @@ void PhasePlanner::addSweep(SweepOp sweep) {
 }
 
 LogicalResult PhasePlanner::addWrites() {
-  auto placed = placeWrites(step, schedule);
+  auto placed = Placer(step, schedule).run();
   if (failed(placed))
     return failure();
   for (PlacedWrite &one : *placed) {
@@ -315,13 +461,8 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     } else if (auto product = dyn_cast<MultiplyOp>(op)) {
       products.push_back({batch, product});
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
-      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) &&
-                               !isa<PhaseWork, RoundOp, AcrossOp, BinadeOp, ScaledQuotientOp, EncodeOp>(op)))
-        return op.emitOpError("is no sweep: altgrad-sweeps comes first"), failure();
       if (isa<AcrossOp>(op) && exchange)
-        return op.emitOpError("is a sum that other devices' cannot join: leave "
-                              "out --exchange"),
-               failure();
+        return op.emitOpError("is a sum that other devices' cannot join: leave out --exchange"), failure();
       if (isa<AcrossOp>(op))
         addSweep({});
       schedule.put(&op, batch);

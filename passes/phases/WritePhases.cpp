@@ -1,4 +1,5 @@
 // A step in sweeps and scalars ==> a list of phases.
+#include "passes/Forms.h"
 #include "passes/Passes.h"
 #include "passes/phases/PhasePlan.h"
 
@@ -142,6 +143,8 @@ struct PlanPhases : altgrad::impl::PlanPhasesPassBase<PlanPhases> {
 
   void runOnOperation() override {
     StepOp step = getOperation();
+    if (failed(checkForm(step, getArgument(), Form::Sweeps, Form::Sweeps)))
+      return signalPassFailure();
     FailureOr<PhasePlan> plan = planPhases(step, exchange);
     if (failed(plan))
       return signalPassFailure();

@@ -15,7 +15,7 @@
 // LESS: stage reduce({{.*}} : vector<2xf32>) emit []
 // LESS: {altgrad.kernel_resources = {blocks = 4 : i64, shared = {books = 2048 : i64, sums = 16384 : i64}}}
 // NONE: error: 'altgrad.phase' op 'go' needs 2048 bytes of shared memory, of which 'sm_80' has 1024: books 2048; store fewer lists in code books, or in blocks of columns or squares
-// LATE: error: 'altgrad.phase' op does not say what it takes; run altgrad-fit-resources before altgrad-lower-to-gpu
+// LATE: error: 'altgrad.phase' op stands in a step that is not fitted to a GPU yet; run altgrad-fit-resources before altgrad-lower-to-gpu
 altgrad.step @s(inout %v: !altgrad.tensors<bnb8>, out %a: f32, out %b: f32) {
   %sums:2 = sweep @go load(%c from %v : !altgrad.tensors<bnb8>) reduce(add over step, sumsq over step)
       store(%v : !altgrad.tensors<bnb8>) {

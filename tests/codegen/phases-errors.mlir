@@ -17,7 +17,7 @@ altgrad.step @tensor(in %x: f32 per_tensor, out %y: f32) {
 // -----
 
 altgrad.step @order(inout %w: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{'altgrad.dequantize' op is no sweep: altgrad-sweeps comes first}}
+  // expected-error@+1 {{'altgrad.dequantize' op stands in a step that is not in element form yet; run altgrad-expand-formats before altgrad-plan-phases}}
   %x = dequantize %w : !altgrad.tensors<f32>
   commit always %x to %w : !altgrad.tensors<f32>
 }

@@ -186,7 +186,7 @@ CONTEXTS = {
     "CutStagesPass": lambda text: step(
         "sweep @s load(%x from %master : !altgrad.tensors<f32>) reduce() store(%master : !altgrad.tensors<f32>) {\n"
         f"{text}\n}}", end="commit"),
-    "QuickBodiesPass": lambda text: step(text, ", in %k: f32", prelude="%one = arith.constant 1.0 : f32\n", end="commit"),
+    "FastPathPass": lambda text: step(text, ", in %k: f32", prelude="%one = arith.constant 1.0 : f32\n", end="commit"),
     "FitResourcesPass": lambda text: phases(text.replace("...", swept().split("{\n", 1)[1].rsplit("}", 1)[0])),
     "LowerNumericsPass": lambda text: "llvm.func @f(%c: i16) -> f32 {\n%c16 = arith.constant 16 : i32\n"
                                       f"{text}\nllvm.return %x : f32\n}}",
