@@ -1,5 +1,5 @@
 // dequantize, quantize, join, split, element, collect ==> load, decode, encode.
-#include "dialect/builders/CodeBuilder.h"
+#include "dialect/builders/Codes.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -35,17 +35,9 @@ static Value listNumber(CodeBuilder &b, Type type, Value element) {
   return CollectOp::create(b, type, element, /*factor=*/Value());
 }
 
-static Value encode(CodeBuilder &b, Value number, FormatAttr format, Round rounding = Round::NearestEven,
-                    Value draw = {}, OverflowMode overflow = OverflowMode::NonFinite) {
-  return EncodeOp::create(b, format.getCodeType(), number, format, rounding, draw, overflow);
-}
-
 static Results expand(CodeBuilder &b, DequantizeOp op) {
-  FormatAttr format = op.getTensors().getType().getFormat();
-  Value number = getCode(b, op.getTensors());
-  if (!format.isF32())
-    number = DecodeOp::create(b, b.getF32Type(), number, format);
-  return {listNumber(b, op.getType(), number)};
+  Value code = getCode(b, op.getTensors());
+  return {listNumber(b, op.getType(), decodeNumber(b, code, op.getTensors().getType().getFormat()))};
 }
 
 static Results expand(CodeBuilder &b, RecodeOp op) { return {listNumber(b, op.getType(), getCode(b, op.getCodes()))}; }
@@ -65,7 +57,7 @@ static Results expand(CodeBuilder &b, QuantizeOp op) {
   if (!element)
     return {};
   Value code =
-      encode(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(), op.getOverflow());
+      encodeNumber(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(), op.getOverflow());
   return {listNumber(b, op.getType(), code)};
 }
 
@@ -80,7 +72,7 @@ static Results expand(CodeBuilder &b, SplitOp op) {
     return {};
   FormatAttr lower = op.getLower().getType().getFormat();
   Value upper = lower.getBits() == 16 ? UpperCodeOp::create(b, b.getI16Type(), element).getCode()
-                                      : encode(b, element, op.getUpper().getType().getFormat());
+                                      : encodeNumber(b, element, op.getUpper().getType().getFormat());
   Value rest = LowerCodeOp::create(b, lower.getCodeType(), element);
   return {listNumber(b, op.getUpper().getType(), upper), listNumber(b, op.getLower().getType(), rest)};
 }
@@ -95,7 +87,7 @@ static LogicalResult expandCommit(CommitOp op) {
     if (!element)
       return failure();
     operand.set(
-        listNumber(b, operand.get().getType(), encode(b, element, FormatAttr::getNamed(op.getContext(), "f32"))));
+        listNumber(b, operand.get().getType(), encodeNumber(b, element, FormatAttr::getNamed(op.getContext(), "f32"))));
   }
   return success();
 }

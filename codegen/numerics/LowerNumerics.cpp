@@ -2,6 +2,7 @@
 #include "codegen/Passes.h"
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Numerics.h"
+#include "dialect/builders/Codes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {
@@ -35,9 +36,7 @@ static void decodeOnce(DecodeOp op) {
 static void expandRound(RoundOp op) {
   CodeBuilder b(op->getLoc(), op);
   FormatAttr format = op.getFormat();
-  Value code = EncodeOp::create(b, format.getCodeType(), op.getNumber(), format, Round::NearestEven, /*draw=*/Value(),
-                                OverflowMode::NonFinite);
-  op.replaceAllUsesWith(DecodeOp::create(b, b.getF32Type(), code, format).getNumber());
+  op.replaceAllUsesWith(decodeNumber(b, encodeNumber(b, op.getNumber(), format), format));
   op.erase();
 }
 
