@@ -70,9 +70,8 @@ void SweepLowering::openChunk(Chunk &chunk, Value index) {
   SweepOp sweep = chunk.sweep;
   auto &pointers = chunk.streams.pointers;
   kernel.readsTablesEarly = gpu.mustWait();
-  auto [row, first] = kernel.locateChunk(index);
-  Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  Value count = builder.truncate(i32, builder.minSigned(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK)));
+  auto [row, first, numel, all] = kernel.openChunk(index);
+  Value count = builder.truncate(i32, all);
   for (Value tensors : getStreams(sweep))
     if (!pointers.contains(tensors))
       pointers[tensors] = kernel.stream(tensors, row);
@@ -85,8 +84,7 @@ void SweepLowering::openChunk(Chunk &chunk, Value index) {
   if (usesDraws(sweep))
     chunk.draws.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
   if (usesIndex(sweep) || chunk.draws.tag)
-    chunk.draws.end =
-        builder.add(builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first), builder.extendSigned(i64, count));
+    chunk.draws.end = builder.add(kernel.globalIndex(row, first), builder.extendSigned(i64, count));
 
   Value mine = builder.mul(chunk.threads == warpThreads ? gpu.inWarp : gpu.inBlock, kernel.i64(chunk.width));
   Value mine32 = builder.truncate(i32, mine);

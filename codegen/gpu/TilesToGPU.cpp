@@ -38,7 +38,7 @@ void TileLowering::openPart(Chunk &chunk, Row row, const TilePart &part) {
   if (usesDraws(sweep))
     chunk.draws.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
   if (usesIndex(sweep) || chunk.draws.tag) {
-    Value index = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), element);
+    Value index = kernel.globalIndex(row, element);
     chunk.draws.end = builder.add(index, count);
     if (chunk.draws.tag) { // a thread's elements are those of whole calls
       Value offset = builder.bitAnd(index, kernel.i64(drawnTogether - 1));

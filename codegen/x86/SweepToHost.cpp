@@ -46,12 +46,9 @@ void HostSweep::lower(Value begin, Value end) {
 }
 
 void HostSweep::lowerChunk(Value index) {
-  Type i64 = builder.getI64Type();
-  Value entry = kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
-  Row row = kernel.row(kernel.load(i64, entry, 8));
-  Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
-  Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  Value count = builder.minSigned(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK));
+  ChunkPlace place = kernel.openChunk(index);
+  Row row = place.row;
+  Value first = place.first, count = place.count;
   HostChunk chunk{lanes};
   ScalarLowering scalars(kernel, row);
   scalars.lowerFor(sweep, count);
@@ -59,7 +56,7 @@ void HostSweep::lowerChunk(Value index) {
   chunk.count = count;
 
   if (usesIndex(sweep) || usesDraws(sweep))
-    chunk.base = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
+    chunk.base = kernel.globalIndex(row, first);
   auto pointers = [&](OperandRange streams) {
     SmallVector<Value> all;
     for (Value tensors : streams)

@@ -22,10 +22,8 @@ HostTiles::HostTiles(const HostEmitter &emitter, SweepOp waiting, HostElements &
 }
 
 void HostTiles::lower(Value index) {
-  Type i64 = builder.getI64Type();
-  Value entry = kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
-  Row row = kernel.row(kernel.load(i64, entry, 8));
-  Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
+  Row row = kernel.row(kernel.chunkHeader(index, 0));
+  Value first = kernel.chunkHeader(index, 1);
   Tile tile = tileAt(kernel, row, first, work ? work->sweep.rows() : sweep.getTileRows());
   ScalarLowering scalars(kernel, row);
   scalars.lowerFor(sweep, tile.columns);
@@ -46,7 +44,7 @@ void HostTiles::lower(Value index) {
     chunk.count = tile.columns;
     Value from = builder.add(first, builder.mul(r, tile.rowLength));
     if (usesIndex(sweep) || usesDraws(sweep))
-      chunk.base = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), from);
+      chunk.base = kernel.globalIndex(row, from);
     auto pointerTo = [&](Value tensors) -> Value {
       if (isWaiting(tensors))
         return kernel.offset(work->memory, r, tileColumns * sizeof(float));
