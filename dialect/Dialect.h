@@ -127,10 +127,6 @@ mlir::LogicalResult verifyUpdate(UpdateOp update, RuleOp rule);
 /// "length=added", "equal=rows", "batches=none", "scale=match_rms", "decay=cautious", "coefficients=you", or
 /// "coefficients=3.4445/-4.775/2.0315", with "|" between rows. Null: it is none.
 std::optional<mlir::NamedAttribute> readIterationWord(mlir::MLIRContext *context, llvm::StringRef word);
-
-/// The number that a code stands for, and the code of a number as it is stored where nothing else is said.
-mlir::Value decodeElement(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value code, FormatAttr format);
-mlir::Value encodeElement(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value number, FormatAttr format);
 } // namespace altgrad
 
 #endif // ALTGRAD_DIALECT_DIALECT_H

@@ -12,15 +12,6 @@ Type altgrad::withElementType(Type shape, Type element) {
   return isRow ? VectorType::get(vector.getShape(), element) : element;
 }
 
-Value altgrad::decodeElement(OpBuilder &builder, Location loc, Value code, FormatAttr format) {
-  return format.isF32() ? code : DecodeOp::create(builder, loc, builder.getF32Type(), code, format);
-}
-
-Value altgrad::encodeElement(OpBuilder &builder, Location loc, Value number, FormatAttr format) {
-  return EncodeOp::create(builder, loc, format.getCodeType(), number, format, Round::NearestEven, /*draw=*/Value(),
-                          OverflowMode::NonFinite);
-}
-
 // A number is f32, its code what the format says; both vectors of one length.
 static LogicalResult verifyConversion(Operation *op, Type number, Type code, FormatAttr format) {
   auto vector = dyn_cast<VectorType>(number);

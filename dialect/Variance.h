@@ -34,9 +34,9 @@ private:
   llvm::DenseMap<uint64_t, BlockAttr> rowWords; // of the workspace, in phases
 };
 
-/// These emit an error and fail: if `reduce` gives nothing new; if a step reduces what blocks share, stores what they do
-/// not share, or does either in a way that no target can cut; if an operation of ClipOps.td or of MatrixOps.td may not
-/// stand where it does.
+/// These emit an error and fail: if `reduce` gives nothing new; if a step reduces what blocks share, stores what they
+/// do not share, or does either in a way that no target can cut; if an operation of ClipOps.td or of MatrixOps.td may
+/// not stand where it does.
 mlir::LogicalResult verifyReduced(ReduceOp reduce, const Variances &variances);
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
 mlir::LogicalResult verifyClip(mlir::Operation &op, const Variances &variances);

@@ -4,6 +4,7 @@
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "passes/Forms.h"
 #include "passes/Passes.h"
+#include "passes/SweepBuilder.h"
 #include "passes/SweepQueries.h"
 
 namespace altgrad {
@@ -83,29 +84,27 @@ static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueR
   Value tile = SpillOp::create(builder, sweep.getLoc(),
                                TensorsType::get(sweep.getContext(), FormatAttr::getNamed(sweep.getContext(), "f32")));
   builder.setInsertionPointAfter(sweep);
-  auto tiles = SweepOp::create(builder, sweep.getLoc(), TypeRange(), sweep.getNameAttr(), /*condition=*/Value(), tile,
-                               streams, builder.getArrayAttr({}), builder.getArrayAttr({}),
-                               builder.getI64IntegerAttr(1), DenseBoolArrayAttr(), /*wideRegionsCount=*/0);
-  Block *block = builder.createBlock(&tiles.getBody());
+  SweepParts parts{sweep.getNameAttr(), /*condition=*/{}, {tile}, llvm::to_vector(streams), /*renewed=*/{false}};
+  auto block = std::make_unique<Block>();
+  OpBuilder inner(sweep.getContext());
+  inner.setInsertionPointToEnd(block.get());
   map.map(number, block->addArgument(number.getType(), number.getLoc()));
   llvm::BitVector lists = findArguments(values, sweep.getBody(), map);
-  SmallVector<bool> renewed(1);
   for (unsigned list : lists.set_bits()) {
     BlockArgument code = sweep.getBody().getArgument(list);
-    tiles.getLoadsMutable().append(sweep.getLoads()[list]);
-    renewed.push_back(sweep.isRenewed(list));
+    parts.loads.push_back(sweep.getLoads()[list]);
+    parts.renewed.push_back(sweep.isRenewed(list));
     map.map(code, block->addArgument(code.getType(), code.getLoc()));
   }
-  tiles.setRenewed(renewed);
   Operations needed = findOperations(values, sweep.getBody(), map);
   for (Operation &op : sweep.getBody().front().without_terminator())
     if (needed.contains(&op))
-      builder.clone(op, map);
+      inner.clone(op, map);
   SmallVector<Value> emitted;
   for (Value value : values)
     emitted.push_back(map.lookupOrDefault(value));
-  EmitOp::create(builder, sweep.getEmit().getLoc(), emitted);
-  return tiles;
+  EmitOp::create(inner, sweep.getEmit().getLoc(), emitted);
+  return createSweep(builder, sweep.getLoc(), parts, std::move(block));
 }
 
 // The stores that wait for the largest of a column or a square get a sweep of their own, over numbers that the

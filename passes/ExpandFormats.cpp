@@ -1,5 +1,5 @@
 // dequantize, quantize, join, split, element, collect ==> load, decode, encode.
-#include "dialect/builders/CodeBuilder.h"
+#include "dialect/builders/Codes.h"
 #include "passes/Forms.h"
 #include "passes/Passes.h"
 
@@ -33,8 +33,8 @@ static Value listNumber(CodeBuilder &b, Type type, Value element) {
 }
 
 static Results expand(CodeBuilder &b, DequantizeOp op) {
-  FormatAttr format = op.getTensors().getType().getFormat();
-  return {listNumber(b, op.getType(), decodeElement(b, op.getLoc(), getCode(b, op.getTensors()), format))};
+  Value code = getCode(b, op.getTensors());
+  return {listNumber(b, op.getType(), decodeNumber(b, code, op.getTensors().getType().getFormat()))};
 }
 
 static Results expand(CodeBuilder &b, RecodeOp op) { return {listNumber(b, op.getType(), getCode(b, op.getCodes()))}; }
@@ -49,8 +49,7 @@ static Results expand(CodeBuilder &b, ElementOp op) { return {getElement(b, op.g
 static Results expand(CodeBuilder &b, QuantizeOp op) {
   Value element = getElement(b, op.getValues());
   FormatAttr format = op.getTensors().getType().getFormat();
-  Value code =
-      EncodeOp::create(b, format.getCodeType(), element, format, op.getRounding(), op.getDraw(), op.getOverflow());
+  Value code = encodeNumber(b, element, format, op.getRounding(), op.getDraw(), op.getOverflow());
   return {listNumber(b, op.getType(), code)};
 }
 
@@ -63,7 +62,7 @@ static Results expand(CodeBuilder &b, SplitOp op) {
   Value element = getElement(b, op.getValues());
   FormatAttr lower = op.getLower().getType().getFormat();
   Value upper = lower.getBits() == 16 ? UpperCodeOp::create(b, b.getI16Type(), element).getCode()
-                                      : encodeElement(b, op.getLoc(), element, op.getUpper().getType().getFormat());
+                                      : encodeNumber(b, element, op.getUpper().getType().getFormat());
   Value rest = LowerCodeOp::create(b, lower.getCodeType(), element);
   return {listNumber(b, op.getUpper().getType(), upper), listNumber(b, op.getLower().getType(), rest)};
 }
@@ -77,7 +76,7 @@ static void expandCommit(CommitOp op) {
     Value element = getElement(b, operand.get());
     if (auto encode = element.getDefiningOp<EncodeOp>(); encode && encode.getFormat().isF32())
       continue;
-    Value code = encodeElement(b, op.getLoc(), element, FormatAttr::getNamed(op.getContext(), "f32"));
+    Value code = encodeNumber(b, element, FormatAttr::getNamed(op.getContext(), "f32"));
     operand.set(listNumber(b, operand.get().getType(), code));
   }
 }

@@ -1,5 +1,5 @@
 // unscale, norm, scale and what clips ==> reductions, and factors of lists; lerp, update_loss_scale ==> arithmetic.
-#include "dialect/builders/CodeBuilder.h"
+#include "dialect/builders/Codes.h"
 #include "passes/Forms.h"
 #include "passes/Passes.h"
 
@@ -18,8 +18,8 @@ static Value collect(CodeBuilder &b, Value element, Value factor) {
 }
 
 static void expand(CodeBuilder &b, UnscaleOp unscale) {
-  FormatAttr format = unscale.getTensors().getType().getFormat();
-  Value number = decodeElement(b, b.getLoc(), LoadOp::create(b, unscale.getTensors()), format);
+  Value code = LoadOp::create(b, unscale.getTensors());
+  Value number = decodeNumber(b, code, unscale.getTensors().getType().getFormat());
   if (!unscale.getFinite().use_empty()) { // it costs a sweep
     Value finite = ReduceOp::create(b, Reduction::And, b.isFinite(number), Scope::Step);
     unscale.getFinite().replaceAllUsesWith(finite);

@@ -2,7 +2,7 @@
 #include "passes/Passes.h"
 
 #include "dialect/Coefficients.h"
-#include "dialect/builders/CodeBuilder.h"
+#include "dialect/builders/Codes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "passes/Forms.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -193,32 +193,31 @@ static Value expand(CodeBuilder &b, ProductsFiniteOp op) {
   return sound;
 }
 
-static Value storedAs(OpBuilder &builder, Location loc, TensorsType type, Value element) {
-  Value code = encodeElement(builder, loc, element, type.getFormat());
-  return CollectOp::create(builder, loc, type, code, /*factor=*/Value());
+static Value storedAs(CodeBuilder &b, TensorsType type, Value element) {
+  return CollectOp::create(b, type, encodeNumber(b, element, type.getFormat()), /*factor=*/Value());
 }
 
 static void expandMatrix(MatrixOp op) {
-  OpBuilder builder(op);
-  op.replaceAllUsesWith(storedAs(builder, op.getLoc(), op.getMatrix().getType(), op.getElement()));
+  CodeBuilder builder(op.getLoc(), op);
+  op.replaceAllUsesWith(storedAs(builder, op.getMatrix().getType(), op.getElement()));
   op.erase();
 }
 
 // A product lies in the workspace. A commit of one writes its entries.
 static void expandCommit(CommitOp commit) {
-  OpBuilder builder(commit);
+  CodeBuilder builder(commit.getLoc(), commit);
   for (OpOperand &operand : commit->getOpOperands())
     if (isa_and_nonnull<ProductOp, SelectByAspectOp>(operand.get().getDefiningOp())) {
-      Value entry = EntryOp::create(builder, commit.getLoc(), operand.get());
-      operand.set(storedAs(builder, commit.getLoc(), cast<TensorsType>(operand.get().getType()), entry));
+      Value entry = EntryOp::create(builder, operand.get());
+      operand.set(storedAs(builder, cast<TensorsType>(operand.get().getType()), entry));
     }
 }
 
 static void expandEntry(EntryOp op) {
-  OpBuilder builder(op);
+  CodeBuilder builder(op.getLoc(), op);
   FormatAttr format = op.getMatrix().getType().getFormat();
-  Value code = LoadOp::create(builder, op.getLoc(), format.getCodeType(), op.getMatrix());
-  op.replaceAllUsesWith(decodeElement(builder, op.getLoc(), code, format));
+  Value code = LoadOp::create(builder, format.getCodeType(), op.getMatrix());
+  op.replaceAllUsesWith(decodeNumber(builder, code, format));
   op.erase();
 }
 

@@ -4,6 +4,7 @@
 #include "mlir/IR/Matchers.h"
 #include "passes/Forms.h"
 #include "passes/Passes.h"
+#include "passes/SweepBuilder.h"
 #include "passes/SweepQueries.h"
 
 namespace altgrad {
@@ -126,7 +127,6 @@ private:
   void presume(Value condition) { presumed = presumed ? before.bitAnd(presumed, condition) : condition; }
   void poison();
   void check();
-  void append(std::unique_ptr<Region> quick);
   void addToSum(Value value, float factor);
 
   Value f32(float value) { return before.f32(value); }
@@ -312,19 +312,7 @@ void FastPathBody::build() {
     emitted.push_back(map.lookupOrDefault(value));
   emitted.append({low, sum});
   EmitOp::create(b, emitted);
-  append(std::move(quick));
-}
-
-// The operation has a region more: another one takes its place.
-void FastPathBody::append(std::unique_ptr<Region> quick) {
-  auto with = SweepOp::create(before, sweep.getResultTypes(), sweep.getNameAttr(), sweep.getCondition(),
-                              sweep.getLoads(), sweep.getStores(), sweep.getReductions(), sweep.getScopes(),
-                              sweep.getWidthAttr(), sweep.getRenewedAttr(), /*wideRegionsCount=*/2);
-  with.getBody().takeBody(sweep.getBody());
-  with.getWide()[0].takeBody(sweep.getWide()[0]);
-  with.getWide()[1].takeBody(*quick);
-  sweep.replaceAllUsesWith(with.getReduced());
-  sweep.erase();
+  addWideBody(sweep, sweep.getWidth(), std::move(quick));
 }
 
 // A GPU's look-ups in books beside a master in halves leave no registers for a

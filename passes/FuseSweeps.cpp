@@ -6,6 +6,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Forms.h"
+#include "passes/SweepBuilder.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_FUSESWEEPSPASS
@@ -118,25 +119,17 @@ static bool mayFuse(SweepOp first, SweepOp second) {
   return mayBecomeConditional(second, first.getCondition());
 }
 
-namespace {
-// Contents that a sweep loads: streams, and whether what it wants of each is new.
-struct Loads {
-  SmallVector<Value> streams;
-  SmallVector<bool> renewed;
-};
-} // namespace
-
 // Copies the body of `sweep` to the end of `block`; equal contents share a load.
-static void appendBody(SweepOp sweep, Block *block, Loads &loads, IRMapping &map) {
+static void appendBody(SweepOp sweep, Block *block, SweepParts &parts, IRMapping &map) {
   for (auto [index, argument] : llvm::enumerate(sweep.getBody().getArguments())) {
     Value stream = sweep.getLoads()[index];
     bool isNew = sweep.isRenewed(index);
     unsigned known = 0;
-    while (known < loads.streams.size() && (loads.streams[known] != stream || loads.renewed[known] != isNew))
+    while (known < parts.loads.size() && (parts.loads[known] != stream || parts.renewed[known] != isNew))
       ++known;
-    if (known == loads.streams.size()) {
-      loads.streams.push_back(stream);
-      loads.renewed.push_back(isNew);
+    if (known == parts.loads.size()) {
+      parts.loads.push_back(stream);
+      parts.renewed.push_back(isNew);
       block->addArgument(argument.getType(), argument.getLoc());
     }
     map.map(argument, block->getArgument(known));
@@ -150,20 +143,18 @@ static void appendBody(SweepOp sweep, Block *block, Loads &loads, IRMapping &map
 static void fuse(SweepOp first, SweepOp second) {
   SetVector<Operation *> later = dependents(first);
   auto owned = std::make_unique<Block>();
-  Loads loads;
-  SmallVector<Value> reduced, stored, stores;
-  SmallVector<Attribute> reductions, scopes;
-  SmallVector<Type> types;
+  SweepParts parts;
+  SmallVector<Value> reduced, stored;
   for (SweepOp sweep : {first, second}) {
     IRMapping map;
-    appendBody(sweep, owned.get(), loads, map);
+    appendBody(sweep, owned.get(), parts, map);
     unsigned count = sweep.getNumResults();
     for (auto [index, value] : llvm::enumerate(sweep.getEmit().getValues()))
       (index < count ? reduced : stored).push_back(map.lookupOrDefault(value));
-    llvm::append_range(stores, sweep.getStores());
-    llvm::append_range(reductions, sweep.getReductions());
-    llvm::append_range(scopes, sweep.getScopes());
-    llvm::append_range(types, sweep.getResultTypes());
+    llvm::append_range(parts.stores, sweep.getStores());
+    llvm::append_range(parts.reductions, sweep.getReductions());
+    llvm::append_range(parts.scopes, sweep.getScopes());
+    llvm::append_range(parts.results, sweep.getResultTypes());
   }
   OpBuilder builder(second);
   OpBuilder inner(second.getContext());
@@ -171,13 +162,9 @@ static void fuse(SweepOp first, SweepOp second) {
   llvm::append_range(reduced, stored);
   Location loc = builder.getFusedLoc({first.getLoc(), second.getLoc()});
   EmitOp::create(inner, loc, reduced);
-  SweepOp named = second.getStores().empty() ? first : second;
-  Value condition = first.getCondition() ? first.getCondition() : second.getCondition();
-  auto fused = SweepOp::create(builder, loc, types, named.getNameAttr(), condition, loads.streams, stores,
-                               builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
-                               builder.getI64IntegerAttr(1), builder.getDenseBoolArrayAttr(loads.renewed),
-                               /*wideRegionsCount=*/0);
-  fused.getBody().push_back(owned.release());
+  parts.name = second.getStores().empty() ? first.getNameAttr() : second.getNameAttr();
+  parts.condition = first.getCondition() ? first.getCondition() : second.getCondition();
+  SweepOp fused = createSweep(builder, loc, parts, std::move(owned));
   unsigned split = first.getNumResults();
   first.replaceAllUsesWith(fused.getReduced().take_front(split));
   second.replaceAllUsesWith(fused.getReduced().drop_front(split));

@@ -6,6 +6,7 @@
 #include "mlir/IR/Verifier.h"
 #include "passes/Forms.h"
 #include "passes/MatrixPlaces.h"
+#include "passes/SweepBuilder.h"
 #include "passes/SweepPlan.h"
 
 namespace altgrad {
@@ -28,8 +29,7 @@ private:
   struct Body { // a sweep under construction
     IRMapping map;
     Block *block;
-    SmallVector<Value> loads;
-    SmallVector<bool> renewed; // of the loads
+    SweepParts parts;
     int stage;
   };
   void writeStage(int stage, unsigned set);
@@ -91,11 +91,11 @@ Value SweepWriter::listNumber(Value list) {
 // `renewed`: what an earlier sweep has stored.
 Value SweepWriter::load(Body &body, Value list, bool renewed) {
   Value stream = listNumber(list);
-  for (auto [index, loaded] : llvm::enumerate(body.loads))
-    if (loaded == stream && body.renewed[index] == renewed)
+  for (auto [index, loaded] : llvm::enumerate(body.parts.loads))
+    if (loaded == stream && body.parts.renewed[index] == renewed)
       return body.block->getArgument(index);
-  body.loads.push_back(stream);
-  body.renewed.push_back(renewed);
+  body.parts.loads.push_back(stream);
+  body.parts.renewed.push_back(renewed);
   FormatAttr format = cast<TensorsType>(stream.getType()).getFormat();
   return body.block->addArgument(format.getCodeType(), stream.getLoc());
 }
@@ -142,9 +142,8 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   auto owned = std::make_unique<Block>();
   body.block = owned.get();
   body.stage = stage;
-  SmallVector<Value> emitted, stores;
-  SmallVector<Attribute> reductions, scopes;
-  SmallVector<Type> results;
+  SweepParts &parts = body.parts;
+  SmallVector<Value> emitted;
   SmallVector<Location> locs;
   MLIRContext *context = step.getContext();
   OpBuilder inner(context);
@@ -160,21 +159,18 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
         emitted.back() = math::AbsFOp::create(inner, reduce.getLoc(), emitted.back());
         kind = Reduction::Max;
       }
-      reductions.push_back(ReductionAttr::get(context, kind));
-      scopes.push_back(reduce.getOver());
-      results.push_back(reduce.getType());
+      parts.reductions.push_back(ReductionAttr::get(context, kind));
+      parts.scopes.push_back(reduce.getOver());
+      parts.results.push_back(reduce.getType());
     } else {
-      stores.push_back(listNumber(output.stream));
+      parts.stores.push_back(listNumber(output.stream));
     }
   }
   Location loc = builder.getFusedLoc(locs);
   EmitOp::create(inner, loc, emitted);
-  Value guard = condition ? uniform(condition) : Value();
-  auto sweep = SweepOp::create(builder, loc, results, builder.getStringAttr(name), guard, body.loads, stores,
-                               builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
-                               builder.getI64IntegerAttr(1), builder.getDenseBoolArrayAttr(body.renewed),
-                               /*wideRegionsCount=*/0);
-  sweep.getBody().push_back(owned.release());
+  parts.name = builder.getStringAttr(name);
+  parts.condition = condition ? uniform(condition) : Value();
+  SweepOp sweep = createSweep(builder, loc, parts, std::move(owned));
   unsigned next = 0;
   for (const Output &output : outputs)
     if (ReduceOp reduce = output.reduce)

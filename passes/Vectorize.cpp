@@ -4,6 +4,7 @@
 #include "dialect/Variance.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Forms.h"
+#include "passes/SweepBuilder.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_VECTORIZEPASS
@@ -38,11 +39,8 @@ static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map, int64_t
 
 static void vectorize(SweepOp sweep, const Variances &variances, int64_t width) {
   OpBuilder builder(sweep);
-  auto wide = SweepOp::create(builder, sweep.getLoc(), sweep.getResultTypes(), sweep.getNameAttr(),
-                              sweep.getCondition(), sweep.getLoads(), sweep.getStores(), sweep.getReductions(),
-                              sweep.getScopes(), builder.getI64IntegerAttr(width), sweep.getRenewedAttr(),
-                              /*wideRegionsCount=*/1);
-  Block *block = builder.createBlock(&wide.getWide().front());
+  auto wide = std::make_unique<Region>();
+  Block *block = builder.createBlock(wide.get());
   IRMapping map;
   for (BlockArgument argument : sweep.getBody().getArguments())
     map.map(argument, block->addArgument(VectorType::get({width}, argument.getType()), argument.getLoc()));
@@ -55,9 +53,7 @@ static void vectorize(SweepOp sweep, const Variances &variances, int64_t width) 
   for (Value value : sweep.getEmit().getValues())
     emitted.push_back(widen(builder, map.lookupOrDefault(value), width));
   EmitOp::create(builder, sweep.getEmit().getLoc(), emitted);
-  wide.getBody().takeBody(sweep.getBody());
-  sweep.replaceAllUsesWith(wide.getReduced());
-  sweep.erase();
+  addWideBody(sweep, width, std::move(wide));
 }
 
 namespace {

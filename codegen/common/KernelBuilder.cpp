@@ -7,18 +7,18 @@ using namespace altgrad;
 static constexpr unsigned workspaceWordBytes = 8;
 
 KernelBuilder::KernelBuilder(CodeBuilder &builder, StepOp step, unsigned addressSpace)
-    : builder(builder), step(step), layout(getLayout(step)),
-      pointer(LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)), rowWords(getWorkspace(step).rowWords) {}
+    : MemoryBuilder(builder, addressSpace), step(step), layout(getLayout(step)), rowWords(getWorkspace(step).rowWords) {
+}
 
-Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
+Value MemoryBuilder::offset(Value base, Value index, unsigned bytes) {
   return bytesBehind(builder, base, builder.mul(index, i64(bytes)));
 }
 
-Value KernelBuilder::offset32(Value base, Value index, unsigned bytes) {
+Value MemoryBuilder::offset32(Value base, Value index, unsigned bytes) {
   return bytesBehind(builder, base, builder.extendUnsigned(builder.getI64Type(), builder.mul(index, i32(bytes))));
 }
 
-Value KernelBuilder::load(Type type, Value from, unsigned alignment, bool invariant) {
+Value MemoryBuilder::load(Type type, Value from, unsigned alignment, bool invariant) {
   return LLVM::LoadOp::create(builder, type, from, alignment,
                               /*isVolatile=*/false, /*isNonTemporal=*/false, invariant);
 }
@@ -31,7 +31,7 @@ Value KernelBuilder::loadTable(Type type, Value from) {
                               /*isInvariantGroup=*/false, LLVM::AtomicOrdering::monotonic, "device");
 }
 
-void KernelBuilder::store(Value value, Value to, unsigned alignment) {
+void MemoryBuilder::store(Value value, Value to, unsigned alignment) {
   LLVM::StoreOp::create(builder, value, to, alignment);
 }
 
@@ -42,7 +42,7 @@ static Attribute rolled(OpBuilder &builder) {
                                        {});
 }
 
-SmallVector<Value> KernelBuilder::loopWith(Value from, Value to, Value by, ValueRange initial,
+SmallVector<Value> MemoryBuilder::loopWith(Value from, Value to, Value by, ValueRange initial,
                                            function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
   scf::ForOp loop = altgrad::loopWith(builder, from, to, by, initial, body);
   if (keepsRolled)
@@ -50,14 +50,14 @@ SmallVector<Value> KernelBuilder::loopWith(Value from, Value to, Value by, Value
   return SmallVector<Value>(loop.getResults());
 }
 
-void KernelBuilder::loop(Value from, Value to, Value by, function_ref<void(Value)> body) {
+void MemoryBuilder::loop(Value from, Value to, Value by, function_ref<void(Value)> body) {
   loopWith(from, to, by, {}, [&](Value index, SmallVector<Value> none) {
     body(index);
     return none;
   });
 }
 
-void KernelBuilder::loopDown(Value from, Value to, Value by, function_ref<void(Value)> body) {
+void MemoryBuilder::loopDown(Value from, Value to, Value by, function_ref<void(Value)> body) {
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::WhileOp::create(builder, from.getType(), from);
   Value index = builder.createBlock(&loop.getBefore(), {}, from.getType(), builder.getLoc())->getArgument(0);
@@ -80,12 +80,24 @@ Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
   return loadTable(builder.getI64Type(), offset(row.pointer, i64(word), workspaceWordBytes));
 }
 
-std::pair<Row, Value> KernelBuilder::locateChunk(Value chunk) {
-  Type i64 = builder.getI64Type();
+Value KernelBuilder::chunkHeader(Value chunk, unsigned word) {
   Value entry = offset(member(Member::Chunks), chunk, sizeof(altgrad_chunk));
-  Value index = loadTable(i64, entry);
-  Value first = loadTable(i64, offset(entry, this->i64(1), workspaceWordBytes));
+  return loadTable(builder.getI64Type(), word ? offset(entry, i64(word), workspaceWordBytes) : entry);
+}
+
+std::pair<Row, Value> KernelBuilder::locateChunk(Value chunk) {
+  Value index = chunkHeader(chunk, 0), first = chunkHeader(chunk, 1);
   return {row(index), first};
+}
+
+ChunkPlace KernelBuilder::openChunk(Value chunk) {
+  auto [row, first] = locateChunk(chunk);
+  Value numel = rowHeader(row, ALTGRAD_ROW_NUMEL);
+  return {row, first, numel, builder.minSigned(builder.sub(numel, first), i64(ALTGRAD_CHUNK))};
+}
+
+Value KernelBuilder::globalIndex(Row row, Value element) {
+  return builder.add(rowHeader(row, ALTGRAD_ROW_OFFSET), element);
 }
 
 Value KernelBuilder::beginsTensor(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
@@ -127,7 +139,7 @@ Value KernelBuilder::stream(Value tensors, Row row) {
     Value elements = builder.mul(unit, rowHeader(row, ALTGRAD_ROW_NUMEL));
     return offset(memory, elements, bytes);
   }
-  return loadTable(pointer, argumentPointer(cast<BlockArgument>(tensors), row));
+  return loadTable(pointerType(), argumentPointer(cast<BlockArgument>(tensors), row));
 }
 
 Value KernelBuilder::argumentPointer(BlockArgument argument, Row row) {
@@ -160,17 +172,15 @@ Value KernelBuilder::word(Space space, unsigned word, Row row) {
 
 //===-- Words ---------------------------------------------------------------===//
 
-Value KernelBuilder::loadWord(Type type, Value from) {
+Value MemoryBuilder::loadWord(Type type, Value from) {
   if (!type.isInteger(1))
     return load(type, from, type.getIntOrFloatBitWidth() / 8);
   Value word = load(builder.getI32Type(), from, 4);
   return builder.notEqual(word, i32(0));
 }
 
-void KernelBuilder::storeWord(Value value, Value to) {
+void MemoryBuilder::storeWord(Value value, Value to) {
   if (value.getType().isInteger(1))
     value = builder.extendUnsigned(builder.getI32Type(), value);
   store(value, to, value.getType().getIntOrFloatBitWidth() / 8);
 }
-
-//===-- Phases --------------------------------------------------------------===//

@@ -42,14 +42,18 @@ struct Row {
   Value pointer; // of its first word
 };
 
-class KernelBuilder {
+/// Where a chunk lies: its elements are `count` of its row's, from `first` on, all i64.
+struct ChunkPlace {
+  Row row;
+  Value first, numel, count;
+};
+
+/// Addresses, accesses and loops of a kernel.
+class MemoryBuilder {
 public:
   /// `addressSpace` is 0 on a host, 1 on a GPU.
-  KernelBuilder(CodeBuilder &builder, StepOp step, unsigned addressSpace);
-
-  /// The value of a member, given by the kernel's prologue.
-  Value members[memberCount];
-  Value member(Member which) { return members[unsigned(which)]; }
+  MemoryBuilder(CodeBuilder &builder, unsigned addressSpace)
+      : builder(builder), pointer(mlir::LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)) {}
 
   mlir::LLVM::LLVMPointerType pointerType() const { return pointer; }
   Value i64(int64_t value) { return builder.integer(builder.getI64Type(), value); }
@@ -60,25 +64,48 @@ public:
   Value offset32(Value base, Value index, unsigned bytes);
   Value load(Type type, Value pointer, unsigned alignment, bool invariant = false);
   void store(Value value, Value pointer, unsigned alignment);
+  /// Words hold i1 as an i32.
+  Value loadWord(Type type, Value pointer);
+  void storeWord(Value value, Value pointer);
   void loop(Value from, Value to, Value by, function_ref<void(Value)> body);
   /// From `from` down to `to`.
   void loopDown(Value from, Value to, Value by, function_ref<void(Value)> body);
+  SmallVector<Value> loopWith(Value from, Value to, Value by, ValueRange initial,
+                              function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body);
+  void when(Value condition, function_ref<void()> body) { altgrad::when(builder, condition, body); }
+
   /// Loops of the next calls are not unrolled by a back end, which may take every
   /// register it is allowed for that.
   bool keepsRolled = false;
+  CodeBuilder &builder;
+
+private:
+  mlir::LLVM::LLVMPointerType pointer;
+};
+
+/// Rows, streams, scalars and the workspace, through altgrad_args.
+class KernelBuilder : public MemoryBuilder {
+public:
+  KernelBuilder(CodeBuilder &builder, StepOp step, unsigned addressSpace);
+
+  /// The value of a member, given by the kernel's prologue.
+  Value members[memberCount];
+  Value member(Member which) { return members[unsigned(which)]; }
+
   /// The next calls load tables before a wait for other launches, so relaxed: a
   /// weak load may find an earlier step's rows in a cache, and ptxas lets one of
   /// constant memory pass the wait.
   bool readsTablesEarly = false;
   Value loadTable(Type type, Value pointer);
-  SmallVector<Value> loopWith(Value from, Value to, Value by, ValueRange initial,
-                              function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body);
-  void when(Value condition, function_ref<void()> body) { altgrad::when(builder, condition, body); }
 
   Row row(Value index);
   Value rowHeader(Row row, altgrad_row_word word);
-  /// The row of a chunk, and its first element there.
+  /// Word 0 of a chunk is its row's index, word 1 its first element there.
+  Value chunkHeader(Value chunk, unsigned word);
   std::pair<Row, Value> locateChunk(Value chunk);
+  ChunkPlace openChunk(Value chunk);
+  /// The global index of an element of a row.
+  Value globalIndex(Row row, Value element);
   /// Whether a row is the first of its tensor.
   Value beginsTensor(Row row);
   /// How many chunks a fold of a row joins: 0 over a tensor that begins with
@@ -94,16 +121,11 @@ public:
   /// which its tensor begins.
   Value chunkWord(unsigned word, Value chunk);
   Value word(Space space, unsigned word, Row row);
-  /// Words hold i1 as an i32.
-  Value loadWord(Type type, Value pointer);
-  void storeWord(Value value, Value pointer);
 
-  CodeBuilder &builder;
   StepOp step;
   Layout layout;
 
 private:
-  mlir::LLVM::LLVMPointerType pointer;
   unsigned rowWords = 0; // of the workspace
 };
 

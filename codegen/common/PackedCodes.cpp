@@ -37,12 +37,12 @@ static Value packCodes(CodeBuilder &builder, Value stream, Value codes) {
 }
 
 // By how many bits the code of the element `index` is shifted in its word.
-static int64_t locateChunk(Value stream, unsigned index) { return codeBits * (index ^ unsigned(evenIsHigh(stream))); }
+static int64_t getBitShift(Value stream, unsigned index) { return codeBits * (index ^ unsigned(evenIsHigh(stream))); }
 
 Value altgrad::unpackWord(CodeBuilder &builder, Value stream, Value word, VectorType codes, unsigned first) {
   SmallVector<Value> each;
   for (unsigned i = 0; i < codes.getNumElements(); ++i) {
-    Value shifted = builder.shiftRight(word, bits(builder, locateChunk(stream, first + i), word));
+    Value shifted = builder.shiftRight(word, bits(builder, getBitShift(stream, first + i), word));
     each.push_back(builder.truncate(codes.getElementType(), shifted));
   }
   return builder.fromElements(codes, each);
@@ -53,7 +53,7 @@ Value altgrad::packWord(CodeBuilder &builder, Value stream, ArrayRef<Value> code
   for (auto [index, code] : llvm::enumerate(codes)) {
     Value own = builder.extendUnsigned(builder.getI32Type(), code);
     own = builder.bitAnd(own, bits(builder, codeMask, own));
-    own = builder.shiftLeft(own, bits(builder, locateChunk(stream, index), own));
+    own = builder.shiftLeft(own, bits(builder, getBitShift(stream, index), own));
     word = word ? builder.bitOr(word, own) : own;
   }
   return word;
@@ -102,7 +102,7 @@ void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code, Value a
   Value shift = getShift(kernel, stream, type, place);
   Value mask = bits(builder, codeMask, code);
   Value own = builder.shiftLeft(builder.bitAnd(code, mask), shift);
-  Value keeps = builder.notEqual(shift, bits(builder, locateChunk(stream, 0), shift));
+  Value keeps = builder.notEqual(shift, bits(builder, getBitShift(stream, 0), shift));
   if (keepsNext)
     keeps = builder.bitOr(keeps, keepsNext);
   auto both = [&] {

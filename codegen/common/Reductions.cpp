@@ -6,7 +6,8 @@ using namespace altgrad;
 
 Type altgrad::partialType(Reduction kind, Type element) {
   MLIRContext *context = element.getContext();
-  return withElementType(element, kind == Reduction::And ? Type(IntegerType::get(context, 32)) : Float32Type::get(context));
+  return withElementType(element,
+                         kind == Reduction::And ? Type(IntegerType::get(context, 32)) : Float32Type::get(context));
 }
 
 Value altgrad::neutral(CodeBuilder &builder, Reduction kind, Type type) {
@@ -63,3 +64,31 @@ Value altgrad::getBlockTerm(CodeBuilder &builder, Reduction kind, Value element)
 }
 
 bool altgrad::isOrdered(Reduction kind) { return kind == Reduction::Add || kind == Reduction::SumSq; }
+
+SmallVector<Value> altgrad::splitVector(CodeBuilder &builder, Value vector) {
+  SmallVector<Value> elements;
+  int64_t width = cast<VectorType>(vector.getType()).getNumElements();
+  for (int64_t i = 0; i < width; ++i)
+    elements.push_back(builder.element(vector, i));
+  return elements;
+}
+
+Value altgrad::joinElements(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements) {
+  for (size_t half = elements.size() / 2; half; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      elements[i] = join(builder, kind, elements[i], elements[i + half]);
+  return elements[0];
+}
+
+Value altgrad::joinNeighbours(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements) {
+  for (; elements.size() > 1; elements.truncate(elements.size() / 2))
+    for (size_t i = 0; i < elements.size() / 2; ++i)
+      elements[i] = join(builder, kind, elements[2 * i], elements[2 * i + 1]);
+  return elements[0];
+}
+
+Value altgrad::getTotal(CodeBuilder &builder, Reduction kind, Value sum) {
+  if (kind != Reduction::And)
+    return sum;
+  return builder.notEqual(sum, builder.integer(sum.getType(), 0));
+}

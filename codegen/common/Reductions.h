@@ -21,6 +21,14 @@ Value getBlockTerm(CodeBuilder &builder, Reduction kind, Value element);
 /// Whether a sum depends on the order of its parts: counts of at most 4096 do not.
 bool isOrdered(Reduction kind);
 
+SmallVector<Value> splitVector(CodeBuilder &builder, Value vector);
+/// Adds the upper half of a list to the lower, down to one.
+Value joinElements(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements);
+/// The tree over neighbours.
+Value joinNeighbours(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements);
+/// The value of a whole reduction, of which `sum` is the last partial sum.
+Value getTotal(CodeBuilder &builder, Reduction kind, Value sum);
+
 } // namespace altgrad
 
 #endif // ALTGRAD_CODEGEN_COMMON_REDUCTIONS_H

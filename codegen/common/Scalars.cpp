@@ -46,9 +46,7 @@ Value ScalarLowering::total(TotalOp op) {
                                 Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
                                 return {join(builder, op.getReduction(), carried[0], kernel.load(type, word, 4))};
                               })[0];
-  if (op.getReduction() == Reduction::And)
-    return builder.notEqual(sum, kernel.i32(0));
-  return sum;
+  return getTotal(builder, op.getReduction(), sum);
 }
 
 // The word of a row's header that holds what an operation asks for.

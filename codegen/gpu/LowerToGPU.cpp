@@ -2,7 +2,8 @@
 #include "altgrad/values.h"
 #include "codegen/Passes.h"
 #include "codegen/abi/Launches.h"
-#include "codegen/gpu/GpuLowering.h"
+#include "codegen/gpu/SmallPhases.h"
+#include "codegen/gpu/SweepLowering.h"
 #include "passes/Forms.h"
 
 namespace altgrad {
@@ -13,24 +14,6 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-GpuLowering::GpuLowering(StepOp step, const Target &target, Block *kernels)
-    : step(step), target(target), builder(step.getLoc(), step.getContext()), kernel(builder, step, /*addressSpace=*/1) {
-  builder.setInsertionPointToEnd(kernels);
-}
-
-void GpuLowering::onFirstThread(function_ref<void()> body) {
-  Value first = builder.equal(inWarp, kernel.i64(0));
-  kernel.when(first, body);
-}
-
-SmallVector<Value> GpuLowering::ifElse(Value condition, SmallVector<Value> carried,
-                                       function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
-                                       function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
-  return branch(
-      builder, condition, ValueRange(carried).getTypes(), [&] { return yes(carried); },
-      [&] { return no ? no(carried) : carried; });
-}
-
 static SmallVector<Type> getParameters(KernelBuilder &kernel, Type i64) {
   SmallVector<Type> types;
   for (unsigned i = 0; i < memberCount; ++i)
@@ -39,113 +22,25 @@ static SmallVector<Type> getParameters(KernelBuilder &kernel, Type i64) {
   return types;
 }
 
-LLVM::LLVMFuncOp altgrad::makeKernel(CodeBuilder &builder, StringRef name, ArrayRef<Type> types) {
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), types);
-  auto function = LLVM::LLVMFuncOp::create(builder, name, type);
-  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
-  function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(), builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
-  return function;
-}
-
-void GpuLowering::lower(PhaseOp phase) {
+static void lowerPhase(KernelBuilder &kernel, const Target &target, PhaseOp phase) {
+  CodeBuilder &builder = kernel.builder;
   OpBuilder::InsertionGuard guard(builder);
   kernel.keepsRolled = kernel.readsTablesEarly = false;
   LLVM::LLVMFuncOp function = makeKernel(builder, getSymbol(phase), getParameters(kernel, builder.getI64Type()));
-  Block *entry = function.addEntryBlock(builder);
-  builder.setInsertionPointToStart(entry);
-  for (unsigned i = 0; i < memberCount; ++i)
-    kernel.members[i] = entry->getArgument(i);
-  begin = entry->getArgument(memberCount);
-  end = entry->getArgument(memberCount + 1);
-  inBlock = special<NVVM::ThreadIdXOp>();
-  block = special<NVVM::BlockIdXOp>();
-  blocks = special<NVVM::GridDimXOp>();
-  inWarp = builder.bitAnd(inBlock, kernel.i64(warpThreads - 1));
-  shared.emplace(kernel, function, inBlock, *KernelResources::of(phase));
-  auto scaled = [&](Value count, int64_t by) -> Value { return builder.mul(count, kernel.i64(by)); };
-  warp = builder.add(scaled(block, warpsPerBlock), builder.div(inBlock, kernel.i64(warpThreads)));
-  warps = scaled(blocks, warpsPerBlock);
-  if (sharesWords(phase))
-    words = shared->allocate("words", 16);
+  builder.setInsertionPointToStart(function.addEntryBlock(builder));
+  GpuKernel gpu(kernel, target, phase, function);
   if (!followsLaunch(phase))
-    launchDependents(phase);
+    gpu.launchDependents();
   else if (!phase.getSweep())
-    waitForLaunches(phase);
+    gpu.waitForLaunches();
   if (SweepOp sweep = phase.getSweep())
-    lowerSweep(sweep);
+    SweepLowering(gpu).lower(sweep);
   else
-    lowerSmall(phase, {block, blocks, begin, end});
+    SmallPhases(gpu).lower(phase, {gpu.block, gpu.blocks, gpu.begin, gpu.end});
   if (SmallVector<PhaseOp> others = getEpiloguePhases(phase); !others.empty())
-    emitEpilogue(others);
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(shared->plan().blocks));
+    SmallPhases(gpu).lowerEpilogue(others);
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(gpu.shared.plan().blocks));
   LLVM::ReturnOp::create(builder, ValueRange{});
-}
-
-//===-- Reductions ----------------------------------------------------------===//
-
-SmallVector<Value> GpuLowering::splitVector(Value vector) {
-  SmallVector<Value> elements;
-  int64_t width = cast<VectorType>(vector.getType()).getNumElements();
-  for (int64_t i = 0; i < width; ++i)
-    elements.push_back(builder.element(vector, i));
-  return elements;
-}
-
-Value GpuLowering::joinElements(Reduction kind, SmallVector<Value> elements) {
-  for (size_t half = elements.size() / 2; half; half /= 2)
-    for (size_t i = 0; i < half; ++i)
-      elements[i] = join(builder, kind, elements[i], elements[i + half]);
-  return elements[0];
-}
-
-Value GpuLowering::joinThreads(Reduction kind, Value sum) {
-  auto type = cast<VectorType>(sum.getType());
-  SmallVector<Value> elements = splitVector(sum);
-  for (int32_t distance = warpThreads / 2; distance; distance /= 2)
-    for (Value &mine : elements)
-      mine = join(builder, kind, mine, shuffled(NVVM::ShflKind::down, mine, distance));
-  return builder.fromElements(type, elements);
-}
-
-// The tree 128, 64 … 1.
-Value GpuLowering::reduceTotal(Chunk &chunk, const Carried &carried, unsigned result) {
-  auto ofElements = [&] { return totalApart(chunk, carried, result); };
-  auto ofVectors = [&] { return totalInRow(chunk, carried, result); };
-  if (chunk.sums.vectors(result) == 1) // in any order
-    return ofElements();
-  return chunk.exchanges() ? ofVectors() : branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements);
-}
-
-// Of neighbours in a thread: parts, then threads, then vectors and their elements.
-Value GpuLowering::totalInRow(Chunk &chunk, const Carried &carried, unsigned result) {
-  Reduction kind = chunk.sweep.getReduction(result);
-  unsigned all = chunk.sums.vectors(result);
-  unsigned vectors = std::min(chunk.vectors(), all);
-  SmallVector<Value> elements;
-  for (unsigned number = 0; number < vectors; ++number) {
-    Value sum = chunk.sums.vector(carried, result, number);
-    if (vectors < all)
-      sum = join(builder, kind, sum, chunk.sums.vector(carried, result, vectors + number));
-    llvm::append_range(elements, splitVector(joinThreads(kind, sum)));
-  }
-  return joinElements(kind, elements);
-}
-
-// Of elements a warp apart: a thread's own come first.
-Value GpuLowering::totalApart(Chunk &chunk, const Carried &carried, unsigned result) {
-  Reduction kind = chunk.sweep.getReduction(result);
-  SmallVector<Value> elements;
-  for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
-    llvm::append_range(elements, splitVector(chunk.sums.vector(carried, result, number)));
-  return joinLanes(kind, elements);
-}
-
-//===-- Launches that overlap -----------------------------------------------===//
-
-// A kernel lets the next one begin, and that waits until the kernel has ended before it touches anything but tables.
-// LLVM's intrinsics claim to touch no memory: loads would pass them.
-void GpuLowering::emitControl(StringRef what, StringRef clobbers) {
-  assembly(builder, ("griddepcontrol." + what + ";").str(), clobbers, {}, {});
 }
 
 // What the runtime asks a loaded module for (bundle.h).
@@ -157,21 +52,6 @@ static void markOverlap(gpu::GPUModuleOp kernels, const Target &target) {
   LLVM::GlobalOp::create(builder, kernels.getLoc(), i32, /*isConstant=*/false, LLVM::Linkage::External,
                          ALTGRAD_KERNELS_WAIT, builder.getI32IntegerAttr(1), /*alignment=*/4,
                          /*addrSpace=*/1);
-}
-
-void GpuLowering::launchDependents(PhaseOp phase) {
-  if (target.overlapsLaunches && precedesLaunch(phase))
-    emitControl("launch_dependents", "");
-}
-
-bool GpuLowering::mustWait(PhaseOp phase) { return target.overlapsLaunches && followsLaunch(phase); }
-
-// The next launch begins no earlier: all launches before this one have ended then.
-void GpuLowering::waitForLaunches(PhaseOp phase) {
-  if (!mustWait(phase))
-    return;
-  emitControl("wait", "~{memory}");
-  launchDependents(phase);
 }
 
 //===-- Numbers that the host brings to the device ----------------------------===//
@@ -235,10 +115,12 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     for (StepOp step : steps) {
       if (failed(checkForm(step, getArgument(), Form::Resources, Form::Resources, /*inPhases=*/true)))
         return signalPassFailure();
-      GpuLowering lowering(step, *machine, &kernels.getBodyRegion().front());
+      CodeBuilder inKernels(step.getLoc(), step.getContext());
+      inKernels.setInsertionPointToEnd(&kernels.getBodyRegion().front());
+      KernelBuilder kernel(inKernels, step, /*addressSpace=*/1);
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (phase.getPhaseKind() != PhaseKind::Matrix) // the runtime's
-          lowering.lower(phase);
+          lowerPhase(kernel, *machine, phase);
       step.erase();
     }
   }

@@ -1,6 +1,6 @@
 // Symmetric products of 16-bit matrices: tiles by cp.async, ldmatrix and mma, polynomial and mirror in the epilogue.
 #include "altgrad/products.h"
-#include "codegen/gpu/GpuLowering.h"
+#include "codegen/gpu/GpuKernel.h"
 #include "codegen/gpu/ProductTiles.h"
 
 using namespace mlir;

@@ -1,5 +1,5 @@
 // Partial sums in registers and in shared memory.
-#include "codegen/gpu/GpuLowering.h"
+#include "codegen/gpu/Chunk.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -2,6 +2,7 @@
 #include "codegen/Passes.h"
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Numerics.h"
+#include "dialect/builders/Codes.h"
 #include "passes/Forms.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -36,8 +37,7 @@ static void decodeOnce(DecodeOp op) {
 static void expandRound(RoundOp op) {
   CodeBuilder b(op->getLoc(), op);
   FormatAttr format = op.getFormat();
-  Value code = encodeElement(b, op.getLoc(), op.getNumber(), format);
-  op.replaceAllUsesWith(DecodeOp::create(b, b.getF32Type(), code, format).getNumber());
+  op.replaceAllUsesWith(decodeNumber(b, encodeNumber(b, op.getNumber(), format), format));
   op.erase();
 }
 

@@ -1,5 +1,5 @@
 // A sweep between bf16 streams alone.
-#include "codegen/x86/HostLowering.h"
+#include "codegen/x86/RowSums.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -1,6 +1,5 @@
-// Block by block on a host: what a block reduces, then what depends on it. Values that
-// are computed before and asked for after wait in the caches, so none is computed twice.
-#include "codegen/x86/HostLowering.h"
+// Block by block on a host.
+#include "codegen/x86/HostBlocks.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -43,7 +42,8 @@ BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
       allocate(value, sizes[0], keptBytes(value));
     for (ReduceOp reduce : stage.getReduceOps())
       if (Reduction kind = reduce.getReduction(); isOrdered(kind))
-        terms[reduce] = {kind, 0, reduce.getRun(), take(reduce.getRun(), laneBytes)};
+        terms[reduce] =
+            Lanes(kernel, kind, SweepOp(sweep).getWidth(), reduce.getRun(), take(reduce.getRun(), laneBytes));
   }
   for (unsigned size : ArrayRef(sizes).drop_front()) {
     for (unsigned number : sharedBy(size))
@@ -100,13 +100,13 @@ Value BlockBody::take(Value value, Value place) const {
 }
 
 // The codes of a block.
-void HostLowering::decodeBooks(HostChunk &chunk, const BlockBody &body, Value from, Value to) {
+void HostBlocks::decodeBooks(HostChunk &chunk, const BlockBody &body, Value from, Value to) {
   constexpr int64_t many = codesPerDecode;
   for (Value number : StageOp(body.stages[0]).getKept())
     kernel.loop(from, to, kernel.i64(many), [&](Value index) {
       auto decode = number.getDefiningOp<DecodeOp>();
       unsigned which = cast<BlockArgument>(decode.getCode()).getArgNumber();
-      Value stream = chunk.sweep.getLoads()[which];
+      Value stream = sweep.getLoads()[which];
       auto codes = VectorType::get({many}, getElementTypeOrSelf(decode.getCode()));
       Value code = kernel.load(codes, elementAt(kernel, stream, chunk.loads[which], index), getBytes(stream));
       Value place = builder.sub(index, from);
@@ -116,8 +116,8 @@ void HostLowering::decodeBooks(HostChunk &chunk, const BlockBody &body, Value fr
 }
 
 // The elements from `from` to `to`, all of one block of each size, in one stage.
-SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody &body, BlockRange range,
-                                               ArrayRef<ReduceOp> reductions, SmallVector<Value> most) {
+SmallVector<Value> HostBlocks::lowerElements(HostChunk &chunk, const BlockBody &body, BlockRange range,
+                                             ArrayRef<ReduceOp> reductions, SmallVector<Value> most) {
   StageOp stage = body.stages[range.number];
   int64_t width = range.width;
   SmallVector<Value> wanted;
@@ -128,7 +128,7 @@ SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody
     Value place = builder.sub(index, range.first);
     IRMapping known(chunk.known);
     // Behind codes that were decoded before, prefetches cost a Zen 4 a twelfth.
-    SmallVector<Value> loaded = load(chunk, body.body, width, index, width > 1 && range.number == 0);
+    SmallVector<Value> loaded = elements.load(chunk, body.body, width, index, width > 1 && range.number == 0);
     for (StageOp before : ArrayRef(body.stages).take_front(range.number))
       for (Value value : before.getKept()) {
         Value kept = body.take(value, place);
@@ -137,12 +137,12 @@ SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody
         else
           known.map(value, kept);
       }
-    SmallVector<Value> draws = takeDraws(chunk, body.body, index);
+    SmallVector<Value> draws = elements.draws.take(chunk, body.body, index);
     SmallVector<Value> values =
-        cloneValues(builder, body.body, wanted, {loaded, known, getIndex(chunk, index), 1, draws});
+        cloneValues(builder, body.body, wanted, {loaded, known, elements.getIndex(chunk, index), 1, draws});
     for (auto [reduce, before, value] : llvm::zip(reductions, most, values))
       if (Reduction kind = ReduceOp(reduce).getReduction(); isOrdered(kind))
-        kernel.store(getBlockTerm(builder, kind, value), lane(body.terms.lookup(reduce), place), laneBytes);
+        kernel.store(getBlockTerm(builder, kind, value), body.terms.lookup(reduce).at(place), laneBytes);
       else
         before = accumulate(builder, kind, before, value);
     auto rest = ArrayRef(values).drop_front(most.size());
@@ -150,22 +150,22 @@ SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockBody
     for (auto [value, now] : llvm::zip(stage.getKept(), rest.drop_front(stage.getEmitted().size())))
       body.keep(value, now, place);
     for (auto [which, value] : llvm::zip(stage.getEmitted(), rest))
-      emit(chunk, which, width, index, value);
+      elements.emit(chunk, which, width, index, value);
     return most;
   };
   return kernel.loopWith(range.from, range.to, kernel.i64(width), most, once);
 }
 
 // What a block of this size shares, before one of its elements overwrites it.
-void HostLowering::share(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size) {
+void HostBlocks::share(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size) {
   bool largest = size == body.sizes.front();
   bool later = range.number > body.first;
   if (largest && later)
     return;
   Value place = builder.shiftRight(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size)));
-  Region &narrow = chunk.sweep.getBody();
+  Region &narrow = sweep.getBody();
   for (unsigned number : body.sharedBy(size)) {
-    Value stream = chunk.sweep.getLoads()[number];
+    Value stream = sweep.getLoads()[number];
     Value argument = body.body.getArgument(number), code;
     if (later) {
       code = body.takeShared(argument, place);
@@ -184,9 +184,8 @@ void HostLowering::share(HostChunk &chunk, const BlockBody &body, const BlockRan
 
 // One stage of a block, and of the smaller ones inside it; gives what reductions over
 // larger ones, `outer`, have so far.
-SmallVector<Value> HostLowering::getBlocks(HostChunk &chunk, const BlockBody &body, BlockRange range,
-                                           ArrayRef<unsigned> sizes, ArrayRef<ReduceOp> outer,
-                                           SmallVector<Value> most) {
+SmallVector<Value> HostBlocks::lowerStage(HostChunk &chunk, const BlockBody &body, BlockRange range,
+                                          ArrayRef<unsigned> sizes, ArrayRef<ReduceOp> outer, SmallVector<Value> most) {
   unsigned size = sizes[0];
   share(chunk, body, range, size);
   SmallVector<ReduceOp> all(outer);
@@ -194,23 +193,23 @@ SmallVector<Value> HostLowering::getBlocks(HostChunk &chunk, const BlockBody &bo
     if (reduce.getRun() == size) {
       all.push_back(reduce);
       if (isOrdered(reduce.getReduction()) && range.width == 1) // it may be short
-        clear(body.terms.lookup(reduce));
+        body.terms.lookup(reduce).clear();
       most.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
     }
   if (sizes.size() == 1) {
-    most = blockElements(chunk, body, range, all, most);
+    most = lowerElements(chunk, body, range, all, most);
   } else {
     unsigned inner = sizes[1];
     most = kernel.loopWith(range.from, range.to, kernel.i64(inner), most, [&](Value from, SmallVector<Value> most) {
       Value to = builder.add(from, kernel.i64(inner));
       if (range.width == 1) // the last one may be short
         to = builder.minSigned(to, range.to);
-      return getBlocks(chunk, body, {range.number, range.width, range.first, from, to}, sizes.drop_front(), all, most);
+      return lowerStage(chunk, body, {range.number, range.width, range.first, from, to}, sizes.drop_front(), all, most);
     });
   }
   for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
-    Value one = isOrdered(reduce.getReduction()) ? totalOfNeighbours(body.terms.lookup(reduce))
-                : range.width > 1                ? joinLanes(reduce.getReduction(), value)
+    Value one = isOrdered(reduce.getReduction()) ? body.terms.lookup(reduce).totalOfNeighbours()
+                : range.width > 1                ? joinLanes(builder, reduce.getReduction(), value)
                                                  : value;
     if (size == body.sizes.front())
       chunk.known.map(reduce.getResult(), one);
@@ -222,19 +221,23 @@ SmallVector<Value> HostLowering::getBlocks(HostChunk &chunk, const BlockBody &bo
   return most;
 }
 
-// The last block may be short.
-void HostLowering::blocks(HostChunk &chunk, ArrayRef<BlockBody> bodies, Value count) {
-  SweepOp sweep = chunk.sweep;
+HostBlocks::HostBlocks(const HostEmitter &emitter, HostElements &elements)
+    : HostEmitter(emitter), elements(elements), narrow(kernel, sweep, sweep.getBody()),
+      wide(kernel, sweep, sweep.getWide().front()) {}
+
+void HostBlocks::lowerStages(HostChunk &chunk, const BlockBody &body, int64_t width, Value from, Value to) {
+  if (body.first > 0)
+    decodeBooks(chunk, body, from, to);
+  for (unsigned number = body.first; number < body.stages.size(); ++number)
+    lowerStage(chunk, body, {number, width, from, from, to}, body.sizes, {}, {});
+}
+
+void HostBlocks::lower(HostChunk &chunk, Value count) {
   int64_t block = sweep.getBlock();
-  auto all = [&](const BlockBody &body, int64_t width, Value from, Value to) {
-    if (body.first > 0)
-      decodeBooks(chunk, body, from, to);
-    for (unsigned number = body.first; number < body.stages.size(); ++number)
-      getBlocks(chunk, body, {number, width, from, from, to}, body.sizes, {}, {});
-  };
   Value whole = builder.bitAnd(count, kernel.i64(-block));
-  kernel.loop(kernel.i64(0), whole, kernel.i64(block),
-              [&](Value from) { all(bodies[1], sweep.getWidth(), from, builder.add(from, kernel.i64(block))); });
+  kernel.loop(kernel.i64(0), whole, kernel.i64(block), [&](Value from) {
+    lowerStages(chunk, wide, sweep.getWidth(), from, builder.add(from, kernel.i64(block)));
+  });
   Value some = builder.less(whole, count);
-  kernel.when(some, [&] { all(bodies[0], 1, whole, count); });
+  kernel.when(some, [&] { lowerStages(chunk, narrow, 1, whole, count); });
 }

@@ -1,7 +1,7 @@
 // The draws of a sweep on a host: a chunk's are made at once, vectors of calls at a time, and lie in memory in the
 // order of the elements.
 #include "codegen/numerics/Philox.h"
-#include "codegen/x86/HostLowering.h"
+#include "codegen/x86/HostChunk.h"
 #include "dialect/builders/Integers.h"
 
 using namespace mlir;
@@ -27,15 +27,13 @@ LogicalResult altgrad::checkDraws(SweepOp sweep, const Target &target) {
                           << "; let fewer lists round stochastically";
 }
 
-void HostLowering::allocateDraws(SweepOp sweep) {
-  drawn.clear();
+HostDraws::HostDraws(const HostEmitter &emitter) : HostEmitter(emitter) {
   for (DrawOp draw : sweep.getBody().getOps<DrawOp>())
     drawn.push_back(LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getI8Type(),
                                            kernel.i64(stackBytes(sweep, draw)), 64));
 }
 
-// What a copy of the body draws for the element `index`, or for the vector that begins there.
-SmallVector<Value> HostLowering::takeDraws(HostChunk &chunk, Region &body, Value index) {
+SmallVector<Value> HostDraws::take(const HostChunk &chunk, Region &body, Value index) {
   SmallVector<Value> taken;
   for (auto [draw, pointer] : llvm::zip(body.getOps<DrawOp>(), chunk.draws)) {
     unsigned bytes = getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() / 8;
@@ -44,20 +42,20 @@ SmallVector<Value> HostLowering::takeDraws(HostChunk &chunk, Region &body, Value
   return taken;
 }
 
-void HostLowering::drawAll(HostChunk &chunk, Row row) {
-  for (auto [draw, memory] : llvm::zip(chunk.sweep.getBody().getOps<DrawOp>(), drawn))
+void HostDraws::drawAll(HostChunk &chunk, Row row) {
+  for (auto [draw, memory] : llvm::zip(sweep.getBody().getOps<DrawOp>(), drawn))
     chunk.draws.push_back(fill(draw, memory, chunk, row));
 }
 
 // Those of a chunk's elements; gives where the first one's is.
-Value HostLowering::fill(DrawOp draw, Value memory, HostChunk &chunk, Row row) {
-  int64_t width = chunk.sweep.getWidth();
+Value HostDraws::fill(DrawOp draw, Value memory, const HostChunk &chunk, Row row) {
+  int64_t width = sweep.getWidth();
   Type i64 = builder.getI64Type();
   Integers one{builder, i64};
   Integers lanes{builder, VectorType::get({width}, i64)};
   auto spread = [&](Value value) -> Value { return builder.broadcast(lanes.type, value); };
   SmallVector<Value> scalars =
-      cloneValues(builder, chunk.sweep.getBody(), {draw.getSeed(), draw.getStep()}, {{}, chunk.known, {}});
+      cloneValues(builder, sweep.getBody(), {draw.getSeed(), draw.getStep()}, {{}, chunk.known, {}});
   Value step = spread(scalars[1]);
   Value tag = spread(philoxTag(builder, kernel.rowHeader(row, ALTGRAD_ROW_TAG), draw.getStore()));
   SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, width));

@@ -1,20 +1,18 @@
 // A sweep that only sums: a row of 256 elements after the other, with as many
 // of the sums in registers as there is room for.
-#include "codegen/x86/HostLowering.h"
+#include "codegen/x86/RowSums.h"
 
 using namespace mlir;
 using namespace altgrad;
 
 static constexpr int64_t lineBytes = 64; // of a cache
 
-static bool keepsOrder(const Carried &sums) { return sums.vectors > 1; }
-
-bool HostLowering::sumsByRows(SweepOp sweep) {
+bool RowSums::isFor(SweepOp sweep, const Target &target) {
   return sweep.getNumResults() && sweep.getStores().empty() && !exchangesInBlocks(sweep) && !sweep.getFastPath() &&
          !usesDraws(sweep) && sweep.getBody().front().getOperations().size() <= target.cpu.rowOperations;
 }
 
-SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
+SmallVector<RowSums::Carried> RowSums::carry(const HostChunk &chunk) {
   SmallVector<Carried> carried;
   size_t first = 0, left = target.cpu.sumRegisters;
   for (const Lanes &one : chunk.lanes) {
@@ -29,29 +27,22 @@ SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
   return carried;
 }
 
-std::pair<Value, Value> altgrad::loadHalves(KernelBuilder &kernel, Type codes, Value at) {
-  CodeBuilder &builder = kernel.builder;
-  Value word = kernel.load(withElementType(codes, builder.getI32Type()), at, 2);
-  Value even = builder.truncate(codes, word);
-  return {even, builder.truncate(codes, builder.shiftRight(word, builder.integer(word.getType(), 16)))};
-}
-
 // Once for each line of the row.
-void HostLowering::askForRow(HostChunk &chunk, Value row) {
+void RowSums::prefetchRow(const HostChunk &chunk, Value row) {
   if (chunk.loads.size() == 1)
     return;
-  for (auto [stream, pointer] : llvm::zip(chunk.sweep.getLoads(), chunk.loads)) {
+  for (auto [stream, pointer] : llvm::zip(sweep.getLoads(), chunk.loads)) {
     Value at = elementAt(kernel, stream, pointer, row);
     for (int64_t i = 0; i < ALTGRAD_LANES * getBytes(stream); i += lineBytes)
-      prefetchAhead(kernel, kernel.offset(at, kernel.i64(i), 1), ahead);
+      prefetchAhead(kernel, kernel.offset(at, kernel.i64(i), 1), elements.ahead);
   }
 }
 
 // A Zen 4 reads one stream from memory in three quarters of the time where each line is loaded three times.
-void HostLowering::touchTwice(HostChunk &chunk, Value index, int64_t elements) {
+void RowSums::touchTwice(const HostChunk &chunk, Value index, int64_t elements) {
   if (chunk.loads.size() != 1)
     return;
-  Value stream = chunk.sweep.getLoads()[0];
+  Value stream = sweep.getLoads()[0];
   if (elements * getBytes(stream) != lineBytes)
     return;
   Value at = elementAt(kernel, stream, chunk.loads[0], index);
@@ -61,8 +52,8 @@ void HostLowering::touchTwice(HostChunk &chunk, Value index, int64_t elements) {
 }
 
 // Adds what a vector of the row emits to its sums.
-void HostLowering::add(SmallVector<Value> &sums, MutableArrayRef<Carried> carried, size_t vector,
-                       ArrayRef<Value> emitted) {
+void RowSums::addVector(SmallVector<Value> &sums, MutableArrayRef<Carried> carried, size_t vector,
+                        ArrayRef<Value> emitted) {
   for (auto [one, value] : llvm::zip(carried, emitted)) {
     Reduction kind = one.lanes.kind;
     if (kind == Reduction::And) {
@@ -70,72 +61,76 @@ void HostLowering::add(SmallVector<Value> &sums, MutableArrayRef<Carried> carrie
         one.verdicts.push_back(value);
       else
         one.verdicts[vector % target.cpu.chains] = builder.bitAnd(one.verdicts[vector % target.cpu.chains], value);
-    } else if (!keepsOrder(one) || vector < one.registers) {
+    } else if (!one.keepsOrder() || vector < one.registers) {
       Value &sum = sums[one.first + vector % one.registers];
       sum = accumulate(builder, kind, sum, value);
     } else {
       // Volatile: LLVM would make all of them registers, which there are not.
       unsigned bytes = target.vectorWidth * laneBytes;
-      Value at = lane(one.lanes, kernel.i64(vector * target.vectorWidth));
-      Value sum = LLVM::LoadOp::create(builder, neutralVector(one.lanes).getType(), at, bytes, /*isVolatile=*/true);
+      Value at = one.lanes.at(kernel.i64(vector * target.vectorWidth));
+      Value sum = LLVM::LoadOp::create(builder, one.lanes.neutralVector().getType(), at, bytes, /*isVolatile=*/true);
       kernel.store(accumulate(builder, kind, sum, value), at, bytes);
     }
   }
 }
 
-// What the rows below `end`, a multiple of 256, emit, in the lanes' memory.
-void HostLowering::rows(HostChunk &chunk, Value end) {
-  Region &body = chunk.sweep.getWide().front();
-  int64_t width = chunk.sweep.getWidth();
-  bool halves = isAllBf16(chunk.sweep);
+// Adds what the vectors of a row emit.
+void RowSums::addRow(HostChunk &chunk, Value row, SmallVector<Value> &sums, MutableArrayRef<Carried> carried) {
+  Region &body = sweep.getWide().front();
+  int64_t width = sweep.getWidth();
+  bool halves = isAllBf16(sweep);
+  prefetchRow(chunk, row);
+  auto addLoaded = [&](int64_t at, ArrayRef<Value> loaded, Value index) {
+    addVector(sums, carried, at / width, cloneSweepBody(builder, body, {loaded, chunk.known, index, halves ? 2 : 1}));
+  };
+  int64_t count = halves ? 2 * width : width; // of a load
+  for (int64_t at = 0; at < ALTGRAD_LANES; at += count) {
+    Value index = builder.add(row, kernel.i64(at));
+    if (halves) {
+      SmallVector<Value> even, odd;
+      for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loads)) {
+        auto [one, other] = loadHalves(kernel, argument.getType(), kernel.offset(pointer, index, 2));
+        even.push_back(one), odd.push_back(other);
+      }
+      addLoaded(at, even, elements.getIndex(chunk, index));
+      Value next = builder.add(index, kernel.i64(1));
+      addLoaded(at + width, odd, elements.getIndex(chunk, next));
+    } else {
+      addLoaded(at, elements.load(chunk, body, width, index, false), elements.getIndex(chunk, index));
+    }
+    touchTwice(chunk, index, count);
+  }
+  for (Carried &one : carried) {
+    if (one.verdicts.empty())
+      continue;
+    Value all = one.verdicts.pop_back_val();
+    for (Value verdict : one.verdicts)
+      all = builder.bitAnd(all, verdict);
+    sums[one.first] = both(builder, sums[one.first], all);
+  }
+}
+
+void RowSums::lower(HostChunk &chunk, Value end) {
   SmallVector<Carried> carried = carry(chunk);
   SmallVector<Value> initial;
   for (const Carried &one : carried) {
-    initial.append(one.registers, neutralVector(one.lanes));
-    clear(one.lanes, one.registers);
+    initial.append(one.registers, one.lanes.neutralVector());
+    one.lanes.clear(one.registers);
   }
-  auto rowSums = [&](Value row, SmallVector<Value> sums) {
-    askForRow(chunk, row);
-    auto addVector = [&](int64_t at, ArrayRef<Value> loaded, Value index) {
-      add(sums, carried, at / width, cloneSweepBody(builder, body, {loaded, chunk.known, index, halves ? 2 : 1}));
-    };
-    int64_t elements = halves ? 2 * width : width; // of a load
-    for (int64_t at = 0; at < ALTGRAD_LANES; at += elements) {
-      Value index = builder.add(row, kernel.i64(at));
-      if (halves) {
-        SmallVector<Value> even, odd;
-        for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loads)) {
-          auto [one, other] = loadHalves(kernel, argument.getType(), kernel.offset(pointer, index, 2));
-          even.push_back(one), odd.push_back(other);
-        }
-        addVector(at, even, getIndex(chunk, index));
-        Value next = builder.add(index, kernel.i64(1));
-        addVector(at + width, odd, getIndex(chunk, next));
-      } else {
-        addVector(at, load(chunk, body, width, index, false), getIndex(chunk, index));
-      }
-      touchTwice(chunk, index, elements);
-    }
-    for (Carried &one : carried) {
-      if (one.verdicts.empty())
-        continue;
-      Value all = one.verdicts.pop_back_val();
-      for (Value verdict : one.verdicts)
-        all = builder.bitAnd(all, verdict);
-      sums[one.first] = both(builder, sums[one.first], all);
-    }
-    return sums;
-  };
-  SmallVector<Value> sums = kernel.loopWith(kernel.i64(0), end, kernel.i64(ALTGRAD_LANES), initial, rowSums);
+  SmallVector<Value> sums =
+      kernel.loopWith(kernel.i64(0), end, kernel.i64(ALTGRAD_LANES), initial, [&](Value row, SmallVector<Value> sums) {
+        addRow(chunk, row, sums, carried);
+        return sums;
+      });
   for (const Carried &one : carried)
-    leave(one, ArrayRef<Value>(sums).slice(one.first, one.registers), halves);
+    leave(one, ArrayRef<Value>(sums).slice(one.first, one.registers), isAllBf16(sweep));
 }
 
 // Puts what is in registers into the lanes' memory, halves in their order.
-void HostLowering::leave(const Carried &one, ArrayRef<Value> registers, bool halves) {
+void RowSums::leave(const Carried &one, ArrayRef<Value> registers, bool halves) {
   int64_t width = target.vectorWidth;
-  auto place = [&](size_t i) { return lane(one.lanes, kernel.i64(i * width)); };
-  if (!keepsOrder(one)) {
+  auto place = [&](size_t i) { return one.lanes.at(kernel.i64(i * width)); };
+  if (!one.keepsOrder()) {
     Value sum = registers.front();
     for (Value other : registers.drop_front())
       sum = join(builder, one.lanes.kind, sum, other);
@@ -145,7 +140,7 @@ void HostLowering::leave(const Carried &one, ArrayRef<Value> registers, bool hal
   SmallVector<Value> sums(registers);
   if (halves)
     for (size_t i = registers.size(); i < one.vectors; ++i)
-      sums.push_back(kernel.load(neutralVector(one.lanes).getType(), place(i), width * laneBytes));
+      sums.push_back(kernel.load(one.lanes.neutralVector().getType(), place(i), width * laneBytes));
   SmallVector<int64_t> inTurn;
   for (int64_t i = 0; i < width; ++i)
     inTurn.append({i, i + width});

@@ -1,0 +1,74 @@
+// Tiles on a host.
+#ifndef ALTGRAD_CODEGEN_X86_HOSTTILES_H
+#define ALTGRAD_CODEGEN_X86_HOSTTILES_H
+
+#include "codegen/x86/HostBlocks.h"
+
+namespace altgrad {
+
+/// What waits for the reductions over a tile, where its numbers lie, and where what elements of a column share, in rows
+/// of a tile's length. Elements of a square share one number each; its columns are lanes.
+struct HostTile {
+  TileSweep sweep;
+  Value memory, shared;
+  Lanes columns;
+};
+
+/// Columns of a tile, `width` at a time: their reductions, what neighbours or the square share, and what elements
+/// store.
+class TileColumns {
+public:
+  /// `places`: where each store's lie; `lists`: what columns or the square share already.
+  TileColumns(KernelBuilder &kernel, const HostTile &work, const Tile &tile, const IRMapping &known,
+              ArrayRef<Value> places, ArrayRef<Value> lists, int64_t width)
+      : kernel(kernel), builder(kernel.builder), work(work), tile(tile), known(known), places(places), lists(lists),
+        width(width) {}
+
+  /// Columns from `from` to `to`: what each stores once, and what its elements share.
+  void share(Value from, Value to) const;
+  /// Puts the reduction of each into its lane.
+  void reduce(Value from, Value to) const;
+  /// What the square stores once, and what its elements share, after the reduction of all columns.
+  void shareSquare(Value reduced) const;
+  /// The elements of a row.
+  void storeRow(Value row, Value from, Value to) const;
+
+private:
+  Region &getBody() const { return width > 1 ? work.sweep.wide() : work.sweep.narrow(); }
+  Type getType() const;
+  Value reduceColumn(Value column) const;
+  SmallVector<Value> loadLists(Region &body, Value column) const;
+  Value numberAt(Value memory, Value row, Value column) const;
+  Value sharedAt(unsigned number, Value column) const;
+
+  KernelBuilder &kernel;
+  CodeBuilder &builder;
+  const HostTile &work;
+  const Tile &tile;
+  const IRMapping &known;
+  ArrayRef<Value> places, lists;
+  int64_t width;
+};
+
+/// A sweep over tiles: row by row as other sweeps, then what waits for the reduction over each column, or over the
+/// square. The numbers of a tile are in the caches.
+class HostTiles : HostEmitter {
+public:
+  /// At the kernel's entry: takes memory on the stack for `waiting`, the sweep of what waits for the reductions, or
+  /// null.
+  HostTiles(const HostEmitter &emitter, SweepOp waiting, HostElements &elements, HostBlocks *blocks);
+
+  void lower(Value index);
+
+private:
+  bool isWaiting(Value tensors) { return work && tensors == work->sweep.tile(); }
+  void reduceTile(const Tile &tile, const IRMapping &known, Row row, Value first);
+
+  HostElements &elements;
+  HostBlocks *blocks;
+  std::optional<HostTile> work;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_X86_HOSTTILES_H
