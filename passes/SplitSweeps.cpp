@@ -22,7 +22,7 @@ namespace {
 class SweepWriter {
 public:
   SweepWriter(StepOp step, const SweepPlan &plan)
-      : step(step), plan(plan), sets(step), builder(step.getCommit()), matrices(step, sets, builder) {}
+      : step(step), plan(plan), sets(step), variances(step), builder(step.getCommit()), matrices(step, sets, builder) {}
   void write();
 
 private:
@@ -40,6 +40,7 @@ private:
   Value kept(Body &body, const Output &output, Value code);
   Value load(Body &body, Value list, bool renewed = false);
   Value clone(Body &body, Value value);
+  bool storesRuns(int stage);
   Value uniform(Value value);
   Value getSpill(Value value);
   Value listNumber(Value list);
@@ -48,6 +49,7 @@ private:
   StepOp step;
   const SweepPlan &plan;
   RowSets sets;
+  Variances variances;
   OpBuilder builder;
   IRMapping scalars; // old uniform value ==> new one in the step's body
   DenseMap<Value, Value> spills;
@@ -100,6 +102,18 @@ Value SweepWriter::load(Body &body, Value list, bool renewed) {
   return body.block->addArgument(format.getCodeType(), stream.getLoc());
 }
 
+static bool isRun(BlockAttr block) {
+  return block.getScope() == Scope::Block && !block.isElement() && !block.isOverRows();
+}
+
+// Whether a sweep stores what neighbours share. A number of theirs that was in the workspace for each of them is one
+// again only as their largest.
+bool SweepWriter::storesRuns(int stage) {
+  return llvm::any_of(plan.outputs, [&](const Output &output) {
+    return output.stage == stage && output.stream && isRun(cast<TensorsType>(output.stream.getType()).getBlock());
+  });
+}
+
 // The copy of a value in a sweep: computed there, back to loads and to values of
 // the step.
 Value SweepWriter::clone(Body &body, Value value) {
@@ -108,6 +122,10 @@ Value SweepWriter::clone(Body &body, Value value) {
   Operation *op = value.getDefiningOp();
   if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
     Value kept = load(body, it->second ? it->second : getSpill(value), /*renewed=*/bool(it->second));
+    if (BlockAttr block = variances.of(value); !it->second && isRun(block) && storesRuns(body.stage)) {
+      OpBuilder inner = OpBuilder::atBlockEnd(body.block);
+      kept = ReduceOp::create(inner, value.getLoc(), Reduction::Max, kept, block);
+    }
     body.map.map(value, kept);
     return kept;
   }
@@ -205,7 +223,16 @@ Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Output> alw
   bool isCommon = llvm::all_of(plan.outputs, [&](const Output &output) {
     return output.stage <= stage || sets.of(output.value).value_or(0) != set || output.condition == condition;
   });
-  return isCommon ? condition : Value();
+  // What a later sweep leaves in the workspace under no condition reads what this one leaves there.
+  bool isLast = llvm::all_of(plan.spilled, [&](auto spilled) {
+    auto [value, at] = spilled;
+    auto isThere = [&, at = at](const Output &output) {
+      return output.stage == at && sets.of(output.value).value_or(0) == set;
+    };
+    return at <= stage || sets.of(value).value_or(0) != set ||
+           (plan.materialized.contains(value) && llvm::any_of(plan.outputs, isThere));
+  });
+  return isCommon && isLast ? condition : Value();
 }
 
 // A sweep each; what the caller sees is overwritten last.
