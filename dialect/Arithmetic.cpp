@@ -28,7 +28,7 @@ static constexpr AllowedOperation operations[] = {
      "%c = cmpi sgt, %t, %t : i64"},
     {"arith.select", "i1 and two of f32, f64, i64, i1", "the second operand where the first is true, else the third",
      "%c = select %flag, %w, %g : f32"},
-    {"arith.truncf", "f64 to f32", "rounds a scalar to the closestSpelling f32; ties to even",
+    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even",
      "%c = truncf %lr : f64 to f32"},
     {"arith.extf", "f32 to f64", "the same number as f64; for scalars, as elements stay f32",
      "%s = altgrad.reduce add %g over tensor : f32\n%c = extf %s : f32 to f64"},
@@ -41,7 +41,7 @@ static constexpr AllowedOperation operations[] = {
     {"arith.shli", "i64", "shifts left by a constant of 0 to 63", "%n = constant 3 : i64\n%c = shli %t, %n : i64"},
     {"arith.shrui", "i64", "shifts right by a constant of 0 to 63 and fills with zeros",
      "%n = constant 3 : i64\n%c = shrui %t, %n : i64"},
-    {"arith.sitofp", "i64 to f32, f64", "the closestSpelling number to a signed integer",
+    {"arith.sitofp", "i64 to f32, f64", "the nearest number to a signed integer",
      "%c = sitofp %t : i64 to f64"},
     {"arith.fptosi", "f32, f64 to i64", "rounds a scalar toward zero; not allowed for elements",
      "%c = fptosi %lr : f64 to i64"},
@@ -84,7 +84,7 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.apply_step", "f32, by f64", "the weight (1 - decay), minus rate times the direction",
      "%c = altgrad.apply_step %w along %m rate(%lr) decay(%lr) : f32"},
     {"altgrad.orthogonalize", "f32",
-     "the closestSpelling matrix with orthonormal rows or columns, by a Newton-Schulz iteration",
+     "the nearest matrix with orthonormal rows or columns, by a Newton-Schulz iteration",
      "%c = altgrad.orthogonalize %g coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%lr)"},
     {"altgrad.matrix", "f32 to tensors", "all elements of this tensor as a matrix of bf16, f16 or f32",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>"},
@@ -142,7 +142,7 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
       return "has fast-math flags; leave them out";
   // body_c4
   if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
-    return "has a rounding mode; arithmetic rounds to closestSpelling even";
+    return "has a rounding mode; arithmetic rounds to nearest even";
   for (Type type :
        llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
     // body_c5

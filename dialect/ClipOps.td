@@ -93,7 +93,7 @@ def Altgrad_CoefficientOp : Altgrad_Op<"clip_coefficient", [Pure]> {
 def Altgrad_RoundOp : Altgrad_Op<"round", [Pure]> {
   let summary = "round a scalar to the numbers of a format";
   let description = [{
-    The scalar is rounded to closestSpelling even; if it is too large it becomes an infinity. To round
+    The scalar is rounded to nearest even; if it is too large it becomes an infinity. To round
     elements, use `quantize` and `dequantize`.
 
     ```mlir

@@ -9,7 +9,7 @@ namespace altgrad {
 struct CodecFacts {
   /// Codes are places in it: to encode is to search it, to decode a load. Null: both are arithmetic.
   const Book *table;
-  bool nearestOnly;     ///< Numbers go to the closestSpelling code, so that nothing is drawn for them.
+  bool nearestOnly;     ///< Numbers go to the nearest code, so that nothing is drawn for them.
   bool sharesBytes;     ///< With a scale for each block two neighbours share a byte.
   bool isSignMagnitude; ///< Codes are in sign and magnitude, in the order of their numbers, and at most 8 bits.
   bool negative;        ///< There are numbers below 0,

@@ -148,7 +148,7 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     Code books are formats that only have a name: `bnb8`, `bnb8u`, `torchao4` and
     `torchao4u` are the tables of bitsandbytes and torchao, of numbers up to 1; those with
     a u have no negative numbers. A code is a place in the table. A number is rounded to the
-    closestSpelling one of the table, and a tie to the higher one. Code books are used for numbers
+    nearest one of the table, and a tie to the higher one. Code books are used for numbers
     that a scale has brought into this range.
 
     Codes of 2 to 8 bits are stored in one byte, codes of 9 to 16 bits in two.

@@ -39,13 +39,13 @@ def Altgrad_SplitOp : Altgrad_Op<"split", [Pure]> {
   let description = [{
     With `lower` in int16, the lower half of an f32's bits is `lower`, in two's complement. The
     upper half is `upper`, plus one where `lower` is negative. So `upper` is the f32
-    rounded to closestSpelling, with ties away from zero; magnitudes from 0x7f7f8000 on become an infinity.
+    rounded to nearest, with ties away from zero; magnitudes from 0x7f7f8000 on become an infinity.
     A NaN gives 0x7fc0 and 0. Source: apex's DistributedFusedAdam and TransformerEngine's
     FusedAdam (store_param_remainders); the bits are theirs, except for NaN.
 
-    With `lower` in int8, `upper` is the f32 rounded to closestSpelling even, and `lower` is the
+    With `lower` in int8, `upper` is the f32 rounded to nearest even, and `lower` is the
     rest in 127ths of half the distance between neighbouring bf16 numbers, rounded to
-    closestSpelling with ties away from zero. This form is not exact. Source: FlashOptim.
+    nearest with ties away from zero. This form is not exact. Source: FlashOptim.
 
     ```mlir
     %c, %r = split %w1 : !altgrad.tensors<bf16>, !altgrad.tensors<int16>

@@ -38,7 +38,7 @@ def Altgrad_SquaresType : TypeDef<Altgrad_Dialect, "Squares"> {
 def Altgrad_MatrixOp : Altgrad_Op<"matrix", [Pure]> {
   let summary = "all elements of a tensor as one matrix";
   let description = [{
-    Each element is rounded to the closestSpelling number of the format, in which products take
+    Each element is rounded to the nearest number of the format, in which products take
     their operands. Ties go to even, and what is too large becomes an infinity.
 
     ```mlir
@@ -79,7 +79,7 @@ def Altgrad_GramOp : Altgrad_Op<"gram", [Pure,
   let summary = "a matrix times its transpose, on the shorter side";
   let description = [{
     For X of r rows and c columns this is X Xᵀ if r <= c, and Xᵀ X otherwise. So a matrix and its
-    transpose have the same result. Sums are f32 and are rounded once, to the closestSpelling
+    transpose have the same result. Sums are f32 and are rounded once, to the nearest
     number of the format. The half above the diagonal may be a copy of the half below. With `over unit`
     each unit of a tensor is a matrix, and otherwise the tensor is one, whatever its units. With `alone` every
     matrix is multiplied by calls of its own, here and in the products that follow from the result.
@@ -108,7 +108,7 @@ def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "pr
     The result is `by * left right + by * plus`; a factor that is left out is 1. `left` stands
     on the shorter side of `right`: the product is `left right` if `right` has no more rows
     than columns, and `right left` otherwise. Sums are f32. The whole is rounded once, to
-    the closestSpelling number of the format. `shift` is then added to the diagonal of a square. Squares
+    the nearest number of the format. `shift` is then added to the diagonal of a square. Squares
     that are multiplied commute, as polynomials of one matrix do, so that the half above the
     diagonal may be a copy of the half below.
 
@@ -176,7 +176,7 @@ def Altgrad_ProductsFiniteOp : Altgrad_Op<"products_finite", [Pure]> {
 }
 
 def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
-  let summary = "the element of the closestSpelling matrix with orthonormal rows or columns";
+  let summary = "the element of the nearest matrix with orthonormal rows or columns";
   let description = [{
     This is a Newton-Schulz iteration. The element is rounded to the format `in`, in which X
     and all that follows is kept:

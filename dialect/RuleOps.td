@@ -27,7 +27,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     | `option` | i1 | a choice that is made when the rule is compiled; a default follows |
 
     The body computes one element. It does not mention storage formats. Every f32
-    operation rounds to closestSpelling even, and no two operations are fused; `math.fma` is
+    operation rounds to nearest even, and no two operations are fused; `math.fma` is
     written where it is wanted. A value that depends only on hyper-parameters, the
     step and the tensor is computed once per tensor. The integers of an element come from
     `altgrad.index`, for random bits, for example. In `math.copysign` the sign of a NaN

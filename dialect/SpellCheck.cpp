@@ -1,4 +1,4 @@
-// A word that is not known ==> the closestSpelling one that is, and all there are.
+// A word that is not known ==> the nearest one that is, and all there are.
 #include "dialect/SpellCheck.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -159,7 +159,7 @@ LogicalResult QuantizeOp::verify() {
   // quantize_c4
   if (getRounding() != Round::NearestEven && getCodecFacts(format).nearestOnly)
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to " << format.getKnownName()
-                         << "; a code book has the closestSpelling number alone";
+                         << "; a code book has the nearest number alone";
   return success();
 }
 

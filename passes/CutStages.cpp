@@ -234,7 +234,7 @@ static bool isBookDecoded(Operation &op) {
 }
 
 // A stage for each of the reductions that wait for each other. A CPU computes nothing twice, and some decode the codes
-// of books before all else. A GPU reads an element again for each stage, from the closestSpelling cache, but looks
+// of books before all else. A GPU reads an element again for each stage, from the nearest cache, but looks
 // nothing up twice; its last stage has the whole body.
 static SmallVector<Stage> stagesOfBlocks(SweepOp sweep, const Target &target) {
   Region &body = sweep.getBody();

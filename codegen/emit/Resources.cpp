@@ -169,7 +169,7 @@ static constexpr StringLiteral blocksName = "nvvm.minctasm";
 
 // How many blocks a sweep leaves room for was told by its streams and sums. Where all that is live has a register
 // beside the most blocks, and their shared memory has room, there are as many. Where more would be on the stack than
-// the closestSpelling cache serves in time, there is one fewer.
+// the nearest cache serves in time, there is one fewer.
 static void makeRoom(Function &kernel, Resources &one, const GpuTuning &tuning) {
   one.blocks = kernel.getFnAttributeAsParsedInteger(blocksName, 1);
   unsigned most = tuning.residentBlocks;

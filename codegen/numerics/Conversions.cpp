@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // The code of a number below the second binade: an addition whose last place is
-// the format's smallest step rounds to closestSpelling even.
+// the format's smallest step rounds to nearest even.
 static Value roundSmall(const Bits &bits, Value magnitude, const Shape &shape) {
   int step = shape.unit() + 23;
   Value number = bits.cast(magnitude, bits.f32());
@@ -240,8 +240,8 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
     return avx ? canonicalNanByAvx(b, number) : canonicalNan(b, number);
   }
   bool clamp = op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
-  bool closestSpelling = op.getRounding() == Round::NearestEven;
-  if (format == bf16Format && !clamp && closestSpelling)
+  bool nearest = op.getRounding() == Round::NearestEven;
+  if (format == bf16Format && !clamp && nearest)
     return truncate(bits, roundBits(bits, number, op.getFormat(), op.getNeverNan()), op.getFormat());
   Value raw = bits.cast(number, bits.type);
   Value magnitude = bits.bitAnd(raw, bits.constant(0x7fffffffu));
@@ -259,7 +259,7 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op, const Target &target) {
   if (format.complement) // one more is below zero
     largest = bits.add(largest, bits.shiftRight(raw, 31));
   Value tooLarge = bits.greater(code, largest);
-  if (!closestSpelling) { // a direction takes no finite number beyond the largest
+  if (!nearest) { // a direction takes no finite number beyond the largest
     code = b.minSigned(code, largest);
     tooLarge = b.equal(magnitude, bits.constant(f32Infinity));
   }

@@ -17,7 +17,7 @@ Value altgrad::lowerUpperCode(CodeBuilder &b, UpperCodeOp op) {
   return truncate(bits, bits.shiftRight(bits.add(word, bits.constant(0x8000u)), 16));
 }
 
-// What rounding to closestSpelling even takes, in 127ths of half a place of the result:
+// What rounding to nearest even takes, in 127ths of half a place of the result:
 // d steps of the f32 of 2^-15 each, or 2^-16 where it reached the next binade.
 static Value correction(const Bits &bits, Value word) {
   Value odd = bits.bitAnd(bits.shiftRight(word, 16), bits.constant(1u));

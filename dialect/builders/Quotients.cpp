@@ -28,7 +28,7 @@ Value altgrad::quotient(CodeBuilder &b, Value n, Value d, bool anySign) {
   Value r = oneByOne(b, d.getType(), d, [&](ValueRange own) -> Value {
     return NVVM::RcpApproxFtzF32Op::create(b, b.getF32Type(), own[0]);
   });
-  // With r (1 + t) alone, or with t + t^2 to closestSpelling, 1 / d would be rounded
+  // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded
   // wrongly for some divisors just below a power of two, and a quotient of
   // each.
   Value t = b.fma(b.negF(d), r, all(b, d, 1));

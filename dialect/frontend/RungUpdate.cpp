@@ -24,7 +24,7 @@ Value SetBuilder::loadRung(const Argument &param) {
   if (!storage.word("rungs").reference)
     return list;
   // As searchsorted does: what lies between two numbers belongs to the upper one.
-  Value near = ops.element("closestSpelling", ops.dequantize("near", codes)), none = ops.f32("none", 0);
+  Value near = ops.element("nearest", ops.dequantize("near", codes)), none = ops.f32("none", 0);
   rung.shift = ops.select("shift", ops.below("below", near, rung.number), ops.f32("one", 1), none);
   return ops.collect("firsts", ops.add("first", ops.element("place.number", list), rung.shift));
 }

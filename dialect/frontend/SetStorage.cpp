@@ -160,7 +160,7 @@ static std::string whyNoBook(const StorageWord &word, FormatAttr format, bool ru
     return ": the numbers of " + word.format +
            " end at 1; it is for states with a scale for each block, as m=" + word.format + ":256";
   if (word.round.value_or(Round::NearestEven) != Round::NearestEven)
-    return ": a code book has the closestSpelling number alone";
+    return ": a code book has the nearest number alone";
   return "";
 }
 
@@ -177,7 +177,7 @@ static std::string whyNotBent(const StorageWord &word) {
   if (word.scale == "ocp.e8m0")
     return says + " of scales that are powers of two; they are in f16 or f32";
   if (word.hasModifiers())
-    return says + " and how codes are rounded, which FlashOptim's are to the closestSpelling, halves up";
+    return says + " and how codes are rounded, which FlashOptim's are to the nearest, halves up";
   return "";
 }
 

@@ -50,7 +50,7 @@ private:
     if (format == "f32")
       return widest;
     std::string kept = "\"" + name + "=f32\" keeps it";
-    // Which have the closestSpelling number alone.
+    // Which have the nearest number alone.
     if (update.isNearestOnly(index) || !update.getCompanding(index).empty())
       return "storage=" + kept;
     return "storage=\"" + word(format, ",stochastic", keepsPositive()) + "\" keeps the change on average, " + kept;
