@@ -89,7 +89,7 @@ LogicalResult OrthogonalizeOp::verify() {
 }
 
 // Rows of numbers, or a name.
-static Attribute readCoefficients(Builder &builder, StringRef text) {
+static Attribute readCoefficientWord(Builder &builder, StringRef text) {
   if (!text.contains('/'))
     return builder.getStringAttr(text);
   SmallVector<Attribute> rows;
@@ -119,7 +119,7 @@ std::optional<NamedAttribute> altgrad::readIterationWord(MLIRContext *context, S
   else if (std::optional<Length> length = key == "length" ? symbolizeLength(text) : std::nullopt)
     value = LengthAttr::get(context, *length);
   else if (key == "coefficients")
-    value = readCoefficients(builder, text);
+    value = readCoefficientWord(builder, text);
   else if (std::optional<ShapeScale> scale = key == "scale" ? symbolizeShapeScale(text) : std::nullopt)
     return builder.getNamedAttr("by", ShapeScaleAttr::get(context, *scale));
   else if (word == "shape=transposed")

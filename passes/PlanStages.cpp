@@ -38,7 +38,7 @@ bool SweepPlanner::needs(const Output &output, function_ref<bool(Operation *)> w
   return found;
 }
 
-// Whether a sweep over tiles has no place for a output: sums, codes and blocks that tiles would cut, the reduction over
+// Whether a sweep over tiles has no place for an output: sums, codes and blocks that tiles would cut, the reduction over
 // another tile, and what differs between the rows of a tile.
 bool SweepPlanner::cannotShareSweep(const Output &output, Operation *most, bool decided) {
   auto isOfUnit = [&](Value operand) { return variances.getScope(operand) == Scope::Unit; };

@@ -127,7 +127,7 @@ Value SweepWriter::clone(Body &body, Value value) {
   return body.map.lookup(value);
 }
 
-// The code a output stores in a sweep that runs always: the old one where the
+// The code that an output stores in a sweep that runs always: the old one where the
 // output's condition does not hold.
 Value SweepWriter::kept(Body &body, const Output &output, Value code) {
   Value old = load(body, output.stream);

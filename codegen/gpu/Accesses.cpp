@@ -20,7 +20,7 @@ Value GpuLowering::isAligned(const Chunk &chunk, Value tensors, Value base) {
 }
 
 // Strong, or LLVM and ptxas would keep what was loaded before in registers for it; of the block's scope, which the
-// closestSpelling cache may answer. LLVM has no such load of a vector.
+// nearest cache may answer. LLVM has no such load of a vector.
 static SmallVector<Value> loadAgain(CodeBuilder &builder, VectorType type, Value base, int64_t offset) {
   Type word = type.getElementType();
   int64_t count = type.getNumElements();

@@ -100,7 +100,7 @@ static Value addDraw(const Bits &bits, Value magnitude, int unit, Value draw, un
   return draw ? bits.shiftRight(bits.add(code, draw), drawBits) : code;
 }
 
-// StepCount of one size: a number of steps, cut at the largest that is a number, above which no
+// Steps of one size: a number of steps, cut at the largest that is a number, above which no
 // direction leads.
 static Value roundSteps(const Bits &bits, Value magnitude, Value draw, unsigned drawBits, const Format &format) {
   int unit = Shape(format).unit();

@@ -33,7 +33,7 @@ static Value correction(const Bits &bits, Value word) {
   Value code = bits.select(finer, bits.shiftRight(bits.add(share, bits.constant(0x8000u)), 16),
                            bits.shiftRight(bits.add(share, bits.constant(0x4000u)), 15));
   code = bits.select(bits.greater(bits.constant(f32Infinity), field), code, zero);
-  // StepCount are away from zero: of a negative number they are downwards.
+  // Steps are away from zero: of a negative number they are downwards.
   Value down = bits.greater(zero, bits.bitXor(word, steps));
   return bits.select(down, bits.sub(zero, code), code);
 }

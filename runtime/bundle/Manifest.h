@@ -64,6 +64,8 @@ struct Phase {
   int64_t tiles;    // rows of the tiles that its chunks are; else 0
   double read, written;
   std::vector<Product> products; // of a matrix phase
+
+  bool multiplies(int64_t of) const { return set == of && !products.empty(); }
 };
 
 struct Exchange {

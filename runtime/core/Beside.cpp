@@ -114,6 +114,20 @@ void checkFit(altgrad_bundle *bundle, int64_t set, const Layout &param) {
     checkUnits(param, multiple);
 }
 
+// Of a parameter of which nobody has said which matrices it holds.
+void checkMatrices(altgrad_bundle *bundle, int64_t set, const Layout &param) {
+  const int32_t multiplies = altgrad_multiplies(bundle, set);
+  const bool stacks = multiplies == 2;
+  const int64_t numel = product(param.sizes);
+  if (!multiplies || numel == 0)
+    return;
+  const bool fits = param.dims() >= 2 && (stacks || param.sizes[param.dims() - 2] * param.sizes.back() == numel);
+  if (!fits)
+    param.refuse(std::string("is no matrix") + (stacks ? " nor a stack of them" : "") +
+                 ", and its rule multiplies matrices: it takes parameters of two dimensions" +
+                 (stacks ? " or more" : "") + "; give the others to an optimizer of their own");
+}
+
 // Of a parameter whose matrices are tensors of their own.
 void checkApart(altgrad_bundle *bundle, int64_t set, int64_t count) {
   auto check = [&](const auto &info, bool spans) {
@@ -170,6 +184,13 @@ altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t set, const alt
     const Layout param(dims, sizes, strides);
     if (matrices && matrices->apart)
       checkApart(bundle, set, matrices->count);
+    if (!matrices)
+      checkMatrices(bundle, set, param);
     checkFit(bundle, set, matrices ? param.inOrder(placesOf(*matrices, dims)) : param);
   });
+}
+
+altgrad_status altgrad_table_has_matrices(altgrad_bundle *bundle, int64_t set, int64_t dims, const int64_t *sizes,
+                                          const int64_t *strides) {
+  return guarded([&] { checkMatrices(bundle, set, Layout(dims, sizes, strides)); });
 }

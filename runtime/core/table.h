@@ -101,6 +101,10 @@ ALTGRAD_API altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t se
                                               const altgrad_table_matrices *matrices, int64_t dims,
                                               const int64_t *sizes, const int64_t *strides);
 
+// The same where the step multiplies matrices and a parameter of this shape has none.
+ALTGRAD_API altgrad_status altgrad_table_has_matrices(altgrad_bundle *bundle, int64_t set, int64_t dims,
+                                                      const int64_t *sizes, const int64_t *strides);
+
 // Whether a rule is spelled as a file, and not as a name: 1 or 0.
 ALTGRAD_API int32_t altgrad_table_rule_file(const char *spelled);
 

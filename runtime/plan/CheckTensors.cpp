@@ -153,7 +153,7 @@ altgrad_status Checker::checkGroup(const altgrad_tensor &tensor) {
 
 // Of a set whose matrices are multiplied, each tensor is one, or a stack of them.
 altgrad_status Checker::checkMatrix(const altgrad_tensor &tensor) {
-  auto multiplies = [&](const Phase &phase) { return !phase.products.empty() && phase.set == tensor.set; };
+  auto multiplies = [&](const Phase &phase) { return phase.multiplies(tensor.set); };
   const auto phase = std::find_if(manifest.phases.begin(), manifest.phases.end(), multiplies);
   if (phase == manifest.phases.end() || tensor.numel == 0)
     return ALTGRAD_OK;

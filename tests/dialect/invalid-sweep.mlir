@@ -205,7 +205,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{custom op 'altgrad.sweep' has 1 quick arguments, expected 3}}
+  // expected-error@+1 {{custom op 'altgrad.sweep' has 1 fast-path arguments, expected 3}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     emit %a : f32
   } wide 4 (%a) {

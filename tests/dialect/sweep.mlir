@@ -31,7 +31,7 @@ altgrad.step @renewed(inout %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<
   commit
 }
 
-// A condition, a spilled list, a body for whole vectors and a quick one.
+// A condition, a spilled list, a body for whole vectors and a fast-path one.
 // CHECK-LABEL: @wide
 altgrad.step @wide(inout %w: !altgrad.tensors<f32>, in %limit: f32) {
   // CHECK: %[[KEPT:.*]] = spill : !altgrad.tensors<f32>

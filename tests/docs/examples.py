@@ -103,14 +103,14 @@ CONTEXTS = {
     "Altgrad_EntryOp": lambda text: multiplied(rename(text, y="y0")),
     "Altgrad_GramOp": lambda text: multiplied(rename(text, a="v")),
     "Altgrad_ProductOp": lambda text: multiplied(rename(text, w="w0")),
-    "Altgrad_EitherOp": lambda text: multiplied("".join(f"%{name} = altgrad.product %r, %z : !altgrad.tensors<f32>\n"
+    "Altgrad_SelectByAspectOp": lambda text: multiplied("".join(f"%{name} = altgrad.product %r, %z : !altgrad.tensors<f32>\n"
                                                         for name in ("long", "short")) + text),
-    "Altgrad_SoundOp": lambda text: multiplied("%e = altgrad.entry %y0 : !altgrad.tensors<bf16>\n" + text),
+    "Altgrad_ProductsFiniteOp": lambda text: multiplied("%e = altgrad.entry %y0 : !altgrad.tensors<bf16>\n" + text),
     "Altgrad_OrthogonalizeOp": lambda text: multiplied(text, ", in %eps: f64"),
     "Altgrad_ScaleByShapeOp": step,
-    "Altgrad_ResizeOp": lambda text: multiplied(rename(text, w="u", g="u")),
+    "Altgrad_MatchNormOp": lambda text: multiplied(rename(text, w="u", g="u")),
     "Altgrad_RowMeanSquareOp": lambda text: multiplied(rename(text, o="u")),
-    "Altgrad_DescendOp": lambda text: multiplied(rename(text, w="u", m="u"), ", in %lr: f64"),
+    "Altgrad_ApplyStepOp": lambda text: multiplied(rename(text, w="u", m="u"), ", in %lr: f64"),
     "Altgrad_MultiplyOp": lambda text: step("".join(f"%{name} = spill : !altgrad.tensors<bf16>\n" for name in "xaby")
                                             + "".join(f"%{name} = spill : !altgrad.tensors<f32>\n" for name in ("r", "w0", "t"))
                                             + "".join(filled(name, kind) for name, kind in (("x", "bf16"), ("r", "f32"), ("w0", "f32")))
@@ -143,7 +143,7 @@ CONTEXTS = {
     "Altgrad_LoadOp": lambda text: step(text),
     "Altgrad_DecodeOp": lambda text: element(rename(text, x="number")),
     "Altgrad_EncodeOp": lambda text: element("%r = load %grads : !altgrad.tensors<bf16>\n" + rename(text, c="code")),
-    "Altgrad_MoveOp": lambda text: element("%r = load %grads : !altgrad.tensors<bf16>\n%e = encode %x format<ocp.e4m3fn> "
+    "Altgrad_AdvanceCodeOp": lambda text: element("%r = load %grads : !altgrad.tensors<bf16>\n%e = encode %x format<ocp.e4m3fn> "
                                            "round<nearest_even> overflow<saturate> : f32 to i8\n" + rename(text, c="e")),
     "Altgrad_JoinOp": lambda text: step(rename(text, w="v", param="grads"), ", in %rest: !altgrad.tensors<int16>"),
     "Altgrad_SplitOp": lambda text: step(rename(text, w1="w")),
@@ -165,9 +165,9 @@ CONTEXTS = {
     "Altgrad_ReadOp": lambda text: phases(phase("once", text)),
     "Altgrad_WriteOp": lambda text: phases(phase(
         "once", "%t1 = read %t : i64\n%x = read %norm : f32\n%finite = arith.cmpf ord, %x, %x : f32\n" + text)),
-    "Altgrad_RecallOp": lambda text: phases(
+    "Altgrad_WorkspaceLoadOp": lambda text: phases(
         phase("rows", "%n = read %norm : f32\nkeep %n in row 3 : f32") + phase("rows", text)),
-    "Altgrad_KeepOp": lambda text: phases(phase("rows", "%x = read %norm : f32\n" + text)),
+    "Altgrad_WorkspaceStoreOp": lambda text: phases(phase("rows", "%x = read %norm : f32\n" + text)),
     "Altgrad_FoldOp": lambda text: phases(swept() + phase("rows", text)),
     "Altgrad_TotalOp": lambda text: phases(folded(1, lists="master", dtype="f32") + phase("once", text)),
     "InlineRulesPass": lambda text: (SGD if "update" in text else "")

@@ -254,6 +254,48 @@ template <typename Make> void expectWords(const Make &make, const char *words) {
   }
 }
 
+TEST(MuonEdges, WhatIsNoMatrixIsRefusedWhenItIsGiven) {
+  const std::vector<Tensor> vectors{leaf({8}), leaf({}), leaf({3, 4, 6})};
+  for (const char *stacks : {"", "over=unit"})
+    for (const Tensor &vector : vectors) {
+      const bool stacked = *stacks && vector.dim() > 2;
+      const auto options = *stacks ? RuleOptions(0.1).option(stacks) : RuleOptions(0.1);
+      const Tensor matrix = leaf({4, 6}), none = leaf({0, 4});
+      RuleOptimizer optimizer({matrix, none}, RuleSpec("muon"), options), other({twin(matrix)}, RuleSpec("muon"), options);
+      if (stacked) {
+        optimizer.add_param_group(Group({vector}));
+        continue;
+      }
+      const char *words = *stacks ? "takes parameters of two dimensions or more; give the others to an optimizer"
+                                  : "takes parameters of two dimensions; give the others to an optimizer";
+      expectWords([&] { RuleOptimizer({matrix, vector}, RuleSpec("muon"), options); }, words);
+      expectWords([&] { RuleOptimizer({matrix, vector}, RuleSpec("muon"), options); }, "parameter 1 of group 0");
+      expectWords([&] { optimizer.add_param_group(Group({twin(matrix), vector})); }, "parameter 1 of group 1");
+      EXPECT_EQ(optimizer.param_groups().size(), 1u);
+      optimizer.step(), other.step();
+      EXPECT_TRUE(sameBits(matrix, other.param_groups()[0].params()[0]));
+      optimizer.add_param_group(Group({twin(matrix)}));
+      optimizer.step();
+    }
+}
+
+TEST(MuonEdges, AGroupIsTakenAsItsOptionsSay) {
+  const Tensor matrix = leaf({4, 6}), vector = leaf({8}), filters = leaf({4, 2, 3, 3});
+  Muon plain(std::vector<Tensor>{matrix}), flat(std::vector<Tensor>{matrix}, RuleOptions(0.1), RuleSpec().profile("kj"));
+  expectWords([&] { plain.add_param_group(Group({vector})); }, "parameter 0 of group 1");
+  EXPECT_EQ(plain.param_groups().size(), 1u);
+  const auto adamw = RuleOptions(0.1).option("rule=adamw");
+  for (RuleOptimizer *optimizer : {(RuleOptimizer *)&plain, (RuleOptimizer *)&flat})
+    optimizer->add_param_group(Group({vector}, std::make_unique<RuleOptions>(adamw)));
+  flat.add_param_group(Group({filters})); // a matrix with a row for each, as Jordan has them
+  plain.step(), flat.step();
+  const auto asked = RuleOptions(0.1).use_muon([](const Tensor &param) { return param.dim() > 1; });
+  Muon parted(std::vector<Tensor>{matrix}, asked);
+  parted.add_param_group(Group({leaf({4, 6}), vector}));
+  parted.step();
+  EXPECT_EQ(parted.param_groups().size(), 3u);
+}
+
 TEST(MuonEdges, ProfilesAndFunctionsThatAreNoneOfTheirsAreRefused) {
   const std::vector<Tensor> params{leaf({4, 5})};
   expectWords([&] { Muon(params, {}, RuleSpec().profile("adam")); },

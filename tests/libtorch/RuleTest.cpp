@@ -251,13 +251,13 @@ TEST(Refusal, OfGroupsThatCameLater) {
     RuleOptimizer optimizer({leaf({3})}, "adamw", RuleOptions(0.1));
     optimizer.step();
     Tensor later = leaf({4}), before = later.detach().clone();
-    optimizer.add_param_group(OptimizerParamGroup({later}, std::move(options)));
     std::string said;
     try {
-      optimizer.step();
+      optimizer.add_param_group(OptimizerParamGroup({later}, std::move(options)));
     } catch (const c10::Error &error) {
       said = error.what();
     }
+    optimizer.step();
     EXPECT_TRUE(sameBits(later.detach(), before));
     EXPECT_EQ(optimizer.state().size(), 1u);
     return said;

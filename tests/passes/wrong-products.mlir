@@ -1,8 +1,8 @@
 // RUN: altgrad-opt --rule=muon --rule-path=%templates --emit=manifest --target=sm_90 | FileCheck %s --check-prefix=GPU
 // RUN: altgrad-opt --rule=muon --rule-path=%templates --emit=manifest --target=x86-64-v3 | FileCheck %s --check-prefix=NONE --implicit-check-not=reduce2
 // RUN: altgrad-opt --rule=muon --rule-path=%templates --emit=manifest --target=sm_90 --exchange --clip | FileCheck %s --check-prefix=JOINED
-// RUN: altgrad-opt --rule=adamw --rule-path=%templates --emit=manifest --target=sm_90 --exchange --clip --others-multiply | FileCheck %s --check-prefix=JOINED
-// RUN: not altgrad-opt --rule=adamw --rule-path=%templates --emit=manifest --target=sm_90 --others-multiply 2>&1 | FileCheck %s --check-prefix=ALONE
+// RUN: altgrad-opt --rule=adamw --rule-path=%templates --emit=manifest --target=sm_90 --exchange --clip --expect-remote-products | FileCheck %s --check-prefix=JOINED
+// RUN: not altgrad-opt --rule=adamw --rule-path=%templates --emit=manifest --target=sm_90 --expect-remote-products 2>&1 | FileCheck %s --check-prefix=ALONE
 // RUN: altgrad-opt %s --pass-pipeline='builtin.module(altgrad.step(altgrad-expand-matrices))' | FileCheck %s
 
 // A step for a GPU is skipped, and counted, where products have made a NaN of finite numbers: nobody waits for what
@@ -21,7 +21,7 @@
 // JOINED: "reduction": "max"
 // JOINED-NOT: "reduction"
 // JOINED: "partials"
-// ALONE: --others-multiply wants --exchange
+// ALONE: --expect-remote-products wants --exchange
 
 // What was multiplied is asked before it is rounded, by the sweep that stores it.
 // CHECK: %[[X:.*]] = arith.mulf

@@ -24,7 +24,7 @@ NORMS = [["--clip"], ["--clip", "--norm=linf"], ["--clip", "--norm=l1"], ["--nor
 REQUESTS = [[f"--rule={rule}", f"--storage={storage}", *norm, *others]
             for rule in ("adamw", "muon", "lamb")
             for storage in ("param=bf16", "param=bf16 copy=ocp.e4m3fn,current", "param=bf16 copy=ocp.e4m3fn,delayed:4")
-            for norm in NORMS for others in ([], ["--others-multiply"])]
+            for norm in NORMS for others in ([], ["--expect-remote-products"])]
 
 
 def emit(product, request, text):

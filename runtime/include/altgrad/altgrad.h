@@ -158,8 +158,7 @@ ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
 // If a tensor of the set has several units, the length of each must be a multiple of this
 // number: the longest block of neighbours that share a value. 0: the set has no units that the caller gives.
-ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle,
-                                          int64_t set);
+ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle, int64_t set);
 // If a tensor of the set has several rows, the length of each must be a multiple of this
 // number, so that tiles cut no block. It is 1 if rows may have any length.
 ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
@@ -168,6 +167,8 @@ ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
 // unit or a matrix of the rule. Memory is then in the order of the index, row by row; a tensor that lies otherwise, such
 // as a transposed one, is given as a copy. 0: elements may lie in any order, the same in all lists.
 ALTGRAD_API int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set);
+// What a tensor of the set has to be: 0, anything; 1, a matrix, as the step multiplies it; 2, a matrix or a stack of them.
+ALTGRAD_API int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set);
 // The number of streams (lists of tensors), scalars, phases and exchanges, and about each one.
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status

@@ -34,6 +34,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_scaler": (c_void_p, c_void_p, POINTER(c_int64)),
     "altgrad_table_beside": (c_int32, c_int32, c_int32, c_int32, POINTER(c_int64), c_void_p, c_void_p),
     "altgrad_table_fits": (c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p),
+    "altgrad_table_has_matrices": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
     "altgrad_table_find_matrices": (c_void_p, c_int64, c_void_p, c_void_p),
     "altgrad_table_find_profile": (c_char_p, c_void_p),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
@@ -192,6 +193,15 @@ def beside(shape, strides, block=1, columns=0, pairs=False, copy=False):
     except Error as error:
         raise ValueError(f"a parameter {error}") from None
     return tuple(sizes[:dims.value]), tuple(steps[:dims.value])
+
+
+def check_matrices(bundle, index, shape, strides, what):
+    """Raises ValueError where the step of a set of a Bundle multiplies matrices, and `what`, which lies so, has none."""
+    sizes, steps = ((c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
+    try:
+        core().altgrad_table_has_matrices(bundle.handle, index, len(shape), sizes, steps)
+    except Error as error:
+        raise ValueError(f"{what} {error}") from None
 
 
 def check_fit(bundle, index, shape, strides, matrices=None):

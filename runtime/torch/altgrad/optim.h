@@ -110,6 +110,9 @@ public:
   RuleOptimizer(std::vector<at::Tensor> params, RuleSpec spec, RuleOptions defaults = {});
   ~RuleOptimizer() override;
 
+  // Throws for options and parameters that the rule does not take, and then the group is not added.
+  void add_param_group(const torch::optim::OptimizerParamGroup &param_group);
+
   // Updates all parameters that have a gradient. The others, and their step counts, stay as
   // they are. Returns what `closure` returns, or an undefined tensor.
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -163,6 +166,7 @@ private:
   void loadShared(torch::serialize::InputArchive &archive);
   void beginGroups();
   void partGroup(size_t g);
+  void checkGroup(size_t g) const;
   void checkNames(const RuleOptions &options) const;
   void complete(RuleOptions &options) const;
   void readOptions();

@@ -1,6 +1,7 @@
 // Makes tables for an optimizer: everything is checked before anything is
 // changed.
 #include "optim/Binding.h"
+#include "optim/Kept.h"
 #include "table/Together.h"
 #include "tensors/Lasting.h"
 
@@ -9,10 +10,9 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-std::string Binding::lineOf(size_t group, const Tensor &param, const Matrices &matrices) {
-  const bool small = param.numel() < ALTGRAD_BLOCKED_NUMEL || compiler.cutsBlocks(says[group].unitOf(matrices), param);
-  return compiler.setLine(says[group].rule(), says[group].optionsFor(matrices, units), param.scalar_type(), small,
-                          several);
+std::string Binding::lineOf(const Parts &of, const Tensor &param, const Matrices &matrices) {
+  const bool small = param.numel() < ALTGRAD_BLOCKED_NUMEL || compiler.cutsBlocks(of.unitOf(matrices), param);
+  return compiler.setLine(of.rule(), of.optionsFor(matrices, units), param.scalar_type(), small, several);
 }
 
 // Of no parameter.
@@ -38,7 +38,7 @@ std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) 
     for (size_t i = 0; i < groups[g].params().size(); ++i)
       if (const Tensor &param = groups[g].params()[i];
           param.requires_grad() && isSupported(param.scalar_type()) && param.device() == device)
-        lines.insert(lineOf(g, param, says[g].of(param, {g, i})));
+        lines.insert(lineOf(says[g], param, says[g].of(param, {g, i})));
   return lines;
 }
 
@@ -55,11 +55,28 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
       any = true;
     }
   findKinds(groups);
-  std::set<std::string> lines = linesOf(groups, device);
-  if (lines.empty())
-    lines.insert(lineOf(Parts(otherwise, spec.matrices())));
-  first = compiler.compile(lines, Where(device).isHost(), Joined::Nothing, "");
+  firstLines = linesOf(groups, device);
+  if (firstLines.empty())
+    firstLines.insert(lineOf(Parts(otherwise, spec.matrices())));
+  first = compiler.compile(firstLines, Where(device).isHost(), Joined::Nothing, "");
   findKeys(*first);
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (size_t i = 0; i < groups[g].params().size(); ++i)
+      checkTakes(says[g], groups[g].params()[i], {g, i});
+}
+
+void Binding::checkTakes(const Parts &of, const Tensor &param, const Place &place) {
+  if (!param.requires_grad())
+    return;
+  checkParameter(param, place);
+  const Matrices matrices = of.of(param, place);
+  if (matrices || param.dim() == 2)
+    return;
+  const std::string line = lineOf(of, param, matrices);
+  const auto found = firstLines.find(line);
+  const bool isFirst = found != firstLines.end();
+  const auto program = isFirst ? first : compiler.compile({line}, Where(param.device()).isHost(), Joined::Nothing, "");
+  checkMatrices(*program, isFirst ? int32_t(std::distance(firstLines.begin(), found)) : 0, param, place);
 }
 
 const std::vector<Scalar> &Binding::hypers(const Parts &of) {
@@ -101,7 +118,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
       }
       checkParameter(param, {g, i});
       const std::pair<bool, int> device{param.is_cpu(), param.device().index()};
-      const std::string line = lineOf(g, param, matrices);
+      const std::string line = lineOf(says[g], param, matrices);
       if (has) {
         checkGradient(param, param.grad(), {g, i});
         stepped.insert({device, line});

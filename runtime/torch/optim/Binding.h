@@ -29,6 +29,8 @@ public:
   // Compiles what the groups need; `otherwise` are the options where there is
   // no parameter.
   void prepare(const Groups &groups, const std::string &otherwise);
+  // Throws for a parameter that a group which says this does not take.
+  void checkTakes(const Parts &of, const at::Tensor &param, const Place &place);
   // What the rule of a group that says this takes.
   const std::vector<Scalar> &hypers(const Parts &of);
   // Takes the gradients of a step; true if tables were made for it, so that
@@ -136,7 +138,7 @@ private:
   bool holdsRows(const States &states) const;
   void bind(const Groups &groups, States &states);
   void findKinds(const Groups &groups);
-  std::string lineOf(size_t group, const at::Tensor &param, const Matrices &matrices);
+  std::string lineOf(const Parts &of, const at::Tensor &param, const Matrices &matrices);
   std::string lineOf(const Parts &of);
   std::set<std::string> linesOf(const Groups &groups, at::Device device);
   using Drafts = std::vector<Draft>;
@@ -158,6 +160,7 @@ private:
   bool several = false;                                // some group has a rule of its own
   std::map<std::string, std::vector<Scalar>> hypersOf; // each rule
   std::shared_ptr<const Program> first;                // of the constructor
+  std::set<std::string> firstLines;                    // its sets
 
   // What was bound.
   bool bound = false;

@@ -140,6 +140,11 @@ void altgrad::optim::beginCopy(const Set &set, const std::vector<const Tensor *>
     quantizeColumns(*from, *columns, *columnScales, block, first);
 }
 
+void altgrad::optim::checkMatrices(const Program &program, int32_t set, const Tensor &param, const Place &place) {
+  if (altgrad_table_has_matrices(program.bundle.get(), set, param.dim(), param.sizes().data(), param.strides().data()))
+    C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());
+}
+
 void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor &param,
                               const altgrad_table_matrices *matrices, const Place &place) {
   if (altgrad_table_fits(program.bundle.get(), set, matrices, param.dim(), param.sizes().data(),

@@ -26,6 +26,8 @@ void beginCopy(const Set &set, const std::vector<const at::Tensor *> &kept, cons
 // Throws where the step of a set takes no parameter that lies so.
 void checkFit(const Program &program, int32_t set, const at::Tensor &param, const altgrad_table_matrices *matrices,
               const Place &place);
+// Throws where it multiplies matrices, and a parameter of which nobody has said which it holds is none.
+void checkMatrices(const Program &program, int32_t set, const at::Tensor &param, const Place &place);
 // Throws where a state that is there is none of this stream; `scaled`: beside
 // it lie scales that are no other state.
 void checkKept(const at::Tensor &value, const std::string &key, const Stream &stream, bool scaled,

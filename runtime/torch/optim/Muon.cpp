@@ -96,6 +96,21 @@ void RuleOptimizer::partGroup(size_t g) {
   param_groups_.insert(param_groups_.begin() + std::ptrdiff_t(g) + 1, std::move(others));
 }
 
+// Checks the parameters of a group that has not begun, whose options may change until then, as it is now.
+void RuleOptimizer::checkGroup(size_t g) const {
+  const auto options = param_groups_[g].options().clone();
+  const auto *common = dynamic_cast<const RuleOptions *>(defaults_.get());
+  if (auto *own = dynamic_cast<RuleOptions *>(common ? options.get() : nullptr)) {
+    checkNames(*own);
+    if (own->use_muon() || common->use_muon())
+      return; // a function says which of them take Muon when the group begins
+    addOptions(*own, binding->profile, common);
+  }
+  const Parts says(optionsOf(*options), binding->spec.matrices());
+  for (size_t i = 0; i < param_groups_[g].params().size(); ++i)
+    binding->checkTakes(says, param_groups_[g].params()[i], {g, i});
+}
+
 void RuleOptimizer::beginGroups() {
   auto *common = dynamic_cast<RuleOptions *>(defaults_.get());
   if (!common || (binding->begun && binding->begun >= param_groups_.size()))

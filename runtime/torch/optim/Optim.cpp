@@ -53,6 +53,16 @@ void RuleOptimizer::prepare() {
   }
 }
 
+void RuleOptimizer::add_param_group(const OptimizerParamGroup &param_group) {
+  Optimizer::add_param_group(param_group);
+  try {
+    checkGroup(param_groups_.size() - 1);
+  } catch (...) {
+    param_groups_.pop_back();
+    throw;
+  }
+}
+
 // Refuses what the rule does not have, nor AdamW where it is beside it.
 void RuleOptimizer::checkNames(const RuleOptions &options) const {
   std::set<std::string> known;

@@ -9,7 +9,7 @@
 
 namespace altgrad::optim {
 
-// Throws for another class's, at which add_param_group does not look.
+// Throws for another class's, at which torch's add_param_group does not look.
 template <typename Options> const Options &as(const torch::optim::OptimizerOptions &options) {
   TORCH_CHECK(typeid(options) == typeid(Options) || dynamic_cast<const Options *>(&options), "altgrad: a group has ",
               c10::demangle(typeid(options).name()), ", expected ", c10::demangle(typeid(Options).name()));

@@ -10,7 +10,8 @@ from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
 from .._binding.offload import home_of
 from .blocks import COLUMNS, SCALES, is_of_copy, scale_key
 from .described import LINE, check_file, described
-from .filed import filed, in_bytes
+from .filed import filed as filed_entry, in_bytes
+from .lacking import may_lack, with_counts
 from .master import kept_beside
 from .portable import in_blocks, in_numbers, travels
 from .rungs import code_dtypes, take_gradients
@@ -29,7 +30,7 @@ def kept_dtypes(optimizer):
     last, bound = [], optimizer.max_grad_norm
 
     def remember(_, given):
-        given = check_file(optimizer, given)
+        given = check_file(optimizer, with_counts(optimizer, given))
         optimizer._tallies.check(given["param_groups"])
         last.append(given)
         return given
@@ -105,14 +106,20 @@ def _keeps_dtype(optimizer, param, value):
                                     or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
 
 
-def filed_states(optimizer, states):
+def filed(optimizer, given):
+    """The state_dict of a file, from that which torch's state_dict() gives."""
+    groups = optimizer._filed_groups(optimizer._tallies.filed(given["param_groups"]))
+    return may_lack(optimizer, {**given, "state": _filed_states(optimizer, given["state"]), "param_groups": groups})
+
+
+def _filed_states(optimizer, states):
     """The states of a file, by places, from those that torch's state_dict() has."""
     params, words, (far, whole) = dict(enumerate(_flat(optimizer.param_groups))), _words_by_keys(optimizer), travels()
     unbegun, entries = optimizer._not_begun(), {}
     for place, held in states.items():
         param = params.get(place) if isinstance(held, dict) else None
         held = _without(optimizer, held) if id(params.get(place)) in unbegun else held
-        held = filed(in_numbers(held, words, param) if far and param is not None else held, optimizer._keys.values())
+        held = filed_entry(in_numbers(held, words, param) if far and param is not None else held, optimizer._keys.values())
         # altgrad.distributed gathers nothing.
         entries[place] = in_bytes(held) if whole and param is not None and not hasattr(param, "altgrad_place") else held
     return entries

@@ -2,7 +2,7 @@
 
 import torch
 
-from .blocks import COLUMNS, has_columns
+from .blocks import COLUMNS, has_columns, scale_key
 
 # The key in `state` of what a bfloat16 parameter has no room for.
 REMAINDER = "remainder"
@@ -18,6 +18,11 @@ def kept_beside(words):
     return [(word, REMAINDER if splits(words[word]) else word)
             for word in ("master", "copy") if word in words] + [
                 ("copy", COLUMNS)] * has_columns(words.get("copy", ""))
+
+
+def names_beside(words):
+    """The keys of these in state, which a step makes of the parameter where they are missing, and of their scales."""
+    return {name for _, key in kept_beside(words) for name in (key, scale_key(key))}
 
 
 def own_master(words):

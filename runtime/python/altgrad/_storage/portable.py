@@ -24,7 +24,7 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 
 
 def callers():
-    """{name: its `info`} of torch.distributed.checkpoint's functions for optimizers that wait for this call.
+    """{name: its local variables} of torch.distributed.checkpoint's functions for optimizers that wait for this call.
 
     They call step() and state_dict() as anybody does, and say in no other way who asks.
     """
@@ -32,7 +32,7 @@ def callers():
     frame, of = sys._getframe(1) if module in sys.modules else None, {}
     while frame:
         if frame.f_globals.get("__name__") == module:
-            of.setdefault(frame.f_code.co_name, frame.f_locals.get("info"))
+            of.setdefault(frame.f_code.co_name, frame.f_locals)
         frame = frame.f_back
     return of
 
@@ -41,7 +41,7 @@ def travels():
     """(whether torch.distributed.checkpoint's functions for optimizers ask, whether they send whole tensors)."""
     of = callers()
     # While it loads whole tensors, it asks for parts.
-    whole = "_load_optim_state_dict" in of or getattr(of.get("_get_optim_state_dict"), "full_state_dict", False)
+    whole = "_load_optim_state_dict" in of or getattr(of.get("_get_optim_state_dict", {}).get("info"), "full_state_dict", False)
     return "_get_optim_state_dict" in of, whole
 
 

@@ -15,6 +15,7 @@ from .._binding.ranks import Ranks, check_reach, exchange
 from .._binding.sums import Ahead
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
+from .._storage.lacking import may_lack
 from ..optim._around import warn_of_ddp
 from ..optim._shapes import whole_ways
 from ..optim._together import check_group
@@ -325,7 +326,8 @@ class Sharded(torch.optim.Optimizer):
         if self._whole_states is not None:
             return {**self._whole_states, "param_groups": given["param_groups"]}
         owners = {part: param for param, part in self._parts.items() if isinstance(self._at[param][0], Stay)}
-        return {**filed(self._inner, given, owners, self._elsewhere), "ranks": PartOf(self._place())}
+        given = may_lack(self._inner, filed(self._inner, given, owners, self._elsewhere))
+        return {**given, "ranks": PartOf(self._place())}
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Brings the states of all ranks to one, where `state_dict()` is whole until the next step. All ranks call it.

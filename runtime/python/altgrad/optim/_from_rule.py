@@ -3,7 +3,6 @@
 import copyreg
 import inspect
 import keyword
-import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,10 +10,8 @@ from typing import Any
 import torch
 from torch.optim.optimizer import ParamsT
 
-from .._binding.layout import matrix_of, units_of
 from .._bundle import compile_sets
-from .._library import Error
-from .._plan import Plan
+from .._core import check_matrices
 from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage, StorageLike
@@ -38,7 +35,7 @@ class _Made(type(Optimizer)):
 class _FromRule(Optimizer, metaclass=_Made):
     _rule = None
     _chosen = ()
-    _trial = None  # a plan that says which shapes a rule with products of matrices takes
+    _multiplies = None  # the Bundle of a rule with products of matrices
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
@@ -73,14 +70,13 @@ class _FromRule(Optimizer, metaclass=_Made):
         """
         super().add_param_group(param_group)
         place = len(self.param_groups) - 1
-        for index, param in enumerate(self.param_groups[-1]["params"]):
-            if self._trial and not _takes(self._trial, param.shape, units_of(param)):
-                del self.param_groups[place]
-                stacks = " or more" * _takes(self._trial, (2, 2, 2), 2)
-                raise ValueError(
-                    f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place} has the shape "
-                    f"{tuple(param.shape)}, and rule @{self._rule.name} multiplies matrices: it takes parameters of two "
-                    f"dimensions{stacks}; give the others to an optimizer of their own")
+        try:
+            for index, param in enumerate(self.param_groups[-1]["params"] if self._multiplies else ()):
+                check_matrices(self._multiplies, 0, param.shape, param.stride(),
+                               f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place}")
+        except ValueError:
+            del self.param_groups[place]
+            raise
 
     def _rule_of(self, group):
         return self._rule
@@ -151,20 +147,11 @@ def _make(rule, storage, options):
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": _signature(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
-        "_trial": Plan(bundle) if bundle.matrices else None,
+        "_multiplies": bundle if bundle.matrices else None,
         "_recipe": (rule.text if rule.text is not None else rule.name, storage, options,
                     rule.name),
     })
     return made
-
-
-def _takes(trial, shape, units):
-    """Whether a plan takes a tensor of this shape."""
-    try:
-        trial.bind_tensors([(math.prod(shape), 0, 0, 0, matrix_of(shape), units)], 1)
-    except Error:
-        return False
-    return True
 
 
 def _doc(rule, hypers):

@@ -183,10 +183,9 @@ class Muon(Named):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_beside": self._beside}
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state_dict of altgrad.optim.Optimizer; `ns_dtype` is a word there, which torch.distributed.checkpoint takes."""
-        given = super().state_dict()
-        return {**given, "param_groups": [{**group, "ns_dtype": str(group["ns_dtype"])} for group in given["param_groups"]]}
+    def _filed_groups(self, groups):
+        # A word, which torch.distributed.checkpoint takes.
+        return [{**group, "ns_dtype": str(group["ns_dtype"])} for group in groups]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # What a file does not say, as torch's do not say use_muon, stays.

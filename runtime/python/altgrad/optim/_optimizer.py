@@ -17,7 +17,7 @@ from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of
 from .._storage.blocks import check_words
-from .._storage.checkpoint import filed_states, fill_older, kept_dtypes, picklable
+from .._storage.checkpoint import filed, fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
 from .._storage.filed import take_all
 from .._storage.draws import COUNT, keep_apart, place, seeded
@@ -343,8 +343,7 @@ class Optimizer(RuleNames, Measured, Traced):
             `{"codes": tensor}` there, so that torch's class raises in its first step and does not take codes for
             numbers: `altgrad.transcode(state_dict, to="torch")` is for that class.
         """
-        given = super().state_dict()
-        return {**given, "state": filed_states(self, given["state"]), "param_groups": self._tallies.filed(given["param_groups"])}
+        return filed(self, super().state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state_dict of this class or of torch's class of the same name. Every state keeps its dtype.

@@ -42,6 +42,10 @@ class RuleNames:
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
 
+    def _filed_groups(self, groups):
+        """The param_groups of a file."""
+        return groups
+
     def _unit_of(self, options, matrices):
         """How many elements each unit of a parameter with these matrices has, if the rule reduces over units, else 0."""
         return 0

@@ -23,6 +23,8 @@ _OF_RUNGS = "updates", "flips", "flips_up", "saturated"
 class Tallies:
     """The counts of an optimizer, on every device on which it has parameters."""
 
+    KEYS = frozenset(_FILED)
+
     def __init__(self):
         self._on, self._now = {}, []  # `_now`: the devices whose counts know the last step
         self._counted = set()  # the keys of what has been counted at all

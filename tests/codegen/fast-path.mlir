@@ -1,7 +1,7 @@
-// RUN: altgrad-opt %s --altgrad-vectorize="width=2" --altgrad-quick-bodies="target=sm_80" | FileCheck %s --check-prefixes=CHECK,GPU
-// RUN: altgrad-opt %s --altgrad-vectorize="width=16" --altgrad-quick-bodies="target=x86-64-v4" | FileCheck %s --check-prefixes=CHECK,V4
-// RUN: altgrad-opt %s --altgrad-vectorize="width=8" --altgrad-quick-bodies="target=x86-64-v3" | FileCheck %s --check-prefix=V3 --implicit-check-not=quick
-// RUN: not altgrad-opt %s --altgrad-quick-bodies="target=z80" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: altgrad-opt %s --altgrad-vectorize="width=2" --altgrad-fast-path="target=sm_80" | FileCheck %s --check-prefixes=CHECK,GPU
+// RUN: altgrad-opt %s --altgrad-vectorize="width=16" --altgrad-fast-path="target=x86-64-v4" | FileCheck %s --check-prefixes=CHECK,V4
+// RUN: altgrad-opt %s --altgrad-vectorize="width=8" --altgrad-fast-path="target=x86-64-v3" | FileCheck %s --check-prefix=V3 --implicit-check-not=fast
+// RUN: not altgrad-opt %s --altgrad-fast-path="target=z80" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // AVX2 keeps its divisions.
 // V3: wide 8
 // UNKNOWN: error: unknown target 'z80'
@@ -51,7 +51,7 @@ altgrad.step @each(inout %w: !altgrad.tensors<f32>, inout %v: !altgrad.tensors<f
   phase @p chunks set 0 {
     %eps = read %small : f32
     // GPU: %[[EPS:.*]] = arith.select %{{.*}}, %{{.*}}, %{{.*}} : f32
-    // V4-NOT: quick
+    // V4-NOT: fast
     sweep @s load(%n from %w : !altgrad.tensors<f32>, %x from %v : !altgrad.tensors<f32>) reduce()
         store(%w : !altgrad.tensors<f32>, %v : !altgrad.tensors<f32>) {
       %r = math.sqrt %x : f32
@@ -60,7 +60,7 @@ altgrad.step @each(inout %w: !altgrad.tensors<f32>, inout %v: !altgrad.tensors<f
       %u = arith.divf %q, %n : f32
       emit %q, %u : f32, f32
     }
-    // GPU: quick
+    // GPU: fast
     // GPU: vector.broadcast %[[EPS]]
     // GPU: arith.minui
     // GPU: rcp.approx
@@ -79,7 +79,7 @@ altgrad.step @each(inout %w: !altgrad.tensors<f32>, inout %v: !altgrad.tensors<f
 altgrad.step @exchanged(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
   phase @p chunks set 0 {
     %k = read %norm : f32
-    // V4-NOT: quick
+    // V4-NOT: fast
     // GPU: fast (
     // GPU: %[[MOST:.*]] = reduce max
     // GPU: arith.divf %[[MOST]]
@@ -102,7 +102,7 @@ altgrad.step @exchanged(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
 altgrad.step @looked_up(inout %w: !altgrad.tensors<bnb8>, in %norm: f32) {
   phase @p chunks set 0 {
     %k = read %norm : f32
-    // V4-NOT: quick
+    // V4-NOT: fast
     // GPU: fast (
     sweep @s load(%x from %w : !altgrad.tensors<bnb8>) reduce() store(%w : !altgrad.tensors<bnb8>) {
       %n = decode %x format<bnb8> : i8 to f32
@@ -120,7 +120,7 @@ altgrad.step @looked_up(inout %w: !altgrad.tensors<bnb8>, in %norm: f32) {
 altgrad.step @halves(inout %w: !altgrad.tensors<bnb8>, in %p: !altgrad.tensors<int16>, in %norm: f32) {
   phase @p chunks set 0 {
     %k = read %norm : f32
-    // CHECK-NOT: quick
+    // CHECK-NOT: fast
     sweep @s load(%x from %w : !altgrad.tensors<bnb8>, %c from %p : !altgrad.tensors<int16>) reduce() store(%w : !altgrad.tensors<bnb8>) {
       %n = decode %x format<bnb8> : i8 to f32
       %h = join_codes %c, %c : i16, i16 to f32
@@ -139,14 +139,14 @@ altgrad.step @halves(inout %w: !altgrad.tensors<bnb8>, in %p: !altgrad.tensors<i
 altgrad.step @inside(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
   phase @p chunks set 0 {
     %k = read %norm : f32
-    // V4-NOT: quick
+    // V4-NOT: fast
     sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
       %d = arith.negf %k : f32
       %r = math.sqrt %x : f32
       %q = arith.divf %r, %d : f32
       emit %q : f32
     }
-    // GPU: quick
+    // GPU: fast
     // GPU: rcp.approx
   }
   commit
@@ -161,7 +161,7 @@ altgrad.step @sums(in %w: !altgrad.tensors<f32>, out %x: f32, out %y: f32) {
     %q = arith.divf %n, %two : f32
     emit %n, %q : f32, f32
   }
-  // GPU: quick
+  // GPU: fast
   // GPU: arith.minui
   commit always %a to %x : f32, %b to %y : f32
 }
