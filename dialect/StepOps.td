@@ -5,8 +5,7 @@
 
 include "dialect/RuleOps.td"
 
-def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
-    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
   let summary = "a whole training step: the storage formats and the order of its parts";
   let description = [{
     Every argument has an access: `in` is read, `out` is written, `inout` is both. It may
@@ -100,25 +99,13 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Altgrad_ArgumentAttr, "arguments">:$signature);
-  let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `` custom<Signature>($signature, $body) attr-dict";
-  let hasVerifier = 1;
-  let hasRegionVerifier = 1;
-  let extraClassDeclaration = [{
+  let assemblyFormat = "$sym_name `` custom<StepSignature>($signature, $body) attr-dict";
+  let extraClassDeclaration = ofArguments # [{
     /// Inside a step `altgrad` needs no prefix.
     static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
-    ArgumentAttr of(::mlir::BlockArgument argument) {
-      return ::llvm::cast<ArgumentAttr>(getSignature()[argument.getArgNumber()]);
-    }
-    ::llvm::StringRef getName(::mlir::BlockArgument argument) { return of(argument).getName(); }
     Access getAccess(::mlir::BlockArgument argument) { return of(argument).getAccess(); }
     Scope getScope(::mlir::BlockArgument argument) { return of(argument).getScope(); }
-    /// A word of ALTGRAD_ROLES (bundle.h) or "none".
-    ::llvm::StringRef getRole(::mlir::BlockArgument argument) { return of(argument).getRole(); }
     ::llvm::StringRef getKey(::mlir::BlockArgument argument) { return of(argument).getKey(); }
-    /// The default of a hyper-parameter, or null.
-    ::mlir::FloatAttr getDefault(::mlir::BlockArgument argument) { return of(argument).getFallback(); }
     /// Whether something, of a set, is reduced over units or one of each: rows of the table are units then.
     bool hasUnits(::std::optional<unsigned> set = {});
     /// Whose tensors or groups an argument is of; none: of the step, or of all.

@@ -150,7 +150,7 @@ ArrayRef<StringRef> altgrad::commonStorageWords() {
 
 SmallVector<StringRef> altgrad::getStorageWords(RuleOp rule, ArrayRef<StringRef> states) {
   SmallVector<StringRef> words(commonStorageWords().drop_back(states.empty()));
-  if (!rule.getByRole("step").empty())
+  if (!rule.getByRole(Role::step).empty())
     words.push_back("step");
   words.append(states.begin(), states.end());
   return words;

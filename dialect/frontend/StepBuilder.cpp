@@ -110,21 +110,21 @@ std::string StepBuilder::freeName(StringRef wanted) {
   return name;
 }
 
-Value StepBuilder::argument(Access access, StringRef role, const Argument &called, Type type, Scope scope, int64_t set,
+Value StepBuilder::argument(Access access, Role role, const Argument &called, Type type, Scope scope, int64_t set,
                             Location place, FloatAttr fallback) {
   signature.push_back(
       ArgumentAttr::get(builder.getContext(), access, role, called.name, called.key, scope, set, fallback));
   return body->addArgument(type, NameLoc::get(builder.getStringAttr(called.name), place));
 }
 
-Value StepBuilder::scalar(Access access, StringRef role, StringRef name, Type type) {
+Value StepBuilder::scalar(Access access, Role role, StringRef name, Type type) {
   return scalars[name] = argument(access, role, {{}, name.str(), name.str()}, type, Scope::Step, -1, place);
 }
 
 // The count is the step's own: a rule may have none, and an f32 stops at 2^24.
 void StepBuilder::takeSeed(bool always) {
-  scalar(Access::In, "random", "seed", i64);
-  Value draws = scalar(Access::InOut, "random", "draws", i64);
+  scalar(Access::In, Role::random, "seed", i64);
+  Value draws = scalar(Access::InOut, Role::random, "draws", i64);
   NamedOpBuilder ops = this->ops("seed.");
   Value one = ops.i64("one", 1);
   count = ops.make<arith::AddIOp>("next", draws, one);

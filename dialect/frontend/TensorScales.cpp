@@ -31,7 +31,7 @@ Value TensorCodec::largestOfHistory(Value newest) {
   for (unsigned past = 0; past < word.history; ++past) {
     std::string at = "past." + std::to_string(past);
     if (past) {
-      Value older = set.scalar(Access::InOut, "tensor_scale", "copy_amax_" + std::to_string(past), step.f32).value;
+      Value older = set.scalar(Access::InOut, Role::tensor_scale, "copy_amax_" + std::to_string(past), step.f32).value;
       step.write(held, older);
       held = older;
     }
@@ -48,12 +48,12 @@ void TensorCodec::storeTensorScaled(Value value) {
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value largest = ops.max("largest", found, ops.f32("least", 0)), most = largest, newest;
   if (!current || !ruled)
-    newest = set.scalar(current ? Access::Out : Access::InOut, "tensor_scale", "copy_amax", step.f32).value;
+    newest = set.scalar(current ? Access::Out : Access::InOut, Role::tensor_scale, "copy_amax", step.f32).value;
   if (word.tensorScale == TensorScale::Delayed)
     most = largestOfHistory(newest);
   else if (word.tensorScale == TensorScale::Bounded)
     most = boundOfLargest(newest);
-  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_scale", step.f32).value;
+  Value unit = set.scalar(Access::Out, Role::tensor_scale, "copy_scale", step.f32).value;
   Value scale = getFactor(most, top), inverse = ops.div("unit", one, scale);
   finish(ops.mul("scaled", number, scale));
   if (newest)
@@ -68,8 +68,8 @@ void TensorCodec::storeTensorScaled(Value value) {
 // rule takes its own.
 void TensorCodec::storeTwoLevels(Value value) {
   bool ruled = bool(set.rule);
-  Value newest = set.scalar(ruled ? Access::InOut : Access::Out, "tensor_scale", "copy_amax", step.f32).value;
-  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_tensor_scale", step.f32).value;
+  Value newest = set.scalar(ruled ? Access::InOut : Access::Out, Role::tensor_scale, "copy_amax", step.f32).value;
+  Value unit = set.scalar(Access::Out, Role::tensor_scale, "copy_tensor_scale", step.f32).value;
   Value number = ops.element("next", value), largest = getLargest(number, /*finite=*/false);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value amax = ops.max("amax", found, ops.f32("least", 0));
@@ -100,7 +100,7 @@ struct Alike {
 
 static StringRef getName(Value argument) {
   auto rule = cast<RuleOp>(argument.getParentBlock()->getParentOp());
-  return rule.getByRole("param")[0] == argument ? "" : rule.getName(cast<BlockArgument>(argument));
+  return rule.getByRole(Role::param)[0] == argument ? "" : rule.getName(cast<BlockArgument>(argument));
 }
 
 bool Alike::operator()(Value x, Value y) {
@@ -119,7 +119,7 @@ bool Alike::operator()(Value x, Value y) {
 }
 
 std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> options) {
-  auto states = rule.getByRole("state");
+  auto states = rule.getByRole(Role::state);
   if (states.size() < 2 || rule.getName(states[0]) != "m" || rule.getName(states[1]) != "v")
     return std::nullopt;
   auto getGradient = [](RuleOp rule) { // whatever it is made of
