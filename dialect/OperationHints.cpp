@@ -16,8 +16,7 @@ struct OperationHint {
 static constexpr StringLiteral square =
     "write math.exp of the product of the exponent and math.log, of scalars in f64; the "
     "powers 2 and 0.5 of an element are mulf %x, %x and math.sqrt";
-static constexpr StringLiteral nearest =
-    "elements have no integers; a scalar in f64 goes through fptosi and sitofp";
+static constexpr StringLiteral nearest = "elements have no integers; a scalar in f64 goes through fptosi and sitofp";
 static constexpr StringLiteral hyperbolic =
     "of a scalar in f64 write it with math.exp; an element has no math.exp, and "
     "x / (1 + |x|), which is bounded as well, is math.absf, addf and divf";
@@ -44,7 +43,6 @@ static constexpr OperationHint instead[] = {
     {"isnan", "write cmpf uno, %x, %x"},
     {"isinf", "write math.absf and cmpf oeq with constant 0x7F800000 : f32"},
     {"isfinite", "write math.absf and cmpf olt with constant 0x7F800000 : f32"},
-    {"floor", "write math.floor"},
     {"ceil round roundeven trunc", nearest},
     {"sign", "write math.copysign of 1.0, and select 0.0 where the number is 0"},
     {"uitofp", "write sitofp"},
