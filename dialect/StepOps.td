@@ -129,7 +129,7 @@ def Altgrad_DequantizeOp : Altgrad_Op<"dequantize", [Pure]> {
   let assemblyFormat = "$tensors attr-dict `:` qualified(type($tensors))";
 }
 
-def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
+def Altgrad_UnscaleOp : Altgrad_NamedResultsOp<"unscale", [Pure]> {
   let summary = "divide gradients by the loss scale, and say whether all are finite";
   let description = [{
     `values = gradients * factor`, where `factor` is the inverse of the loss
@@ -145,7 +145,7 @@ def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
   let assemblyFormat = "$tensors `by` $factor attr-dict `:` qualified(type($tensors))";
 }
 
-def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
+def Altgrad_UpdateLossScaleOp : Altgrad_NamedResultsOp<"update_loss_scale", [Pure]> {
   let summary = "compute the loss scale of the next step";
   let description = [{
     If `found` is true (a gradient was not finite), the tracker becomes 0. When this has
@@ -176,7 +176,7 @@ def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
   }];
 }
 
-def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments, InferTypeOpAdaptor,
+def Altgrad_UpdateOp : Altgrad_NamedResultsOp<"update", [Pure, AttrSizedOperandSegments, InferTypeOpAdaptor,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "apply a rule to every element";
   let description = [{
@@ -234,6 +234,8 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     and `toward_zero` never make a finite number infinite: beyond the largest number it
     becomes the largest.
 
+    `companding` says how the step has bent the values before; it changes no code.
+
     ```mlir
     %half = quantize %w1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
     %r = draw seed(%seed) step(%t) store(0) : i16
@@ -249,11 +251,11 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
   }];
   let arguments = (ins Altgrad_RealsType:$values,
                        Altgrad_RoundingAttr:$rounding, Optional<AnyTypeOf<[I16, I32]>>:$draw,
-                       Altgrad_OverflowAttr:$overflow);
+                       Altgrad_OverflowAttr:$overflow, OptionalAttr<Altgrad_CompandingAttr>:$companding);
   let results = (outs Altgrad_TensorsType:$tensors);
   let assemblyFormat = [{
     $values `round` `` $rounding custom<Draw>($draw, type($draw))
-    `overflow` `` $overflow attr-dict `:` qualified(type($tensors))
+    `overflow` `` $overflow (`companding` `` $companding^)? attr-dict `:` qualified(type($tensors))
   }];
   let hasVerifier = 1;
 }

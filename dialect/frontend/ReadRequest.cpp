@@ -73,7 +73,7 @@ static std::string readModifier(StringRef text, StringRef modifier, StorageWord 
     return set(word.rule, rule, "by which rule a scale is chosen");
   }
   for (Companding bent : {Companding::Softsign, Companding::Sqrt})
-    if (modifier == getName(bent))
+    if (modifier == stringifyCompanding(bent))
       return set(word.companding, bent, "how numbers are bent before they are codes");
   if (std::optional<std::string> why = readTensorScale(modifier, word))
     return why->empty() ? "" : where + " says " + quote(modifier) + *why;

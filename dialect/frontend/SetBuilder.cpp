@@ -40,8 +40,7 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream, s
     Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.getStore(stream)) : Value();
     value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
                          word.overflow.value_or(overflow.value_or(fitting)), draw);
-    if (word.companding)
-      value.getDefiningOp()->setAttr(compandingName, ops.builder.getStringAttr(altgrad::getName(*word.companding)));
+    value.getDefiningOp<QuantizeOp>().setCompanding(word.companding);
   }
   step.write(value, target.value);
   return value;

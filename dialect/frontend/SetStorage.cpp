@@ -168,7 +168,7 @@ static std::string whyNotBent(const StorageWord &word) {
   if (!word.companding)
     return "";
   bool root = word.companding == Companding::Sqrt;
-  std::string says = (" says " + getName(*word.companding)).str(), format = root ? "uint8" : "int8";
+  std::string says = (" says " + stringifyCompanding(*word.companding)).str(), format = root ? "uint8" : "int8";
   if (word.format != format || !word.block)
     return says + ", which is of codes in " + format + " with a scale for each block, as " +
            (root ? "v=uint8:32:f16,sqrt" : "m=int8:32:f16,softsign");

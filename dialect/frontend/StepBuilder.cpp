@@ -7,20 +7,6 @@ using namespace altgrad;
 
 //===-- Names ---------------------------------------------------------------===//
 
-// Several results are called as the location says, where it says so.
-template <typename Op> static void nameResults(MLIRContext &context) {
-  std::optional<RegisteredOperationName> name = RegisteredOperationName::lookup(Op::getOperationName(), &context);
-  OpAsmOpInterface::Concept *printing = name->getInterface<OpAsmOpInterface>();
-  printing->getAsmResultNames = [](const OpAsmOpInterface::Concept *, Operation *op, OpAsmSetValueNameFn set) {
-    auto place = dyn_cast<FusedLoc>(op->getLoc());
-    auto names = place ? dyn_cast_if_present<ArrayAttr>(place.getMetadata()) : ArrayAttr();
-    if (!names || names.size() != op->getNumResults())
-      return cast<Op>(op).getAsmResultNames(set);
-    for (auto [result, name] : llvm::zip(op->getResults(), names.getAsRange<StringAttr>()))
-      set(result, name.getValue());
-  };
-}
-
 Location NamedOpBuilder::at(const Twine &name) const {
   return NameLoc::get(builder.getStringAttr(prefix + name), place);
 }
@@ -33,9 +19,6 @@ Location NamedOpBuilder::at(ArrayRef<std::string> names) const {
 std::string altgrad::printStep(StepOp step) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  MLIRContext &context = *step->getContext();
-  nameResults<UpdateOp>(context), nameResults<UnscaleOp>(context), nameResults<ClipOp>(context);
-  nameResults<SplitOp>(context), nameResults<UpdateLossScaleOp>(context), nameResults<AdvanceCodeOp>(context);
   step->print(out, OpPrintingFlags().printNameLocAsPrefix());
   return text + "\n";
 }
@@ -68,7 +51,7 @@ Value NamedOpBuilder::dequantize(Name name, Value tensors) const {
 
 Value NamedOpBuilder::quantize(Name name, Value list, TensorsType type, Round round, OverflowMode overflow,
                                Value draw) const {
-  return make<QuantizeOp>(name, type, list, round, draw, overflow);
+  return make<QuantizeOp>(name, type, list, round, draw, overflow, CompandingAttr());
 }
 
 Value NamedOpBuilder::reduce(Name name, Reduction how, Value element, Scope over) const {

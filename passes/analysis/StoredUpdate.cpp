@@ -228,8 +228,8 @@ std::string StoredUpdate::getScaleFormat(unsigned index) const {
 
 StringRef StoredUpdate::getCompanding(unsigned index) const {
   for (Operation *op : paths[index].stores)
-    if (auto bent = op->getAttrOfType<StringAttr>(compandingName))
-      return bent;
+    if (auto quantize = dyn_cast<QuantizeOp>(op); quantize && quantize.getCompanding())
+      return stringifyCompanding(*quantize.getCompanding());
   return "";
 }
 
