@@ -23,7 +23,7 @@ def FitResourcesPass : Pass<"altgrad-fit-resources", "::altgrad::StepOp"> {
     ```mlir
     phase @update chunks set 0 {
       ...
-    } {altgrad.kernel_resources = {blocks = 3 : i64, shared = {draws = 8192 : i64, counters = 6144 : i64}}}
+    } {kernel_resources = {blocks = 3 : i64, shared = {draws = 8192 : i64, counters = 6144 : i64}}}
     ```
 
     Run `altgrad-vectorize` and `altgrad-fast-path` first.

@@ -5,21 +5,40 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringMap.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace altgrad;
+
+static constexpr OperationFacts real(double (*real)(double, double, double), unsigned flops = 0, bool isLong = false,
+                                     bool isF64 = false) {
+  return {flops, isLong, isF64, real, nullptr};
+}
+static constexpr OperationFacts integer(uint64_t (*integer)(uint64_t, uint64_t)) {
+  return {0, false, false, nullptr, integer};
+}
+
+static double extreme(double a, double b, bool most) {
+  return std::isnan(a) || std::isnan(b) ? std::nan("") : (a < b) == most ? b : a;
+}
+static double binade(double a, double, double) {
+  return std::isfinite(a) && a != 0 ? std::exp2(std::ilogb(a)) : std::fabs(a);
+}
 
 // Every operation has the same bits on every target. Adding one: a row here, its
 // lowering in codegen/numerics where a target has none, and tools/guides.py.
 static constexpr AllowedOperation operations[] = {
     {"arith.constant", "f32, f64, i64, i1", "a number that is written in the text", "%c = constant 1.0e-3 : f64"},
-    {"arith.addf", "f32, f64", "a + b", "%c = addf %w, %g : f32"},
-    {"arith.subf", "f32, f64", "a - b", "%c = subf %w, %g : f32"},
-    {"arith.mulf", "f32, f64", "a * b", "%c = mulf %w, %g : f32"},
-    {"arith.divf", "f32, f64", "a / b", "%c = divf %w, %g : f32"},
-    {"arith.negf", "f32, f64", "-a", "%c = negf %g : f32"},
-    {"arith.minimumf", "f32, f64", "the smaller number; NaN if either is NaN", "%c = minimumf %w, %g : f32"},
-    {"arith.maximumf", "f32, f64", "the larger number; NaN if either is NaN", "%c = maximumf %w, %g : f32"},
+    {"arith.addf", "f32, f64", "a + b", "%c = addf %w, %g : f32", real([](auto a, auto b, auto) { return a + b; }, 1)},
+    {"arith.subf", "f32, f64", "a - b", "%c = subf %w, %g : f32", real([](auto a, auto b, auto) { return a - b; }, 1)},
+    {"arith.mulf", "f32, f64", "a * b", "%c = mulf %w, %g : f32", real([](auto a, auto b, auto) { return a * b; }, 1)},
+    {"arith.divf", "f32, f64", "a / b", "%c = divf %w, %g : f32", real([](auto a, auto b, auto) { return a / b; }, 1)},
+    {"arith.negf", "f32, f64", "-a", "%c = negf %g : f32", real([](auto a, auto, auto) { return -a; })},
+    {"arith.minimumf", "f32, f64", "the smaller number; NaN if either is NaN", "%c = minimumf %w, %g : f32",
+     real([](auto a, auto b, auto) { return extreme(a, b, /*most=*/false); })},
+    {"arith.maximumf", "f32, f64", "the larger number; NaN if either is NaN", "%c = maximumf %w, %g : f32",
+     real([](auto a, auto b, auto) { return extreme(a, b, /*most=*/true); })},
     {"arith.cmpf", "f32, f64 to i1",
      "a comparison: oeq, one, olt, ole, ogt, oge and ord are false if either number is NaN; "
      "ueq, une, ult, ule, ugt, uge and uno are then true",
@@ -28,32 +47,46 @@ static constexpr AllowedOperation operations[] = {
      "%c = cmpi sgt, %t, %t : i64"},
     {"arith.select", "i1 and two of f32, f64, i64, i1", "the second operand where the first is true, else the third",
      "%c = select %flag, %w, %g : f32"},
-    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even", "%c = truncf %lr : f64 to f32"},
+    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even", "%c = truncf %lr : f64 to f32",
+     real([](auto a, auto, auto) { return a; })},
     {"arith.extf", "f32 to f64", "the same number as f64; for scalars, as elements stay f32",
-     "%s = altgrad.reduce add %g over tensor : f32\n%c = extf %s : f32 to f64"},
-    {"arith.addi", "i64", "a + b, modulo 2^64", "%c = addi %t, %t : i64"},
-    {"arith.subi", "i64", "a - b, modulo 2^64", "%c = subi %t, %t : i64"},
-    {"arith.muli", "i64", "a * b, modulo 2^64", "%c = muli %t, %t : i64"},
-    {"arith.andi", "i64, i1", "bitwise and", "%c = andi %flag, %flag : i1"},
-    {"arith.ori", "i64, i1", "bitwise or", "%c = ori %flag, %flag : i1"},
-    {"arith.xori", "i64, i1", "bitwise exclusive or", "%c = xori %flag, %flag : i1"},
-    {"arith.shli", "i64", "shifts left by a constant of 0 to 63", "%n = constant 3 : i64\n%c = shli %t, %n : i64"},
+     "%s = altgrad.reduce add %g over tensor : f32\n%c = extf %s : f32 to f64",
+     real([](auto a, auto, auto) { return a; })},
+    {"arith.addi", "i64", "a + b, modulo 2^64", "%c = addi %t, %t : i64",
+     integer([](auto a, auto b) { return a + b; })},
+    {"arith.subi", "i64", "a - b, modulo 2^64", "%c = subi %t, %t : i64",
+     integer([](auto a, auto b) { return a - b; })},
+    {"arith.muli", "i64", "a * b, modulo 2^64", "%c = muli %t, %t : i64",
+     integer([](auto a, auto b) { return a * b; })},
+    {"arith.andi", "i64, i1", "bitwise and", "%c = andi %flag, %flag : i1",
+     integer([](auto a, auto b) { return a & b; })},
+    {"arith.ori", "i64, i1", "bitwise or", "%c = ori %flag, %flag : i1", integer([](auto a, auto b) { return a | b; })},
+    {"arith.xori", "i64, i1", "bitwise exclusive or", "%c = xori %flag, %flag : i1",
+     integer([](auto a, auto b) { return a ^ b; })},
+    {"arith.shli", "i64", "shifts left by a constant of 0 to 63", "%n = constant 3 : i64\n%c = shli %t, %n : i64",
+     integer([](auto a, auto b) { return a << (b & 63); })},
     {"arith.shrui", "i64", "shifts right by a constant of 0 to 63 and fills with zeros",
-     "%n = constant 3 : i64\n%c = shrui %t, %n : i64"},
+     "%n = constant 3 : i64\n%c = shrui %t, %n : i64", integer([](auto a, auto b) { return a >> (b & 63); })},
     {"arith.sitofp", "i64 to f32, f64", "the nearest number to a signed integer", "%c = sitofp %t : i64 to f64"},
     {"arith.fptosi", "f32, f64 to i64", "rounds a scalar toward zero; not allowed for elements",
      "%c = fptosi %lr : f64 to i64"},
-    {"math.fma", "f32, f64", "a * b + c with one rounding", "%c = math.fma %w, %g, %m : f32"},
-    {"math.sqrt", "f32, f64", "the square root, rounded once", "%c = math.sqrt %m : f32"},
-    {"math.absf", "f32, f64", "the magnitude", "%c = math.absf %g : f32"},
-    {"math.floor", "f32, f64", "the largest whole number that is at most a", "%c = math.floor %g : f32"},
+    {"math.fma", "f32, f64", "a * b + c with one rounding", "%c = math.fma %w, %g, %m : f32", real(nullptr, 2)},
+    {"math.sqrt", "f32, f64", "the square root, rounded once", "%c = math.sqrt %m : f32",
+     real([](auto a, auto, auto) { return std::sqrt(a); }, 1)},
+    {"math.absf", "f32, f64", "the magnitude", "%c = math.absf %g : f32",
+     real([](auto a, auto, auto) { return std::fabs(a); })},
+    {"math.floor", "f32, f64", "the largest whole number that is at most a", "%c = math.floor %g : f32",
+     real([](auto a, auto, auto) { return std::floor(a); })},
     {"math.copysign", "f32, f64",
      "the magnitude of the first operand with the sign of the second; a NaN counts as positive",
-     "%c = math.copysign %w, %g : f32"},
-    {"math.fpowi", "f64 with an exponent in i64", "a power, by repeated squaring",
-     "%c = math.fpowi %lr, %t : f64, i64"},
-    {"math.log", "f64", "the natural logarithm, to within 2 units in the last place", "%c = math.log %lr : f64"},
-    {"math.exp", "f64", "the exponential function, to within 2 units in the last place", "%c = math.exp %lr : f64"},
+     "%c = math.copysign %w, %g : f32",
+     real([](auto a, auto b, auto) { return std::copysign(a, b); }, 0, /*isLong=*/true)},
+    {"math.fpowi", "f64 with an exponent in i64", "a power, by repeated squaring", "%c = math.fpowi %lr, %t : f64, i64",
+     real(nullptr, 0, /*isLong=*/true, /*isF64=*/true)},
+    {"math.log", "f64", "the natural logarithm, to within 2 units in the last place", "%c = math.log %lr : f64",
+     real([](auto a, auto, auto) { return std::log(a); }, 0, /*isLong=*/true, /*isF64=*/true)},
+    {"math.exp", "f64", "the exponential function, to within 2 units in the last place", "%c = math.exp %lr : f64",
+     real([](auto a, auto, auto) { return std::exp(a); }, 0, /*isLong=*/true, /*isF64=*/true)},
     {"altgrad.reduce", "f32, i1",
      "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and (of i1) or count (of i1, "
      "as f32) of all elements of this tensor; over unit: of those of one index of dimension 0; over block<1x32>: add, "
@@ -61,8 +94,9 @@ static constexpr AllowedOperation operations[] = {
      "block<32x1>: of 32 rows of a column, block<128x128>: of a square",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
     {"altgrad.lerp", "f32, f64", "a + w * (b - a), from the nearer end as torch.lerp has it",
-     "%c = altgrad.lerp %m to %g by %w : f32"},
-    {"altgrad.binade", "f32", "the largest power of two that is at most the magnitude", "%c = altgrad.binade %g : f32"},
+     "%c = altgrad.lerp %m to %g by %w : f32", real([](auto a, auto b, auto c) { return a + c * (b - a); })},
+    {"altgrad.binade", "f32", "the largest power of two that is at most the magnitude", "%c = altgrad.binade %g : f32",
+     real(binade)},
     {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0", "%c = altgrad.index : i64"},
     {"altgrad.tag", "i64", "the number that the caller gave this tensor", "%c = altgrad.tag : i64"},
     {"altgrad.dim", "i64",
@@ -71,9 +105,10 @@ static constexpr AllowedOperation operations[] = {
      "or unit, the elements of one index of dimension 0",
      "%c = altgrad.dim columns : i64"},
     {"altgrad.match_norm", "f32", "x |y| / (|x| + 1e-10), by the norms of tensors",
-     "%c = altgrad.match_norm %g as %w : f32"},
+     "%c = altgrad.match_norm %g as %w : f32",
+     real([](auto a, auto b, auto) { return a * std::fabs(b) / (std::fabs(a) + 1e-10); })},
     {"altgrad.row_mean_square", "f32", "the mean of the squares of this unit: of a matrix, of this row",
-     "%c = altgrad.row_mean_square %g : f32"},
+     "%c = altgrad.row_mean_square %g : f32", real([](auto a, auto, auto) { return a * a; })},
     {"altgrad.scale_by_shape", "f64",
      "original: sqrt(max(1, rows / columns)); match_rms: 0.2 sqrt(max(rows, columns)); unclamped: sqrt(rows / "
      "columns); "
@@ -97,8 +132,14 @@ static constexpr AllowedOperation operations[] = {
 
 llvm::ArrayRef<AllowedOperation> altgrad::allowedOperations() { return operations; }
 
-bool altgrad::isAllowedOperation(StringRef name) {
-  return llvm::any_of(operations, [&](const AllowedOperation &row) { return row.name == name; });
+const AllowedOperation *altgrad::findAllowedOperation(StringRef name) {
+  static const llvm::StringMap<const AllowedOperation *> rows = [] {
+    llvm::StringMap<const AllowedOperation *> rows;
+    for (const AllowedOperation &row : operations)
+      rows[row.name] = &row;
+    return rows;
+  }();
+  return rows.lookup(name);
 }
 
 std::string altgrad::listOperations() {
@@ -131,8 +172,9 @@ static LogicalResult verifyWrapping(Operation &op) {
 }
 
 LogicalResult altgrad::verifyArithmetic(Operation &op) {
+  const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef());
   // body_c2
-  if (op.getName().getDialectNamespace() == "altgrad" || !isAllowedOperation(op.getName().getStringRef()))
+  if (op.getName().getDialectNamespace() == "altgrad" || !row)
     return op.emitOpError() << "is not on the list of allowed operations" << whatToWrite(op.getName().getStringRef());
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
     // body_c3
@@ -151,7 +193,7 @@ LogicalResult altgrad::verifyArithmetic(Operation &op) {
                               << "; elements are f32, scalars f64, and the storage line says formats";
     }
   // body_c6
-  if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) && !op.getResult(0).getType().isF64())
+  if (row->facts.isF64 && !op.getResult(0).getType().isF64())
     return op.emitOpError(
         "exists for f64 scalars only; elements have math.sqrt, math.absf, math.copysign, math.fma and "
         "the arithmetic of f32");

@@ -8,19 +8,30 @@
 
 namespace altgrad {
 
+/// What an operation computes and costs.
+struct OperationFacts {
+  unsigned flops = 0;                                     // for one element
+  bool isLong = false;                                    // becomes some twenty operations
+  bool isF64 = false;                                     // gives nothing but f64
+  double (*real)(double a, double b, double c) = nullptr; // of its operands, before it is rounded
+  uint64_t (*integer)(uint64_t a, uint64_t b) = nullptr;
+};
+
 /// One row: what `altgrad-opt --list-ops` and templates/Language.md say of an operation.
 struct AllowedOperation {
   llvm::StringLiteral name; // "arith.addf"; rules and steps may leave out "arith."
   llvm::StringLiteral types;
   llvm::StringLiteral meaning;
   llvm::StringLiteral example; // of a rule with %w, %g, %m: f32, %lr: f64, %t: i64, %flag: i1
+  OperationFacts facts = {};
 };
 
 /// Every operation that a rule may hold besides `altgrad.yield`.
 llvm::ArrayRef<AllowedOperation> allowedOperations();
 
-/// Whether `name` ("arith.addf") is one of them.
-bool isAllowedOperation(llvm::StringRef name);
+/// The row of `name` ("arith.addf"); null: it is none of them.
+const AllowedOperation *findAllowedOperation(llvm::StringRef name);
+inline bool isAllowedOperation(llvm::StringRef name) { return findAllowedOperation(name); }
 
 /// How to write what the operation `name` would compute, as the end of a sentence:
 /// "; write ...", or "; allowed are" and the list.

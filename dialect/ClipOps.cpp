@@ -42,7 +42,7 @@ LogicalResult RoundOp::verify() {
 
 static bool isHistory(StepOp step, Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  return step && argument && argument.getOwner() == &step.getBody().front() && step.getRole(argument) == "history";
+  return step && argument && argument.getOwner() == &step.getBody().front() && step.getRole(argument) == Role::history;
 }
 
 LogicalResult PercentileOp::verify() {

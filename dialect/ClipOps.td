@@ -5,7 +5,7 @@
 
 include "dialect/StepOps.td"
 
-def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure, InferTypeOpAdaptor]> {
+def Altgrad_ClipOp : Altgrad_NamedResultsOp<"clip_by_global_norm", [Pure, InferTypeOpAdaptor]> {
   let summary = "scale lists of gradients down to a global norm";
   let description = [{
     `norm` is the Euclidean norm of all lists together, before clipping. Every list is

@@ -22,9 +22,6 @@ struct CodecFacts {
 /// Nothing of a format that is null.
 CodecFacts getCodecFacts(FormatAttr format);
 
-/// The attribute by which a `quantize` says how the step has bent its numbers: "softsign", "sqrt".
-inline constexpr llvm::StringLiteral compandingName = "altgrad.companding";
-
 /// The table in which an operation searches the code of a number, or looks one up; null where it does neither.
 const Book *getTable(mlir::Operation *op);
 

@@ -152,5 +152,15 @@ static void printOptions(OpAsmPrinter &printer, UpdateOp, ArrayAttr options) {
   printer << "}";
 }
 
+static bool nameByLocation(Operation *op, OpAsmSetValueNameFn set) {
+  auto place = dyn_cast<FusedLoc>(op->getLoc());
+  auto names = place ? dyn_cast_if_present<ArrayAttr>(place.getMetadata()) : ArrayAttr();
+  if (!names || names.size() != op->getNumResults())
+    return false;
+  for (auto [result, name] : llvm::zip(op->getResults(), names.getAsRange<StringAttr>()))
+    set(result, name.getValue());
+  return true;
+}
+
 #define GET_OP_CLASSES
 #include "dialect/Ops.cpp.inc"

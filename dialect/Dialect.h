@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_DIALECT_DIALECT_H
 #define ALTGRAD_DIALECT_DIALECT_H
 
-#include "altgrad/bundle.h"
 #include "altgrad/format.h"
+#include "dialect/Roles.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -51,12 +51,10 @@ inline Reduction getFoldKind(Reduction kind) { return kind == Reduction::Count ?
 
 namespace altgrad {
 /// The arguments of a rule and of a step in parentheses, and the body that they are arguments of.
-mlir::ParseResult parseRuleArguments(mlir::OpAsmParser &parser, mlir::ArrayAttr &roles, mlir::ArrayAttr &names,
-                                     mlir::ArrayAttr &defaults, mlir::Region &body);
-void printRuleArguments(mlir::OpAsmPrinter &printer, RuleOp, mlir::ArrayAttr roles, mlir::ArrayAttr,
-                        mlir::ArrayAttr defaults, mlir::Region &body);
-mlir::ParseResult parseSignature(mlir::OpAsmParser &parser, mlir::ArrayAttr &signature, mlir::Region &body);
-void printSignature(mlir::OpAsmPrinter &printer, StepOp step, mlir::ArrayAttr, mlir::Region &body);
+mlir::ParseResult parseRuleSignature(mlir::OpAsmParser &parser, mlir::ArrayAttr &signature, mlir::Region &body);
+void printRuleSignature(mlir::OpAsmPrinter &printer, RuleOp rule, mlir::ArrayAttr, mlir::Region &body);
+mlir::ParseResult parseStepSignature(mlir::OpAsmParser &parser, mlir::ArrayAttr &signature, mlir::Region &body);
+void printStepSignature(mlir::OpAsmPrinter &printer, StepOp step, mlir::ArrayAttr, mlir::Region &body);
 
 /// Emits an error and fails unless `op` is on the list of `arith` and `math` operations that rules and steps have.
 mlir::LogicalResult verifyArithmetic(mlir::Operation &op);
@@ -73,9 +71,9 @@ void printOver(mlir::AsmPrinter &printer, mlir::Operation *, BlockAttr over);
 
 bool isIdentifier(llvm::StringRef name);
 
-/// Names become symbols, PTX entries and words of a manifest: letters, digits and
-/// underscores.
-mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol, mlir::ArrayAttr names);
+/// There is a name for each argument of a rule or a step. Names become symbols, PTX entries and words of a manifest:
+/// letters, digits and underscores.
+mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol, mlir::ArrayAttr signature);
 
 /// The least and the most elements that share one stored or reduced value.
 constexpr unsigned minBlock = ALTGRAD_BLOCK_LEAST, maxBlock = ALTGRAD_BLOCK_MOST;

@@ -4,6 +4,7 @@
 #define ALTGRAD_DIALECT_TD
 
 include "mlir/IR/DialectBase.td"
+include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/OpBase.td"
 
 def Altgrad_Dialect : Dialect {
@@ -34,5 +35,20 @@ def Altgrad_Dialect : Dialect {
 
 class Altgrad_Op<string mnemonic, list<Trait> traits = []>
     : Op<Altgrad_Dialect, mnemonic, traits>;
+
+// Several results are called as the location says, where it says so; otherwise as ODS has it.
+class Altgrad_NamedResultsOp<string mnemonic, list<Trait> traits>
+    : Altgrad_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>])> {
+  let extraClassDefinition = [{
+    void $cppClass::getAsmResultNames(::mlir::OpAsmSetValueNameFn set) {
+      ::llvm::StringRef names[] = {}] # !interleave(!foreach(i, !range(!size(results)),
+        "\"" # !getdagname(results, i) # "\""), ", ") # [{};
+      if (!nameByLocation(*this, set))
+        for (auto [index, name] : ::llvm::enumerate(names))
+          for (::mlir::Value first : getODSResults(index).take_front(1))
+            set(first, name);
+    }
+  }];
+}
 
 #endif // ALTGRAD_DIALECT_TD

@@ -134,49 +134,14 @@ LogicalResult FormatAttr::verify(function_ref<InFlightDiagnostic()> emitError, u
 
 //===-- Text ----------------------------------------------------------------===//
 
-namespace {
-// What stands behind the numbers of a format that has no name.
-struct Words {
-  bool inf = false, hasSign = true, hasZero = true, complement = false;
-  Nan nan = Nan::None;
-  Tie ties = Tie::Even;
-
-  // False where `key` may not be that.
-  bool take(StringRef key, StringRef word) {
-    bool *flag = llvm::StringSwitch<bool *>(key)
-                     .Case("inf", &inf)
-                     .Case("signed", &hasSign)
-                     .Case("zero", &hasZero)
-                     .Case("complement", &complement)
-                     .Default(nullptr);
-    std::optional<Nan> nanCode = symbolizeNan(word);
-    std::optional<Tie> tie = symbolizeTie(word);
-    if (flag)
-      *flag = word == "true";
-    nan = key == "nan" ? nanCode.value_or(nan) : nan;
-    ties = key == "ties" ? tie.value_or(ties) : ties;
-    return flag ? word == "true" || word == "false" : key == "nan" ? nanCode.has_value() : key == "ties" && tie;
-  }
-};
-} // namespace
-
-// inf and nan, then signed, zero, ties and complement, each where it is not as usual.
-static ParseResult parseWords(AsmParser &parser, Words &words) {
-  for (unsigned number = 0; number < 2 || succeeded(parser.parseOptionalComma()); ++number) {
-    if (number < 2 && parser.parseComma())
-      return failure();
-    SMLoc loc = parser.getCurrentLocation();
-    StringRef key = number ? "nan" : "inf", word;
-    if ((number < 2 ? parser.parseKeyword(key) : parser.parseKeyword(&key)) || parser.parseEqual() ||
-        parser.parseKeyword(&word))
-      return failure();
-    if (words.take(key, word) && (number < 2 || (key != "inf" && key != "nan")))
-      continue;
-    auto error = parser.emitError(loc) << "expected ";
-    if (number == 1)
-      return error << "nan = none|all_ones|ieee, got " << word;
-    return error << (number ? "signed, zero or complement = true|false or ties = even|down|up" : "inf = true|false");
-  }
+// `= 4`, `= true` or `= ieee`, behind a key.
+template <typename Field> static ParseResult parseField(AsmParser &parser, Field &field) {
+  if (parser.parseEqual())
+    return failure();
+  FailureOr<Field> value = FieldParser<Field>::parse(parser);
+  if (failed(value))
+    return failure();
+  field = *value;
   return success();
 }
 
@@ -193,15 +158,28 @@ Attribute FormatAttr::parse(AsmParser &parser, Type) {
   }
   unsigned exponent, mantissa;
   int bias;
-  Words words;
-  auto number = [&](StringRef key, auto &value) {
-    return parser.parseComma() || parser.parseKeyword(key) || parser.parseEqual() || parser.parseInteger(value);
+  bool inf, hasSign = true, hasZero = true, complement = false;
+  Nan nan;
+  Tie ties = Tie::Even;
+  auto next = [&](StringRef key, auto &field) {
+    return parser.parseComma() || parser.parseKeyword(key) || parseField(parser, field);
   };
-  if (parser.parseEqual() || parser.parseInteger(exponent) || number("mantissa", mantissa) || number("bias", bias) ||
-      parseWords(parser, words) || parser.parseGreater())
+  bool wrong = false;
+  auto rare = [&](StringRef key, auto &field) {
+    bool isHere = succeeded(parser.parseOptionalKeyword(key));
+    wrong |= isHere && parseField(parser, field);
+    return isHere;
+  };
+  if (parseField(parser, exponent) || next("mantissa", mantissa) || next("bias", bias) || next("inf", inf) ||
+      next("nan", nan))
     return {};
-  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(), exponent, mantissa, bias, words.inf,
-                    words.nan, words.hasSign, words.hasZero, words.ties, words.complement, /*book=*/0u);
+  while (!wrong && succeeded(parser.parseOptionalComma()))
+    if (!rare("signed", hasSign) && !rare("zero", hasZero) && !rare("ties", ties) && !rare("complement", complement))
+      return parser.emitError(parser.getCurrentLocation(), "expected signed, zero, ties or complement"), Attribute();
+  if (wrong || parser.parseGreater())
+    return {};
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(), exponent, mantissa, bias, inf, nan,
+                    hasSign, hasZero, ties, complement, /*book=*/0u);
 }
 
 void FormatAttr::print(AsmPrinter &printer) const {

@@ -124,6 +124,10 @@ def Altgrad_NormKind : Altgrad_Enum<"NormKind", "what a norm is of: magnitudes, 
     I32EnumCase<"L2", 1, "l2">,
     I32EnumCase<"LInf", 2, "linf">]>;
 def Altgrad_NormKindAttr : EnumAttr<Altgrad_Dialect, Altgrad_NormKind, "norm_kind">;
+def Altgrad_Companding : Altgrad_Enum<"Companding", "how a share of a block's largest number is bent before it is a code", [
+    I32EnumCase<"Softsign", 0, "softsign">,
+    I32EnumCase<"Sqrt", 1, "sqrt">]>;
+def Altgrad_CompandingAttr : Altgrad_BracedAttr<Altgrad_Companding, "companding">;
 def Altgrad_RoundingAttr : Altgrad_BracedAttr<Altgrad_Rounding, "rounding">;
 def Altgrad_OverflowAttr : Altgrad_BracedAttr<Altgrad_Overflow, "overflow">;
 

@@ -34,7 +34,7 @@ def Altgrad_JoinOp : Altgrad_Op<"join", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Altgrad_SplitOp : Altgrad_Op<"split", [Pure]> {
+def Altgrad_SplitOp : Altgrad_NamedResultsOp<"split", [Pure]> {
   let summary = "split f32 values into a bf16 and what it has no room for";
   let description = [{
     With `lower` in int16, the lower half of an f32's bits is `lower`, in two's complement. The

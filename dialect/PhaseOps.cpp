@@ -90,7 +90,10 @@ LogicalResult PhaseOp::verify() {
   // phase_c9
   if (products && products != getBody().front().getOperations().size())
     return emitOpError("has products of matrices and something else");
-  return getSweep() ? verifySweep(getSweep()) : success();
+  for (auto sweep : getBody().getOps<SweepOp>())
+    if (failed(verifySweep(sweep)))
+      return failure();
+  return success();
 }
 
 LogicalResult ReadOp::verify() {

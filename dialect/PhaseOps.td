@@ -29,6 +29,8 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     folds are the share of this device's slices. They may be combined with those of other
     devices, in place, before the next phase runs.
 
+    `altgrad-fit-resources` writes what a CUDA block has of shared memory to `kernel_resources`.
+
     ```mlir
     phase @once1 once {
       %sum = total sumsq row 0 : f32
@@ -52,10 +54,12 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c8) what the sweep of a phase reduces is kept in a word of a chunk;
     - (phase_c9) a phase with products of matrices has nothing else;
     - (phase_c10) a scalar of the signature is read before it is written, in this phase or an earlier one;
-    - (phase_c11) in a step over units, a phase of rows writes no scalar `per_tensor` that it reads.
+    - (phase_c11) in a step over units, a phase of rows writes no scalar `per_tensor` that it reads;
+    - (phase_c12) the phases of a step have different names, from which those of kernels are made.
   }];
   let arguments = (ins SymbolNameAttr:$name, Altgrad_DomainAttr:$domain,
-                       OptionalAttr<I64Attr>:$set, UnitAttr:$exchange);
+                       OptionalAttr<I64Attr>:$set, UnitAttr:$exchange,
+                       OptionalAttr<DictionaryAttr>:$kernel_resources);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $name `` $domain (`set` $set^)? (`exchange` $exchange^)? $body attr-dict
@@ -80,7 +84,7 @@ class Altgrad_PhasePart<string mnemonic, list<string> answers, list<Trait> trait
     : Altgrad_Op<mnemonic, !listconcat(traits, [HasParent<"::altgrad::PhaseOp">,
         DeclareOpInterfaceMethods<Altgrad_PhaseWork, answers>])>;
 
-def Altgrad_ReadOp : Altgrad_PhasePart<"read", ["getReads"], [SameOperandsAndResultType]> {
+def Altgrad_ReadOp : Altgrad_PhasePart<"read", ["getReads"], [SameOperandsAndResultType, MemoryEffects<[MemRead]>]> {
   let summary = "read a scalar of the signature from memory";
   let description = [{
     The scalar is that of the step, of the item's group or of the item's tensor.
@@ -99,7 +103,8 @@ def Altgrad_ReadOp : Altgrad_PhasePart<"read", ["getReads"], [SameOperandsAndRes
   let hasVerifier = 1;
 }
 
-def Altgrad_WriteOp : Altgrad_PhasePart<"write", ["getWrites"], [AllTypesMatch<["value", "target"]>]> {
+def Altgrad_WriteOp : Altgrad_PhasePart<"write", ["getWrites"],
+    [AllTypesMatch<["value", "target"]>, MemoryEffects<[MemWrite]>]> {
   let summary = "write a scalar of the signature to memory";
   let description = [{
     If there is a condition and it is false, no byte changes. A NaN is written as the
@@ -119,7 +124,7 @@ def Altgrad_WriteOp : Altgrad_PhasePart<"write", ["getWrites"], [AllTypesMatch<[
   let hasVerifier = 1;
 }
 
-def Altgrad_WorkspaceLoadOp : Altgrad_PhasePart<"workspace_load", ["getReads"]> {
+def Altgrad_WorkspaceLoadOp : Altgrad_PhasePart<"workspace_load", ["getReads"], [MemoryEffects<[MemRead]>]> {
   let summary = "a value that an earlier phase has kept";
   let description = [{
     `row` and `step` name a word of the item's row or of the step. `tensor` names a word of the
@@ -141,7 +146,7 @@ def Altgrad_WorkspaceLoadOp : Altgrad_PhasePart<"workspace_load", ["getReads"]> 
   let hasVerifier = 1;
 }
 
-def Altgrad_WorkspaceStoreOp : Altgrad_PhasePart<"workspace_store", ["getWrites"]> {
+def Altgrad_WorkspaceStoreOp : Altgrad_PhasePart<"workspace_store", ["getWrites"], [MemoryEffects<[MemWrite]>]> {
   let summary = "put a value into a word of the workspace";
   let description = [{
     A word of the step exists once, a word of a row once for each row, and a word of a

@@ -1,8 +1,6 @@
 // What the operations of a phase are done for, which memory they touch and what they cost.
+#include "dialect/Arithmetic.h"
 #include "dialect/Dialect.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -65,12 +63,10 @@ SmallVector<Place> SweepOp::getWrites() { return getPlaces(getStores()); }
 double SweepOp::getFlops() {
   double flops = 0;
   for (Operation &op : getBody().front())
-    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, math::SqrtOp, AdvanceCodeOp>(op))
-      ++flops;
-    else if (isa<math::FmaOp>(op))
-      flops += 2;
-    else if (isa<ScaledQuotientOp>(op))
-      flops += 5;
+    if (const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef()))
+      flops += row->facts.flops;
+    else
+      flops += isa<ScaledQuotientOp>(op) ? 5 : isa<AdvanceCodeOp>(op);
   for (unsigned i = 0; i < getNumResults(); ++i)
     flops += getReduction(i) == Reduction::SumSq ? 2 : getFoldKind(getReduction(i)) == Reduction::Add;
   return flops;

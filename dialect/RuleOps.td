@@ -5,12 +5,10 @@
 
 include "dialect/Types.td"
 include "dialect/PhaseWork.td"
-include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
-    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
   let summary = "the update of one parameter tensor, written for one element";
   let description = [{
     The signature gives each value a role:
@@ -79,22 +77,14 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (body_c11) no f32 that differs between elements becomes an integer;
     - (body_c12) at most 512 operations are `math.fpowi`, `math.log`, `math.exp` or `math.copysign`.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
-                       StrArrayAttr:$names, ArrayAttr:$defaults);
-  let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `` custom<RuleArguments>($roles, $names, $defaults, $body) attr-dict";
-  let hasVerifier = 1;
-  let hasRegionVerifier = 1;
-  let extraClassDeclaration = [{
+  let assemblyFormat = "$sym_name `` custom<RuleSignature>($signature, $body) attr-dict";
+  let extraClassDeclaration = ofArguments # [{
     /// Inside a rule `arith` needs no prefix.
     static ::llvm::StringRef getDefaultDialect() { return "arith"; }
-    /// The arguments of a role ("state", ...), in order; those of units are states, too.
-    ::llvm::SmallVector<::mlir::BlockArgument> getByRole(::llvm::StringRef role);
-    ::llvm::StringRef getName(::mlir::BlockArgument argument);
+    /// The arguments of a role, in order; those of units are states, too.
+    ::llvm::SmallVector<::mlir::BlockArgument> getByRole(Role role);
     /// Whether a state has a number for each unit, and not for each element.
-    bool isOfUnit(::mlir::BlockArgument argument);
-    /// The default of a hyper-parameter or option, or null.
-    ::mlir::Attribute getDefault(::mlir::BlockArgument argument);
+    bool isOfUnit(::mlir::BlockArgument argument) { return getRole(argument) == Role::unit_state; }
     YieldOp getYield();
     /// The i1 values that options and constants decide, when the options named
     /// are true and the others have their defaults.

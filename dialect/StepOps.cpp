@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -70,6 +71,12 @@ static bool readsOut(Operation *user, BlockArgument argument) {
 LogicalResult StepOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front(), maxOperations + maxOperationsOfSet * getSetCount())))
     return failure();
+  // A symbol table of the step's own would hide the rules of the module from `update`.
+  llvm::StringSet<> names;
+  for (auto phase : getBody().getOps<PhaseOp>())
+    // phase_c12
+    if (!names.insert(phase.getName()).second)
+      return phase.emitOpError() << "has the name '" << phase.getName() << "' of another phase";
   Variances variances(*this);
   for (Operation &op : getBody().front()) {
     auto draw = dyn_cast<DrawOp>(op);

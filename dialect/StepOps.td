@@ -5,8 +5,7 @@
 
 include "dialect/RuleOps.td"
 
-def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
-    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
   let summary = "a whole training step: the storage formats and the order of its parts";
   let description = [{
     Every argument has an access: `in` is read, `out` is written, `inout` is both. It may
@@ -100,25 +99,13 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Altgrad_ArgumentAttr, "arguments">:$signature);
-  let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `` custom<Signature>($signature, $body) attr-dict";
-  let hasVerifier = 1;
-  let hasRegionVerifier = 1;
-  let extraClassDeclaration = [{
+  let assemblyFormat = "$sym_name `` custom<StepSignature>($signature, $body) attr-dict";
+  let extraClassDeclaration = ofArguments # [{
     /// Inside a step `altgrad` needs no prefix.
     static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
-    ArgumentAttr of(::mlir::BlockArgument argument) {
-      return ::llvm::cast<ArgumentAttr>(getSignature()[argument.getArgNumber()]);
-    }
-    ::llvm::StringRef getName(::mlir::BlockArgument argument) { return of(argument).getName(); }
     Access getAccess(::mlir::BlockArgument argument) { return of(argument).getAccess(); }
     Scope getScope(::mlir::BlockArgument argument) { return of(argument).getScope(); }
-    /// A word of ALTGRAD_ROLES (bundle.h) or "none".
-    ::llvm::StringRef getRole(::mlir::BlockArgument argument) { return of(argument).getRole(); }
     ::llvm::StringRef getKey(::mlir::BlockArgument argument) { return of(argument).getKey(); }
-    /// The default of a hyper-parameter, or null.
-    ::mlir::FloatAttr getDefault(::mlir::BlockArgument argument) { return of(argument).getFallback(); }
     /// Whether something, of a set, is reduced over units or one of each: rows of the table are units then.
     bool hasUnits(::std::optional<unsigned> set = {});
     /// Whose tensors or groups an argument is of; none: of the step, or of all.
@@ -142,7 +129,7 @@ def Altgrad_DequantizeOp : Altgrad_Op<"dequantize", [Pure]> {
   let assemblyFormat = "$tensors attr-dict `:` qualified(type($tensors))";
 }
 
-def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
+def Altgrad_UnscaleOp : Altgrad_NamedResultsOp<"unscale", [Pure]> {
   let summary = "divide gradients by the loss scale, and say whether all are finite";
   let description = [{
     `values = gradients * factor`, where `factor` is the inverse of the loss
@@ -158,7 +145,7 @@ def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
   let assemblyFormat = "$tensors `by` $factor attr-dict `:` qualified(type($tensors))";
 }
 
-def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
+def Altgrad_UpdateLossScaleOp : Altgrad_NamedResultsOp<"update_loss_scale", [Pure]> {
   let summary = "compute the loss scale of the next step";
   let description = [{
     If `found` is true (a gradient was not finite), the tracker becomes 0. When this has
@@ -189,7 +176,7 @@ def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
   }];
 }
 
-def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments, InferTypeOpAdaptor,
+def Altgrad_UpdateOp : Altgrad_NamedResultsOp<"update", [Pure, AttrSizedOperandSegments, InferTypeOpAdaptor,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "apply a rule to every element";
   let description = [{
@@ -247,6 +234,8 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     and `toward_zero` never make a finite number infinite: beyond the largest number it
     becomes the largest.
 
+    `companding` says how the step has bent the values before; it changes no code.
+
     ```mlir
     %half = quantize %w1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
     %r = draw seed(%seed) step(%t) store(0) : i16
@@ -262,11 +251,11 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
   }];
   let arguments = (ins Altgrad_RealsType:$values,
                        Altgrad_RoundingAttr:$rounding, Optional<AnyTypeOf<[I16, I32]>>:$draw,
-                       Altgrad_OverflowAttr:$overflow);
+                       Altgrad_OverflowAttr:$overflow, OptionalAttr<Altgrad_CompandingAttr>:$companding);
   let results = (outs Altgrad_TensorsType:$tensors);
   let assemblyFormat = [{
     $values `round` `` $rounding custom<Draw>($draw, type($draw))
-    `overflow` `` $overflow attr-dict `:` qualified(type($tensors))
+    `overflow` `` $overflow (`companding` `` $companding^)? attr-dict `:` qualified(type($tensors))
   }];
   let hasVerifier = 1;
 }

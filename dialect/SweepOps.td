@@ -81,7 +81,7 @@ class Altgrad_OneForCode<string name, string type, string make>
                      "::altgrad::withElementType($_self, ::mlir::" # make # ")">;
 class Altgrad_FlagForCode<string name>
     : Altgrad_OneForCode<name, "i1", "IntegerType::get($_self.getContext(), 1)">;
-def Altgrad_AdvanceCodeOp : Altgrad_Op<"advance_code", [Pure, Elementwise, AllTypesMatch<["code", "next"]>,
+def Altgrad_AdvanceCodeOp : Altgrad_NamedResultsOp<"advance_code", [Pure, Elementwise, AllTypesMatch<["code", "next"]>,
     Altgrad_OneForCode<"change", "f32", "Float32Type::get($_self.getContext())">,
     Altgrad_FlagForCode<"moved">, Altgrad_FlagForCode<"up">, Altgrad_FlagForCode<"beyond">]> {
   let summary = "move a code along the numbers of its format";

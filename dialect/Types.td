@@ -4,6 +4,7 @@
 #define ALTGRAD_TYPES_TD
 
 include "dialect/Formats.td"
+include "mlir/IR/SymbolInterfaces.td"
 
 def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
   let mnemonic = "tensors";
@@ -73,22 +74,55 @@ def Altgrad_Access : Altgrad_Enum<"Access", "whether a step reads or writes an a
     I32EnumCase<"Out", 1, "out">,
     I32EnumCase<"InOut", 2, "inout">]>;
 
+// An enumeration of Roles.h, whose words are those of runtime/include/altgrad/bundle.h.
+def Altgrad_Role : AttrParameter<"::altgrad::Role", "what it is for">;
+
 def Altgrad_ArgumentAttr : AttrDef<Altgrad_Dialect, "Argument"> {
   let mnemonic = "argument";
-  let summary = "what a step says of one of its arguments, besides its type";
+  let summary = "what a rule or a step says of one of its arguments, besides its type";
   let description = [{
-    `set` is -1 for an argument of no set. Only a hyper-parameter has a `fallback`, its default.
+    `set` is -1 for an argument of no set. A hyper-parameter may have a `fallback`, its default, and so may an
+    option of a rule. Arguments of a rule are all `in`, and their keys are their names.
 
     ```mlir
-    #altgrad.argument<access = in, role = "hyper", name = "lr", key = "lr", scope = group, set = -1,
+    #altgrad.argument<access = in, role = hyper, name = "lr", key = "lr", scope = group, set = -1,
                       fallback = 1.0e-3 : f64>
     ```
   }];
-  let parameters = (ins EnumParameter<Altgrad_Access>:$access, StringRefParameter<"what it is for">:$role,
+  let parameters = (ins EnumParameter<Altgrad_Access>:$access, Altgrad_Role:$role,
                         StringRefParameter<"in the text">:$name, StringRefParameter<"for front ends">:$key,
                         EnumParameter<Altgrad_Scope>:$scope, "int64_t":$set,
-                        OptionalParameter<"::mlir::FloatAttr">:$fallback);
+                        OptionalParameter<"::mlir::TypedAttr">:$fallback);
+  let builders = [AttrBuilder<(ins "::altgrad::Role":$role, "::llvm::StringRef":$name,
+                                   "::mlir::TypedAttr":$fallback), [{
+    return $_get($_ctxt, Access::In, role, name, name, Scope::Step, -1, fallback);
+  }]>];
   let assemblyFormat = "`<` struct(params) `>`";
+}
+
+// A body whose arguments have roles.
+class Altgrad_SignatureOp<string mnemonic, list<Trait> traits> : Altgrad_Op<mnemonic, !listconcat(traits,
+    [Symbol, IsolatedFromAbove, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>])> {
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Altgrad_ArgumentAttr, "arguments">:$signature);
+  let regions = (region SizedRegion<1>:$body);
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  code ofArguments = [{
+    ArgumentAttr of(::mlir::BlockArgument argument) {
+      return ::llvm::cast<ArgumentAttr>(getSignature()[argument.getArgNumber()]);
+    }
+    ::llvm::StringRef getName(::mlir::BlockArgument argument) { return of(argument).getName(); }
+    Role getRole(::mlir::BlockArgument argument) { return of(argument).getRole(); }
+    /// The default of a hyper-parameter or of an option, or null.
+    ::mlir::TypedAttr getDefault(::mlir::BlockArgument argument) { return of(argument).getFallback(); }
+  }];
+  let extraClassDefinition = [{
+    void $cppClass::getAsmBlockArgumentNames(::mlir::Region &region, ::mlir::OpAsmSetValueNameFn set) {
+      for (::mlir::BlockArgument argument : region.getArguments())
+        if (argument.getArgNumber() < getSignature().size())
+          set(argument, getName(argument));
+    }
+  }];
 }
 
 #endif // ALTGRAD_TYPES_TD

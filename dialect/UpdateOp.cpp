@@ -30,7 +30,7 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
   for (auto option : update.getOptions().getAsRange<StringAttr>()) {
     if (iterates && readIterationWord(update.getContext(), option.getValue()))
       continue;
-    bool known = llvm::any_of(rule.getByRole("option"),
+    bool known = llvm::any_of(rule.getByRole(Role::option),
                               [&](auto argument) { return rule.getName(argument) == option.getValue(); });
     // update_c2
     if (!known)
@@ -55,11 +55,11 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
     return complain("state", update.getStates().size(), states);
   if (ofUnits.size() != update.getUnitStates().size())
     return complain("unit", update.getUnitStates().size(), ofUnits);
-  auto hypers = rule.getByRole("hyper");
+  auto hypers = rule.getByRole(Role::hyper);
   // update_c4
   if (hypers.size() != update.getHypers().size())
     return complain("hyper", update.getHypers().size(), hypers);
-  auto steps = rule.getByRole("step");
+  auto steps = rule.getByRole(Role::step);
   // update_c5
   if (steps.size() != (update.getStep() ? 1 : 0))
     return complain("step", update.getStep() ? 1 : 0, steps);

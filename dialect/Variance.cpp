@@ -78,15 +78,14 @@ static BlockAttr named(Operation *op, Scope scope) { return BlockAttr::get(op->g
 Variances::Variances(RuleOp rule)
     : ofStep(named(rule, Scope::Step)), ofTensor(named(rule, Scope::Tensor)), ofUnit(named(rule, Scope::Unit)),
       ofElement(BlockAttr::get(rule.getContext(), 1, 1)) {
-  for (StringRef role : {"param", "grad", "state", "value"})
-    for (BlockArgument argument : rule.getByRole(role))
-      blocks[argument] = ofElement;
-  for (BlockArgument argument : rule.getByRole("unit_state"))
-    blocks[argument] = ofUnit;
-  // The step that applies the rule may give each tensor its own.
-  for (StringRef role : {"hyper", "step"})
-    for (BlockArgument argument : rule.getByRole(role))
-      blocks[argument] = ofTensor;
+  for (BlockArgument argument : rule.getBody().getArguments()) {
+    Role role = rule.getRole(argument);
+    // The step that applies the rule may give each tensor hyper-parameters and a count of its own.
+    blocks[argument] = role == Role::option                        ? ofStep
+                       : role == Role::hyper || role == Role::step ? ofTensor
+                       : role == Role::unit_state                  ? ofUnit
+                                                                   : ofElement;
+  }
   for (Operation &op : rule.getBody().front())
     visit(op);
 }

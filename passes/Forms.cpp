@@ -47,7 +47,7 @@ static Forms getForms(SweepOp sweep) {
 
 // Products are the runtime's and take nothing of a kernel.
 static Forms getForms(PhaseOp phase) {
-  if (phase->hasAttr("altgrad.kernel_resources"))
+  if (phase.getKernelResources())
     return {Form::Resources, Form::Resources};
   return {Form::Phases, phase.getPhaseKind() == PhaseKind::Matrix ? Form::Resources : Form::FastPath};
 }

@@ -21,18 +21,18 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMap
   Location loc = update.getLoc();
   auto element = [&](Value list) -> Value { return ElementOp::create(builder, loc, list); };
   Value param = element(update.getParam());
-  map.map(rule.getByRole("param")[0], param);
-  for (BlockArgument argument : rule.getByRole("value"))
+  map.map(rule.getByRole(Role::param)[0], param);
+  for (BlockArgument argument : rule.getByRole(Role::value))
     map.map(argument, update.getValue() ? element(update.getValue()) : param);
-  map.map(rule.getByRole("grad")[0], element(update.getGrad()));
-  for (auto [argument, value] : llvm::zip(rule.getByRole("hyper"), update.getHypers()))
+  map.map(rule.getByRole(Role::grad)[0], element(update.getGrad()));
+  for (auto [argument, value] : llvm::zip(rule.getByRole(Role::hyper), update.getHypers()))
     map.map(argument, value);
-  for (BlockArgument argument : rule.getByRole("step"))
+  for (BlockArgument argument : rule.getByRole(Role::step))
     map.map(argument, update.getStep());
 
   auto stored = rule.getStoredStates(getOptions(update));
   unsigned next = 0, ofUnits = 0;
-  for (BlockArgument argument : rule.getByRole("state")) {
+  for (BlockArgument argument : rule.getByRole(Role::state)) {
     if (!llvm::is_contained(stored, argument))
       // no live operation uses it once the options are decided
       map.map(argument, arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0.0f)));
@@ -46,7 +46,7 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMap
 // A state that is not stored has no content to read.
 static LogicalResult checkUnstored(UpdateOp update, RuleOp rule, IRMapping &map) {
   auto stored = rule.getStoredStates(getOptions(update));
-  for (BlockArgument state : rule.getByRole("state")) {
+  for (BlockArgument state : rule.getByRole(Role::state)) {
     if (llvm::is_contained(stored, state))
       continue;
     if (!map.lookup(state).use_empty())
@@ -92,7 +92,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
     map.map(value, constant);
     added.push_back(constant);
   };
-  for (BlockArgument option : rule.getByRole("option"))
+  for (BlockArgument option : rule.getByRole(Role::option))
     decide(option);
   for (Operation &op : rule.getBody().front().without_terminator()) {
     if (op.getNumResults() && known.count(op.getResult(0))) {
@@ -114,10 +114,10 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
                                         /*factor=*/Value()));
   };
   Value updated = map.lookup(rule.getYield().getParam());
-  Value old = map.lookup(rule.getByRole("param")[0]);
+  Value old = map.lookup(rule.getByRole(Role::param)[0]);
   collect(update.getValue() ? readChange(builder, update.getLoc(), updated, old) : updated);
   SmallVector<Value> ofUnits;
-  for (auto [state, value] : llvm::zip(rule.getByRole("state"), rule.getYield().getStates()))
+  for (auto [state, value] : llvm::zip(rule.getByRole(Role::state), rule.getYield().getStates()))
     if (llvm::is_contained(stored, state) && rule.isOfUnit(state))
       ofUnits.push_back(map.lookup(value));
     else if (llvm::is_contained(stored, state))

@@ -1,6 +1,7 @@
 // A step in element form ==> one sweep per reduction, one per set of stores.
 #include "passes/Passes.h"
 
+#include "dialect/Variance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/Verifier.h"

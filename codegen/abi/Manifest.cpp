@@ -24,9 +24,12 @@ static llvm::json::Value getSet(std::optional<unsigned> set) {
 // What streams and scalars are both described by.
 static llvm::json::Object describe(StepOp step, const Binding &binding) {
   BlockArgument argument = binding.argument;
-  return llvm::json::Object{{"name", step.getName(argument)}, {"key", step.getKey(argument)},
-                            {"role", step.getRole(argument)}, {"access", stringifyAccess(step.getAccess(argument))},
-                            {"slot", binding.slot},           {"set", getSet(binding.set)}};
+  return llvm::json::Object{{"name", step.getName(argument)},
+                            {"key", step.getKey(argument)},
+                            {"role", stringifyRole(step.getRole(argument))},
+                            {"access", stringifyAccess(step.getAccess(argument))},
+                            {"slot", binding.slot},
+                            {"set", getSet(binding.set)}};
 }
 
 static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
@@ -49,7 +52,7 @@ static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
   llvm::json::Object scalar = describe(step, binding);
   scalar["type"] = type;
   scalar["scope"] = stringifyScope(step.getScope(argument));
-  FloatAttr value = step.getDefault(argument);
+  auto value = cast_or_null<FloatAttr>(step.getDefault(argument));
   scalar["default"] = value ? llvm::json::Value(value.getValueAsDouble()) : llvm::json::Value(nullptr);
   return scalar;
 }

@@ -19,7 +19,7 @@ void ScalarLowering::write(WriteOp op) {
     Value value = known.lookup(op.getValue());
     if (isa<FloatType>(value.getType()))
       value = canonicalNan(builder, value);
-    if (kernel.step.getRole(target) == "history")
+    if (kernel.step.getRole(target) == Role::history)
       return remember(value, pointerTo(target));
     kernel.storeWord(value, pointerTo(target));
   };

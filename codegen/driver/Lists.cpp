@@ -42,7 +42,7 @@ static std::string getStates(RuleOp rule) {
   };
   SmallVector<StringRef> always = stored({});
   std::string text = always.empty() ? "none" : llvm::join(always, " ");
-  for (BlockArgument option : rule.getByRole("option")) {
+  for (BlockArgument option : rule.getByRole(Role::option)) {
     SmallVector<StringRef> more = stored({rule.getName(option)});
     llvm::erase_if(more, [&](StringRef name) { return llvm::is_contained(always, name); });
     if (!more.empty())
@@ -52,7 +52,7 @@ static std::string getStates(RuleOp rule) {
 }
 
 // With their defaults, but for false.
-static std::string getArguments(RuleOp rule, StringRef role) {
+static std::string getArguments(RuleOp rule, Role role) {
   std::string text;
   for (BlockArgument argument : rule.getByRole(role)) {
     text += (text.empty() ? "" : " ") + rule.getName(argument).str();
@@ -74,10 +74,10 @@ static std::string describe(RuleOp rule, StringRef name) {
   };
   out << llvm::formatv("{0,-14} {1}\n", name, getSummary(rule));
   line("states", getStates(rule));
-  line("hypers", getArguments(rule, "hyper"));
-  line("options", getArguments(rule, "option"));
+  line("hypers", getArguments(rule, Role::hyper));
+  line("options", getArguments(rule, Role::option));
   SmallVector<StringRef> states;
-  for (BlockArgument state : rule.getByRole("state"))
+  for (BlockArgument state : rule.getByRole(Role::state))
     states.push_back(rule.getName(state));
   line("storage", llvm::join(getStorageWords(rule, states), " "));
   return text;

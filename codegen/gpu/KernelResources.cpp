@@ -82,8 +82,6 @@ bool altgrad::sharesWords(PhaseOp phase) {
 
 //===-- The attribute -------------------------------------------------------===//
 
-static constexpr StringLiteral attribute = "altgrad.kernel_resources";
-
 unsigned KernelResources::bytes(StringRef variable) const {
   auto found = cast_or_null<IntegerAttr>(shared.get(variable));
   return found ? found.getInt() : 0;
@@ -96,11 +94,11 @@ void KernelResources::writeTo(PhaseOp phase) const {
   all.append("shared", shared.getDictionary(phase.getContext()));
   if (ahead)
     all.append("ahead", builder.getUnitAttr());
-  phase->setAttr(attribute, all.getDictionary(phase.getContext()));
+  phase.setKernelResourcesAttr(all.getDictionary(phase.getContext()));
 }
 
 std::optional<KernelResources> KernelResources::of(PhaseOp phase) {
-  auto all = phase->getAttrOfType<DictionaryAttr>(attribute);
+  DictionaryAttr all = phase.getKernelResourcesAttr();
   auto blocks = all ? all.getAs<IntegerAttr>("blocks") : IntegerAttr();
   auto shared = all ? all.getAs<DictionaryAttr>("shared") : DictionaryAttr();
   if (!blocks || !shared)

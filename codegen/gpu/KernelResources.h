@@ -35,7 +35,7 @@ constexpr unsigned getStride(unsigned bytes) { return ALTGRAD_BLOCK_THREADS * by
 constexpr int64_t warpWord = ALTGRAD_BLOCK_THREADS, blockWord = warpWord + ALTGRAD_BLOCK_THREADS / 32,
                   wordCount = blockWord + 1;
 
-/// `altgrad.kernel_resources = {ahead, blocks = 3 : i64, shared = {draws = 8192 : i64, ...}}` on a phase.
+/// `kernel_resources = {ahead, blocks = 3 : i64, shared = {draws = 8192 : i64, ...}}` on a phase.
 struct KernelResources {
   /// The bytes of each variable that a block has in shared memory.
   mlir::NamedAttrList shared = {};

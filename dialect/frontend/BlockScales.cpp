@@ -4,14 +4,14 @@
 using namespace mlir;
 using namespace altgrad;
 
-TensorCodec::TensorCodec(SetBuilder &set, Access access, StringRef role, StringRef key, StringRef stream, bool columns)
+TensorCodec::TensorCodec(SetBuilder &set, Access access, Role role, StringRef key, StringRef stream, bool columns)
     : target(set.list(access, role, key, set.storage.type(stream))), set(set), step(set.step), stream(stream),
       word(set.storage.word(stream)), codec(getCodecFacts(target.type().getFormat())), top(codec.most),
       ops(set.ops(target, stream)) {
   if (TensorsType type = set.storage.scaleType(stream, columns))
     scales = set.scales(access, target, stream, type);
   if (stream == "param" && set.storage.splitsMaster())
-    remainder = set.list(access, "remainder", "remainder", set.storage.remainderType());
+    remainder = set.list(access, Role::remainder, "remainder", set.storage.remainderType());
 }
 
 //===-- Reading -------------------------------------------------------------===//

@@ -14,15 +14,15 @@ static auto getGradients(Sets sets) {
 
 // The norm of all gradients, which the step says.
 static Value takeGlobalNorm(StepBuilder &step, Sets sets, NormKind kind) {
-  Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
+  Value said = step.scalar(Access::Out, Role::norm, "norm", step.f32);
   Value norm = step.ops("clip.").norm("norm", kind, getGradients(sets), Scope::Step);
   step.writeAlways(norm, said);
   return norm;
 }
 
 static Value clip(StepBuilder &step, Sets sets) {
-  Value bound = step.scalar(Access::In, "max_norm", "max_norm", step.f32);
-  Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
+  Value bound = step.scalar(Access::In, Role::max_norm, "max_norm", step.f32);
+  Value said = step.scalar(Access::Out, Role::norm, "norm", step.f32);
   auto names = llvm::map_to_vector(sets, [](SetBuilder &set) { return set.grad.name + ".clipped"; });
   names.push_back("clip.norm");
   auto clip = step.ops("").several<ClipOp>(names, getGradients(sets), bound);
@@ -63,7 +63,7 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
   NormKind kind = request.norm.value_or(NormKind::L2);
   bool past = request.clip == Clip::Percentile;
   if (request.clip)
-    all.bound = step.scalar(Access::In, "max_norm", "max_norm", step.f32);
+    all.bound = step.scalar(Access::In, Role::max_norm, "max_norm", step.f32);
   if (request.clipsToParameters()) {
     for (SetBuilder &set : sets)
       set.clippedOver = request.clip == Clip::AgcUnit ? Scope::Unit : Scope::Tensor;
@@ -73,14 +73,14 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
     Value norm = set.takeNorm(kind), bound;
     if (past)
       set.scaleBy(factorFor(step, set.suffix(), norm,
-                            set.scalar(Access::InOut, "history", "norm_history", step.f32).value, bound));
+                            set.scalar(Access::InOut, Role::history, "norm_history", step.f32).value, bound));
     else if (request.clip)
       set.scaleBy(coefficientFor(step, set.suffix(), norm, finite));
   }
   if (request.perTensor)
     return {};
   all.norm = takeGlobalNorm(step, sets, kind);
-  Value history = past ? step.scalar(Access::InOut, "history", "norm_history", step.f32) : Value();
+  Value history = past ? step.scalar(Access::InOut, Role::history, "norm_history", step.f32) : Value();
   if (request.clip)
     all.factor = past ? factorFor(step, "", all.norm, history, all.bound) : coefficientFor(step, "", all.norm, finite);
   for (SetBuilder &set : all.factor ? sets : Sets())
@@ -90,7 +90,7 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
 
 // torch.nn.utils.clip_grad_value_: a NaN stays one.
 static void clipValue(StepBuilder &step, Sets sets) {
-  Value most = step.scalar(Access::In, "max_norm", "clip_value", step.f32);
+  Value most = step.scalar(Access::In, Role::max_norm, "clip_value", step.f32);
   Value least = step.ops("clip.").neg("least", most);
   for (SetBuilder &set : sets) {
     NamedOpBuilder ops = set.ops();
@@ -130,8 +130,8 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
     }
   if (!request.clip)
     return {};
-  Value bound = step.scalar(Access::In, "max_norm", "max_norm", step.f32);
-  Value said = step.scalar(Access::Out, "norm", "norm", step.f32);
+  Value bound = step.scalar(Access::In, Role::max_norm, "max_norm", step.f32);
+  Value said = step.scalar(Access::Out, Role::norm, "norm", step.f32);
   // The norm is of the gradients' format, of f32 where they have several.
   FormatAttr format = sets[0].storage.format("grad");
   for (SetBuilder &set : sets)
@@ -180,7 +180,7 @@ static void refuseProducts(StepBuilder &step, Sets sets, bool elsewhere) {
   // Who gives a scale and a flag counts what these skip.
   const bool counts = bool(step.scalar("skipped"));
   if (!counts)
-    step.scalar(Access::InOut, "statistic", "skipped", step.i64);
+    step.scalar(Access::InOut, Role::statistic, "skipped", step.i64);
   countSkipped(step, counts ? step.condition : sound);
 }
 
@@ -188,13 +188,13 @@ static void refuseProducts(StepBuilder &step, Sets sets, bool elsewhere) {
 
 // How many steps there were and, where they have a norm, for how many it was beyond a bound.
 static void countSteps(StepBuilder &step, Value norm, Value bound) {
-  Value steps = step.scalar(Access::InOut, "statistic", "steps", step.i64);
+  Value steps = step.scalar(Access::InOut, Role::statistic, "steps", step.i64);
   Value one = step.ops("steps.").i64("one", 1);
   step.writeAlways(step.ops("steps.").make<arith::AddIOp>("next", steps, one), steps);
   if (!norm)
     return;
   NamedOpBuilder ops = step.ops("clip.");
-  Value clipped = step.scalar(Access::InOut, "statistic", "clipped_steps", step.i64);
+  Value clipped = step.scalar(Access::InOut, Role::statistic, "clipped_steps", step.i64);
   Value more = ops.make<arith::AddIOp>("more", clipped, one);
   // A skipped step is none, whatever its norm.
   step.write(ops.select("count", ops.above("over", norm, bound), more, clipped), clipped);
@@ -305,7 +305,7 @@ FailureOr<OwningOpRef<StepOp>> altgrad::buildStep(const StepRequest &request, Ar
     step.takeSeed(/*always=*/!ruled);
   if (!request.quantize.empty()) {
     if (request.scales.empty())
-      step.scalar(Access::In, "scale", "grad_scale", step.f32);
+      step.scalar(Access::In, Role::scale, "grad_scale", step.f32);
     for (SetBuilder &set : sets)
       if (failed(set.quantizeTo(request.quantize, request.scales)))
         return failure();

@@ -205,7 +205,8 @@ static std::string makeNone(const Mistake &mistake) {
     word = got.split("got: ").second;
   else if (word.empty())
     word = mistake.line().take_front(1);
-  return (mistake.operation() + " has no '" + word + "'" + describeChoices(word, words)).str();
+  std::string who = mistake.operation().empty() ? "there is" : (mistake.operation() + " has").str();
+  return (Twine(who) + " no '" + word + "'" + describeChoices(word, words)).str();
 }
 
 // Where a bracket or a comma of a rule's signature, or of altgrad.yield, is missing.
@@ -219,8 +220,7 @@ static std::optional<std::string> noBracket(const Mistake &mistake) {
     return std::nullopt;
   if (next.starts_with(":"))
     return "a default stands behind =, as in hyper %lr: f64 = 1.0e-3";
-  if (llvm::is_contained({"param", "grad", "state", "unit_state", "value", "hyper", "step", "option"},
-                         mistake.nextWord()))
+  if (std::optional<Role> role = symbolizeRole(mistake.nextWord()); role && llvm::is_contained(ruleRoles, *role))
     return "arguments are separated by commas: write , in front of '" + mistake.nextWord().str() + "'";
   if (next.empty() || next.starts_with("{"))
     return "a parenthesis is not closed: write )";
@@ -233,7 +233,8 @@ static std::string noKeyword(const Mistake &mistake) {
     return "true or false is expected here";
   if (mistake.after.starts_with(")"))
     return "an argument is expected behind the comma; leave the comma out, or write one";
-  return "a role stands in front of a name: param, grad, state, unit_state, value, hyper, step or option";
+  return "a role stands in front of a name: " + listRoles(ArrayRef(ruleRoles).drop_back()) + " or " +
+         stringifyRole(ruleRoles[std::size(ruleRoles) - 1]).str();
 }
 
 static std::string noNumber(const Mistake &mistake) {

@@ -42,8 +42,8 @@ static Value sayWhatWasFound(StepBuilder &step, Value none) {
 }
 
 void altgrad::takeScaler(StepBuilder &step, Sets sets) {
-  step.scalar(Access::In, "scale", "grad_scale", step.f32);
-  Value found = step.scalar(Access::In, "flag", "found_inf", step.f32), inverse = invertScale(step);
+  step.scalar(Access::In, Role::scale, "grad_scale", step.f32);
+  Value found = step.scalar(Access::In, Role::flag, "found_inf", step.f32), inverse = invertScale(step);
   NamedOpBuilder ops = step.ops("skip.");
   step.condition = ops.compare("not", arith::CmpFPredicate::OEQ, found, ops.f32("none", 0));
   for (SetBuilder &set : sets)
@@ -51,20 +51,20 @@ void altgrad::takeScaler(StepBuilder &step, Sets sets) {
 }
 
 void altgrad::takeInverseScale(StepBuilder &step, Sets sets) {
-  Value inverse = step.scalar(Access::In, "inv_scale", "inv_scale", step.f32);
-  step.scalar(Access::Out, "flag", "found_inf", step.f32);
+  Value inverse = step.scalar(Access::In, Role::inv_scale, "inv_scale", step.f32);
+  step.scalar(Access::Out, Role::flag, "found_inf", step.f32);
   step.condition = unscaleAll(step, sets, inverse);
   sayWhatWasFound(step, step.ops("skip.").f32("none", 0));
 }
 
 static void takeNumbers(StepBuilder &step) {
   for (StringRef key : counts)
-    step.scalar(Access::In, "scaler", key, step.i64);
+    step.scalar(Access::In, Role::scaler, key, step.i64);
   for (StringRef key : factors)
-    step.scalar(Access::In, "scaler", key, step.f64);
-  step.scalar(Access::Out, "scaler", nextScale, step.f32);
+    step.scalar(Access::In, Role::scaler, key, step.f64);
+  step.scalar(Access::Out, Role::scaler, nextScale, step.f32);
   for (StringRef key : nextCounts)
-    step.scalar(Access::Out, "scaler", key, step.i64);
+    step.scalar(Access::Out, Role::scaler, key, step.i64);
 }
 
 // What becomes of the scale, by whether `any` found something.
@@ -99,10 +99,10 @@ void altgrad::countSkipped(StepBuilder &step, Value fine) {
 // still have to divide by the same scale; `found` counts those that have found
 // something, and `skipped` the steps of this one that were.
 void altgrad::takeLossScaler(StepBuilder &step, Sets sets, Scaler variant) {
-  step.scalar(Access::In, "scale", "grad_scale", step.f32);
-  step.scalar(Access::Out, "flag", "found_inf", step.f32);
-  Value before = step.scalar(Access::InOut, "scaler", "found", step.f32);
-  step.scalar(Access::InOut, "scaler", "skipped", step.i64);
+  step.scalar(Access::In, Role::scale, "grad_scale", step.f32);
+  step.scalar(Access::Out, Role::flag, "found_inf", step.f32);
+  Value before = step.scalar(Access::InOut, Role::scaler, "found", step.f32);
+  step.scalar(Access::InOut, Role::scaler, "skipped", step.i64);
   takeNumbers(step);
   Value inverse = invertScale(step);
   step.condition = unscaleAll(step, sets, inverse);
@@ -117,8 +117,8 @@ void altgrad::takeLossScaler(StepBuilder &step, Sets sets, Scaler variant) {
 
 OwningOpRef<StepOp> altgrad::buildLossScale(MLIRContext &context, Scaler variant) {
   StepBuilder step(context, UnknownLoc::get(&context));
-  step.scalar(Access::In, "scale", "grad_scale", step.f32);
-  Value found = step.scalar(Access::In, "scaler", "found", step.f32);
+  step.scalar(Access::In, Role::scale, "grad_scale", step.f32);
+  Value found = step.scalar(Access::In, Role::scaler, "found", step.f32);
   takeNumbers(step);
   Value none = step.ops("skip.").f32("none", 0);
   updateScale(step, step.ops("scale.").compare("any", arith::CmpFPredicate::UNE, found, none), variant);

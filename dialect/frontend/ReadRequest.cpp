@@ -73,7 +73,7 @@ static std::string readModifier(StringRef text, StringRef modifier, StorageWord 
     return set(word.rule, rule, "by which rule a scale is chosen");
   }
   for (Companding bent : {Companding::Softsign, Companding::Sqrt})
-    if (modifier == getName(bent))
+    if (modifier == stringifyCompanding(bent))
       return set(word.companding, bent, "how numbers are bent before they are codes");
   if (std::optional<std::string> why = readTensorScale(modifier, word))
     return why->empty() ? "" : where + " says " + quote(modifier) + *why;
@@ -150,7 +150,7 @@ ArrayRef<StringRef> altgrad::commonStorageWords() {
 
 SmallVector<StringRef> altgrad::getStorageWords(RuleOp rule, ArrayRef<StringRef> states) {
   SmallVector<StringRef> words(commonStorageWords().drop_back(states.empty()));
-  if (!rule.getByRole("step").empty())
+  if (!rule.getByRole(Role::step).empty())
     words.push_back("step");
   words.append(states.begin(), states.end());
   return words;

@@ -16,11 +16,6 @@ enum class ScaleRule { RCeil, Floor, Ceil, Even };
 /// past steps, this step's, or what this step's cannot pass.
 enum class TensorScale { None, Delayed, Current, Bounded };
 
-/// How a state's share of its block's largest number is bent before it becomes a code,
-/// as FlashOptim's: 2x / (1 + |x|), or the root.
-enum class Companding { Softsign, Sqrt };
-inline llvm::StringRef getName(Companding kind) { return kind == Companding::Sqrt ? "sqrt" : "softsign"; }
-
 /// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
 /// behind a comma is how what lies between two codes, or beyond the last, is stored.
 /// "copy=ocp.e4m3fn,delayed,pow2": one scale for a tensor; "delayed:16", by the largest
@@ -38,7 +33,7 @@ struct StorageWord {
   unsigned elements = 0;                // that share a scale; 0: none do, or squares
   std::string scale = "f32";            // the format of what they share
   std::optional<ScaleRule> rule;        // rceil where nothing is said
-  std::optional<Companding> companding; // none where nothing is said
+  std::optional<Companding> companding; // FlashOptim's: 2x / (1 + |x|), or the root
   std::optional<Round> round;           // nearest_even where nothing is said
   unsigned drawBits = 16;               // 32 of stochastic32
   std::optional<OverflowMode> overflow; // what suits the format

@@ -6,22 +6,22 @@ using namespace altgrad;
 
 //===-- Arguments and stores ------------------------------------------------===//
 
-Argument SetBuilder::list(Access access, StringRef role, StringRef key, TensorsType type) {
+Argument SetBuilder::list(Access access, Role role, StringRef key, TensorsType type) {
   Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, Scope::Step, storage.set,
-                              storage.place(role == "state"       ? key
-                                            : role == "remainder" ? "master"
-                                                                  : role));
+                              storage.place(role == Role::state       ? key
+                                            : role == Role::remainder ? "master"
+                                                                      : stringifyRole(role)));
   return names;
 }
 
 Argument SetBuilder::scales(Access access, const Argument &of, StringRef stream, TensorsType type) {
   Argument names{{}, step.freeName(of.key + "_scale" + suffix()), of.key};
-  names.value = step.argument(access, "block_scale", names, type, Scope::Step, storage.set, storage.place(stream));
+  names.value = step.argument(access, Role::block_scale, names, type, Scope::Step, storage.set, storage.place(stream));
   return names;
 }
 
-Argument SetBuilder::scalar(Access access, StringRef role, StringRef key, Type type, Scope scope, FloatAttr fallback) {
+Argument SetBuilder::scalar(Access access, Role role, StringRef key, Type type, Scope scope, FloatAttr fallback) {
   Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, scope, setOfScalars(), storage.placeOfRule(), fallback);
   return names;
@@ -40,8 +40,7 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream, s
     Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.getStore(stream)) : Value();
     value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
                          word.overflow.value_or(overflow.value_or(fitting)), draw);
-    if (word.companding)
-      value.getDefiningOp()->setAttr(compandingName, ops.builder.getStringAttr(altgrad::getName(*word.companding)));
+    value.getDefiningOp<QuantizeOp>().setCompanding(word.companding);
   }
   step.write(value, target.value);
   return value;
@@ -49,17 +48,17 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream, s
 
 // The second one is that of columns, which TransformerEngine keeps of a weight in MXFP8 beside that of rows.
 void SetBuilder::writeCopy(Value value) {
-  TensorCodec(*this, Access::Out, "copy", "copy", "copy").store(value);
+  TensorCodec(*this, Access::Out, Role::copy, "copy", "copy").store(value);
   if (storage.word("copy").both)
-    TensorCodec(*this, Access::Out, "copy", "copy_columns", "copy", /*columns=*/true).store(value);
+    TensorCodec(*this, Access::Out, Role::copy, "copy_columns", "copy", /*columns=*/true).store(value);
 }
 
 //===-- The gradient --------------------------------------------------------===//
 
 void SetBuilder::takeGradient(bool changes) {
-  StringRef key = rule ? getName("grad") : "grad";
+  StringRef key = rule ? getName(Role::grad) : "grad";
   bool inPlace = changes && !rule && !storage.says("copy");
-  grad = list(inPlace ? Access::InOut : Access::In, "grad", key, storage.type("grad"));
+  grad = list(inPlace ? Access::InOut : Access::In, Role::grad, key, storage.type("grad"));
 }
 
 void SetBuilder::dequantizeGradient() { gradient = unclipped = ops().dequantize("value", grad.value); }
@@ -85,7 +84,7 @@ void SetBuilder::roundGradient(const Twine &word) {
 
 Value SetBuilder::takeNorm(NormKind kind) {
   Value norm = step.ops("clip.").norm("norm" + suffix(), kind, gradient, Scope::Tensor);
-  step.writeAlways(norm, scalar(Access::Out, "norm", "norm", step.f32).value);
+  step.writeAlways(norm, scalar(Access::Out, Role::norm, "norm", step.f32).value);
   return norm;
 }
 
@@ -109,18 +108,18 @@ void SetBuilder::clipToParameter() {
 //===-- The update ----------------------------------------------------------===//
 
 void SetBuilder::takeHypers() {
-  for (BlockArgument hyper : rule.getByRole("hyper")) {
+  for (BlockArgument hyper : rule.getByRole(Role::hyper)) {
     StringRef key = rule.getName(hyper);
     auto fallback = cast_or_null<FloatAttr>(rule.getDefault(hyper));
-    hypers[key] = scalar(Access::In, "hyper", key, step.f64, Scope::Group, fallback).value;
+    hypers[key] = scalar(Access::In, Role::hyper, key, step.f64, Scope::Group, fallback).value;
   }
 }
 
 void SetBuilder::countStep() {
-  if (rule.getByRole("step").empty())
+  if (rule.getByRole(Role::step).empty())
     return;
   bool real = storage.word("step").format == "f32";
-  Argument steps = scalar(Access::InOut, "step", getName("step"), real ? step.f32 : step.i64);
+  Argument steps = scalar(Access::InOut, Role::step, getName(Role::step), real ? step.f32 : step.i64);
   NamedOpBuilder ops = this->ops(steps, "step");
   Value one = real ? ops.f32("one", 1) : ops.i64("one", 1);
   Value next = real ? ops.add("next", steps.value, one) : ops.make<arith::AddIOp>("next", steps.value, one);
@@ -130,10 +129,10 @@ void SetBuilder::countStep() {
 
 void SetBuilder::update() {
   bool keepsMaster = storage.says("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
-  TensorCodec param(*this, keepsMaster ? Access::Out : Access::InOut, "param", getName("param"), "param");
+  TensorCodec param(*this, keepsMaster ? Access::Out : Access::InOut, Role::param, getName(Role::param), "param");
   std::optional<TensorCodec> master;
   if (keepsMaster)
-    master.emplace(*this, Access::InOut, "master", "master", "master");
+    master.emplace(*this, Access::InOut, Role::master, "master", "master");
   before = (master ? *master : param).load();
   Value operand = inRungs ? loadRung(param.target) : before;
   if (clippedOver)
@@ -145,11 +144,11 @@ void SetBuilder::update() {
   for (BlockArgument state : storage.states) {
     StringRef key = rule.getName(state);
     if (rule.isOfUnit(state)) {
-      ofUnits.push_back(scalar(Access::InOut, "state", key, step.f32, Scope::Unit));
+      ofUnits.push_back(scalar(Access::InOut, Role::state, key, step.f32, Scope::Unit));
       unitOperands.push_back(ofUnits.back().value);
       continue;
     }
-    operands.push_back(states.emplace_back(*this, Access::InOut, "state", key, key).load());
+    operands.push_back(states.emplace_back(*this, Access::InOut, Role::state, key, key).load());
     names.push_back(states.back().target.name + ".new");
   }
   takeHypers();
@@ -157,7 +156,7 @@ void SetBuilder::update() {
   for (const Argument &state : ofUnits)
     names.push_back(state.name + ".new");
   SmallVector<Value> numbers;
-  for (BlockArgument hyper : rule.getByRole("hyper"))
+  for (BlockArgument hyper : rule.getByRole(Role::hyper))
     numbers.push_back(hypers[rule.getName(hyper)]);
   NamedOpBuilder ops = step.ops("", rule.getLoc());
   auto update = ops.several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
@@ -192,7 +191,7 @@ Value SetBuilder::countTrue(Value condition, const Twine &name) {
 
 // What is found in the update's sweep is there only if that one has run.
 void SetBuilder::measured(StringRef key, Value value, bool always) {
-  Value target = scalar(Access::Out, "statistic", key, step.f32).value;
+  Value target = scalar(Access::Out, Role::statistic, key, step.f32).value;
   always ? step.writeAlways(value, target) : step.write(value, target);
 }
 
@@ -251,13 +250,13 @@ FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
   if (scales.empty())
     return step.scalar("grad_scale");
   if (scales == "tensor")
-    return scalar(Access::In, "tensor_scale", "grad_scale", step.f32).value;
+    return scalar(Access::In, Role::tensor_scale, "grad_scale", step.f32).value;
   unsigned block = 1;
   if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
     return storage.error("copy") << "--scales=" << scales << " is neither tensor nor element nor a power of two from "
                                  << minBlock << " to " << maxBlock;
   FormatAttr f32 = FormatAttr::getNamed(step.f32.getContext(), "f32");
-  Argument given = list(Access::In, "input", "grad_scale", storage.runs(f32, block));
+  Argument given = list(Access::In, Role::input, "grad_scale", storage.runs(f32, block));
   NamedOpBuilder ops = this->ops(given, "grad");
   return ops.element("unit", ops.dequantize("old", given.value));
 }
@@ -291,7 +290,7 @@ LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
   if (!same || !word.overflow)
     number = saturated(number, known);
   Value list = ops.collect("list", number);
-  Argument copy = this->list(Access::Out, "copy", "copy", storage.type("copy"));
+  Argument copy = this->list(Access::Out, Role::copy, "copy", storage.type("copy"));
   OverflowMode overflow = known.getInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
   if (!same) {
     Value codes =

@@ -47,10 +47,10 @@ public:
 
   //===-- Parts -------------------------------------------------------------===//
   /// An argument that the rule, or the step, calls `key`.
-  Argument list(Access access, llvm::StringRef role, llvm::StringRef key, TensorsType type);
+  Argument list(Access access, Role role, llvm::StringRef key, TensorsType type);
   Argument scales(Access access, const Argument &of, llvm::StringRef stream, TensorsType type);
-  Argument scalar(Access access, llvm::StringRef role, llvm::StringRef key, mlir::Type type,
-                  Scope scope = Scope::Tensor, mlir::FloatAttr fallback = {});
+  Argument scalar(Access access, Role role, llvm::StringRef key, mlir::Type type, Scope scope = Scope::Tensor,
+                  mlir::FloatAttr fallback = {});
   /// `value` goes to `target`, rounded as the word about `stream` says where its format is
   /// not f32; `overflow` is for a word that says nothing of it.
   Value store(const Argument &target, Value value, llvm::StringRef stream, std::optional<OverflowMode> overflow = {});
@@ -80,7 +80,7 @@ public:
   CodeUpdate rung;
 
 private:
-  llvm::StringRef getName(llvm::StringRef role) { return rule.getName(rule.getByRole(role)[0]); }
+  llvm::StringRef getName(Role role) { return rule.getName(rule.getByRole(role)[0]); }
   int64_t setOfScalars() const { return storage.several ? int64_t(storage.set) : -1; }
   void clipToParameter();
   void takeHypers();
@@ -102,7 +102,7 @@ class TensorCodec {
 public:
   using Value = mlir::Value;
   /// Takes it as an argument, and its scales or its lower part as another one; `columns`: blocks of columns.
-  TensorCodec(SetBuilder &set, Access access, llvm::StringRef role, llvm::StringRef key, llvm::StringRef stream,
+  TensorCodec(SetBuilder &set, Access access, Role role, llvm::StringRef key, llvm::StringRef stream,
               bool columns = false);
 
   /// Its numbers.

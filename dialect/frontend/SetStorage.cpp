@@ -58,7 +58,7 @@ unsigned SetStorage::getStore(StringRef stream) const {
     return 0;
   if (stream == "copy")
     return 1;
-  for (auto [index, state] : llvm::enumerate(rule.getByRole("state")))
+  for (auto [index, state] : llvm::enumerate(rule.getByRole(Role::state)))
     if (rule.getName(state) == stream)
       return 2 + index;
   llvm_unreachable("a stream that is not stored");
@@ -174,7 +174,7 @@ static LogicalResult verifyCompanding(const StorageWord &word, EmitError emitErr
   if (!word.companding)
     return success();
   bool root = word.companding == Companding::Sqrt;
-  std::string says = (" says " + getName(*word.companding)).str();
+  std::string says = (" says " + stringifyCompanding(*word.companding)).str();
   StringRef format = root ? "uint8" : "int8";
   if (word.format != format || !word.block)
     return emitError() << says << ", which is of codes in " << format << " with a scale for each block, as "
@@ -248,14 +248,14 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
   StringRef name = word.stream;
   InFlightDiagnostic why = error(word);
   why << " names no stream of rule '" << rule.getSymName() << "' with these options";
-  for (StringRef role : {"param", "grad"})
-    if (rule.getName(rule.getByRole(role)[0]) == name)
-      return why << "; its " << role << " is called " << role << ": write " << role << "=" << word.format;
-  for (BlockArgument state : rule.getByRole("state"))
+  for (Role role : {Role::param, Role::grad})
+    if (StringRef stream = stringifyRole(role); rule.getName(rule.getByRole(role)[0]) == name)
+      return why << "; its " << stream << " is called " << stream << ": write " << stream << "=" << word.format;
+  for (BlockArgument state : rule.getByRole(Role::state))
     if (rule.isOfUnit(state) && rule.getName(state) == name)
       return why << "; '" << name << "' is one f32 for each unit: leave it out";
-  for (BlockArgument state : rule.getByRole("state"))
-    for (BlockArgument option : rule.getByRole("option"))
+  for (BlockArgument state : rule.getByRole(Role::state))
+    for (BlockArgument option : rule.getByRole(Role::option))
       if (StringRef needed = rule.getName(option);
           rule.getName(state) == name && llvm::is_contained(rule.getStoredStates({needed}), state))
         return why << "; '" << name << "' is stored with the option " << needed << ": rule '" << rule.getSymName()
@@ -268,7 +268,7 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
 LogicalResult SetStorage::readWord(StorageWord &word) {
   std::string &name = word.stream, &format = word.format;
   bool state = llvm::any_of(states, [&](auto one) { return rule.getName(one) == name && !rule.isOfUnit(one); });
-  auto steps = rule.getByRole("step");
+  auto steps = rule.getByRole(Role::step);
   // As `states`, `step` may be said of a rule that has none.
   bool called = !steps.empty() && rule.getName(steps[0]) == name && !isCommon(name);
   bool step = !state && (name == "step" || called);
@@ -297,7 +297,7 @@ LogicalResult SetStorage::readGradientWord(StorageWord &word) {
 
 LogicalResult SetStorage::checkOptions() {
   auto known =
-      llvm::map_to_vector(rule.getByRole("option"), [&](BlockArgument option) { return rule.getName(option); });
+      llvm::map_to_vector(rule.getByRole(Role::option), [&](BlockArgument option) { return rule.getName(option); });
   bool iterates = !rule.getBody().getOps<OrthogonalizeOp>().empty();
   for (StringRef option : options) {
     if (llvm::is_contained(known, option) || (iterates && readIterationWord(&context, option)))
@@ -309,8 +309,8 @@ LogicalResult SetStorage::checkOptions() {
            << (known.empty() ? "; it has none" : describeChoices(option, known));
   }
   states = rule.getStoredStates(options);
-  bool counts = !rule.getByRole("step").empty();
-  for (BlockArgument state : rule.getByRole("state")) // a state's name is a word of the line
+  bool counts = !rule.getByRole(Role::step).empty();
+  for (BlockArgument state : rule.getByRole(Role::state)) // a state's name is a word of the line
     if (StringRef name = rule.getName(state); isCommon(name) || (counts && name == "step"))
       return emitError(rule->getLoc()) << "rule '" << rule.getSymName() << "' has a state '" << name
                                        << "', which means something else in a storage line; rename it";
@@ -372,8 +372,9 @@ LogicalResult SetStorage::checkBounded() {
   SmallVector<StringRef> wanted{"lr", "beta1", "beta2"};
   if (shrinks)
     wanted.push_back("decay");
-  auto hypers = llvm::map_to_vector(rule.getByRole("hyper"), [&](BlockArgument hyper) { return rule.getName(hyper); });
-  if (!bound || (!shrinks && bound.getValue() != "adam") || rule.getByRole("step").empty() ||
+  auto hypers =
+      llvm::map_to_vector(rule.getByRole(Role::hyper), [&](BlockArgument hyper) { return rule.getName(hyper); });
+  if (!bound || (!shrinks && bound.getValue() != "adam") || rule.getByRole(Role::step).empty() ||
       !llvm::all_of(wanted, [&](StringRef name) { return llvm::is_contained(hypers, name); }))
     return error(word("copy"))
            << " of rule '" << rule.getSymName()

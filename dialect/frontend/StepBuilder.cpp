@@ -7,20 +7,6 @@ using namespace altgrad;
 
 //===-- Names ---------------------------------------------------------------===//
 
-// Several results are called as the location says, where it says so.
-template <typename Op> static void nameResults(MLIRContext &context) {
-  std::optional<RegisteredOperationName> name = RegisteredOperationName::lookup(Op::getOperationName(), &context);
-  OpAsmOpInterface::Concept *printing = name->getInterface<OpAsmOpInterface>();
-  printing->getAsmResultNames = [](const OpAsmOpInterface::Concept *, Operation *op, OpAsmSetValueNameFn set) {
-    auto place = dyn_cast<FusedLoc>(op->getLoc());
-    auto names = place ? dyn_cast_if_present<ArrayAttr>(place.getMetadata()) : ArrayAttr();
-    if (!names || names.size() != op->getNumResults())
-      return cast<Op>(op).getAsmResultNames(set);
-    for (auto [result, name] : llvm::zip(op->getResults(), names.getAsRange<StringAttr>()))
-      set(result, name.getValue());
-  };
-}
-
 Location NamedOpBuilder::at(const Twine &name) const {
   return NameLoc::get(builder.getStringAttr(prefix + name), place);
 }
@@ -33,9 +19,6 @@ Location NamedOpBuilder::at(ArrayRef<std::string> names) const {
 std::string altgrad::printStep(StepOp step) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  MLIRContext &context = *step->getContext();
-  nameResults<UpdateOp>(context), nameResults<UnscaleOp>(context), nameResults<ClipOp>(context);
-  nameResults<SplitOp>(context), nameResults<UpdateLossScaleOp>(context), nameResults<AdvanceCodeOp>(context);
   step->print(out, OpPrintingFlags().printNameLocAsPrefix());
   return text + "\n";
 }
@@ -68,7 +51,7 @@ Value NamedOpBuilder::dequantize(Name name, Value tensors) const {
 
 Value NamedOpBuilder::quantize(Name name, Value list, TensorsType type, Round round, OverflowMode overflow,
                                Value draw) const {
-  return make<QuantizeOp>(name, type, list, round, draw, overflow);
+  return make<QuantizeOp>(name, type, list, round, draw, overflow, CompandingAttr());
 }
 
 Value NamedOpBuilder::reduce(Name name, Reduction how, Value element, Scope over) const {
@@ -110,21 +93,21 @@ std::string StepBuilder::freeName(StringRef wanted) {
   return name;
 }
 
-Value StepBuilder::argument(Access access, StringRef role, const Argument &called, Type type, Scope scope, int64_t set,
+Value StepBuilder::argument(Access access, Role role, const Argument &called, Type type, Scope scope, int64_t set,
                             Location place, FloatAttr fallback) {
   signature.push_back(
       ArgumentAttr::get(builder.getContext(), access, role, called.name, called.key, scope, set, fallback));
   return body->addArgument(type, NameLoc::get(builder.getStringAttr(called.name), place));
 }
 
-Value StepBuilder::scalar(Access access, StringRef role, StringRef name, Type type) {
+Value StepBuilder::scalar(Access access, Role role, StringRef name, Type type) {
   return scalars[name] = argument(access, role, {{}, name.str(), name.str()}, type, Scope::Step, -1, place);
 }
 
 // The count is the step's own: a rule may have none, and an f32 stops at 2^24.
 void StepBuilder::takeSeed(bool always) {
-  scalar(Access::In, "random", "seed", i64);
-  Value draws = scalar(Access::InOut, "random", "draws", i64);
+  scalar(Access::In, Role::random, "seed", i64);
+  Value draws = scalar(Access::InOut, Role::random, "draws", i64);
   NamedOpBuilder ops = this->ops("seed.");
   Value one = ops.i64("one", 1);
   count = ops.make<arith::AddIOp>("next", draws, one);

@@ -100,10 +100,10 @@ public:
   /// A name that no other argument has: names of a rule may be any.
   std::string freeName(llvm::StringRef wanted);
   /// An argument behind those that there are; `set` is -1 for one of no set.
-  mlir::Value argument(Access access, llvm::StringRef role, const Argument &names, mlir::Type type, Scope scope,
-                       int64_t set, mlir::Location place, mlir::FloatAttr fallback = {});
+  mlir::Value argument(Access access, Role role, const Argument &names, mlir::Type type, Scope scope, int64_t set,
+                       mlir::Location place, mlir::FloatAttr fallback = {});
   /// One of the step as a whole, under its own name.
-  mlir::Value scalar(Access access, llvm::StringRef role, llvm::StringRef name, mlir::Type type);
+  mlir::Value scalar(Access access, Role role, llvm::StringRef name, mlir::Type type);
   mlir::Value scalar(llvm::StringRef name) const { return scalars.lookup(name); }
   /// The seed of a step that draws, and how often it has drawn.
   void takeSeed(bool always);

@@ -29,7 +29,7 @@ Value TensorCodec::largestOfHistory(Value newest) {
   for (unsigned past = 0; past < word.history; ++past) {
     std::string at = "past." + std::to_string(past);
     if (past) {
-      Value older = set.scalar(Access::InOut, "tensor_scale", "copy_amax_" + std::to_string(past), step.f32).value;
+      Value older = set.scalar(Access::InOut, Role::tensor_scale, "copy_amax_" + std::to_string(past), step.f32).value;
       step.write(held, older);
       held = older;
     }
@@ -46,12 +46,12 @@ void TensorCodec::storeTensorScaled(Value value) {
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value largest = ops.max("largest", found, ops.f32("least", 0)), most = largest, newest;
   if (!current || !ruled)
-    newest = set.scalar(current ? Access::Out : Access::InOut, "tensor_scale", "copy_amax", step.f32).value;
+    newest = set.scalar(current ? Access::Out : Access::InOut, Role::tensor_scale, "copy_amax", step.f32).value;
   if (word.tensorScale == TensorScale::Delayed)
     most = largestOfHistory(newest);
   else if (word.tensorScale == TensorScale::Bounded)
     most = boundOfLargest(newest);
-  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_scale", step.f32).value;
+  Value unit = set.scalar(Access::Out, Role::tensor_scale, "copy_scale", step.f32).value;
   Value scale = getFactor(most, top), inverse = ops.div("unit", one, scale);
   finish(ops.mul("scaled", number, scale));
   if (newest)
@@ -66,8 +66,8 @@ void TensorCodec::storeTensorScaled(Value value) {
 // rule takes its own.
 void TensorCodec::storeTwoLevels(Value value) {
   bool ruled = bool(set.rule);
-  Value newest = set.scalar(ruled ? Access::InOut : Access::Out, "tensor_scale", "copy_amax", step.f32).value;
-  Value unit = set.scalar(Access::Out, "tensor_scale", "copy_tensor_scale", step.f32).value;
+  Value newest = set.scalar(ruled ? Access::InOut : Access::Out, Role::tensor_scale, "copy_amax", step.f32).value;
+  Value unit = set.scalar(Access::Out, Role::tensor_scale, "copy_tensor_scale", step.f32).value;
   Value number = ops.element("next", value), largest = getLargest(number, /*finite=*/false);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value amax = ops.max("amax", found, ops.f32("least", 0));

@@ -36,7 +36,7 @@ static bool matters(const StoredUpdate &update, int64_t step) {
 
 static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates, Findings &findings) {
   for (BlockArgument argument : step.getBody().getArguments()) {
-    if (step.getRole(argument) != "step" || !argument.getType().isF32())
+    if (step.getRole(argument) != Role::step || !argument.getType().isF32())
       continue;
     float last = 1;
     while (last + 1 != last)
@@ -53,7 +53,7 @@ static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates, Findings &fi
 static auto getGradients(StepOp step) {
   SmallVector<std::pair<BlockArgument, FormatAttr>> gradients;
   for (BlockArgument argument : step.getBody().getArguments())
-    if (auto tensors = dyn_cast<TensorsType>(argument.getType()); tensors && step.getRole(argument) == "grad")
+    if (auto tensors = dyn_cast<TensorsType>(argument.getType()); tensors && step.getRole(argument) == Role::grad)
       gradients.emplace_back(argument, tensors.getFormat());
   return gradients;
 }
@@ -61,7 +61,7 @@ static auto getGradients(StepOp step) {
 // A gradient that a loss scale makes larger than its format.
 static void checkLossScale(StepOp step, double scale, Findings &findings) {
   auto scales = [&](BlockArgument argument) {
-    return llvm::is_contained({"scale", "inv_scale", "scaler"}, step.getRole(argument));
+    return llvm::is_contained({Role::scale, Role::inv_scale, Role::scaler}, step.getRole(argument));
   };
   if (llvm::none_of(step.getBody().getArguments(), scales))
     return;
@@ -108,7 +108,7 @@ std::string altgrad::readValues(ArrayRef<std::string> words, llvm::StringMap<dou
 llvm::Error altgrad::verifyValues(StepOp step, const llvm::StringMap<double> &hypers) {
   SmallVector<StringRef> known{"loss_scale"};
   for (BlockArgument argument : step.getBody().getArguments())
-    if (step.getRole(argument) == "hyper" && !llvm::is_contained(known, step.getKey(argument)))
+    if (step.getRole(argument) == Role::hyper && !llvm::is_contained(known, step.getKey(argument)))
       known.push_back(step.getKey(argument));
   for (const auto &entry : hypers)
     if (!llvm::is_contained(known, entry.first()))
@@ -171,11 +171,11 @@ FailureOr<Findings> altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(Upda
 bool altgrad::hasLimits(StepOp step) {
   bool narrow = false;
   for (BlockArgument argument : step.getBody().getArguments()) {
-    StringRef role = step.getRole(argument);
-    if (role == "hyper" && !step.getDefault(argument))
+    Role role = step.getRole(argument);
+    if (role == Role::hyper && !step.getDefault(argument))
       return false; // what is lost hangs on what is not known
     auto tensors = dyn_cast<TensorsType>(argument.getType());
-    narrow |= tensors && (role == "param" || role == "state") && !tensors.getFormat().isF32();
+    narrow |= tensors && (role == Role::param || role == Role::state) && !tensors.getFormat().isF32();
   }
   return narrow;
 }

@@ -16,14 +16,14 @@ static bool isOfPlaces(Operation *op) {
 static bool asksForPlaces(RuleOp rule) {
   auto isOfUnit = [&](BlockArgument state) { return rule.isOfUnit(state); };
   auto visit = [](Operation *op) { return isOfPlaces(op) ? WalkResult::interrupt() : WalkResult::advance(); };
-  return llvm::any_of(rule.getByRole("state"), isOfUnit) || rule.walk(visit).wasInterrupted();
+  return llvm::any_of(rule.getByRole(Role::state), isOfUnit) || rule.walk(visit).wasInterrupted();
 }
 
 // Blocks that share a scale are of neighbours in memory, and then draws are by the order of memory, too.
 static SmallVector<bool> setsOfBlocks(StepOp step) {
   SmallVector<bool> blocks(step.getSetCount(), false);
   for (BlockArgument argument : step.getBody().getArguments())
-    if (step.getRole(argument) == "block_scale")
+    if (step.getRole(argument) == Role::block_scale)
       blocks[step.getSet(argument).value_or(0)] = true;
   return blocks;
 }

@@ -15,7 +15,7 @@ StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm
     : step(step), update(update), rule(rule), given(hypers) {
   auto options = llvm::to_vector(update.getOptions().getAsValueRange<StringAttr>());
   states = rule.getStoredStates(options);
-  this->hypers = rule.getByRole("hyper");
+  this->hypers = rule.getByRole(Role::hyper);
   decided = rule.decide(options);
   paths.push_back(getPath(update.getParam(), update.getNewParam()));
   unsigned list = 0;
@@ -59,8 +59,8 @@ StoredUpdate::Path StoredUpdate::getPath(Value operand, Value result) {
 LogicalResult StoredUpdate::read() {
   ScalarInterpreter numbers;
   for (BlockArgument argument : step.getBody().getArguments())
-    if (step.getRole(argument) == "hyper") {
-      FloatAttr value = step.getDefault(argument);
+    if (step.getRole(argument) == Role::hyper) {
+      auto value = cast_or_null<FloatAttr>(step.getDefault(argument));
       auto it = given.find(step.getKey(argument));
       if (it != given.end())
         numbers.set(argument, it->second);
@@ -84,17 +84,17 @@ size_t StoredUpdate::cost() const {
 
 ScalarInterpreter StoredUpdate::at(const Point &point, bool exact) const {
   ScalarInterpreter numbers(exact);
-  for (StringRef role : {"param", "value"})
+  for (Role role : {Role::param, Role::value})
     for (BlockArgument argument : rule.getByRole(role))
       numbers.set(argument, point.param);
-  numbers.set(rule.getByRole("grad")[0], point.grad);
-  for (BlockArgument state : rule.getByRole("state"))
+  numbers.set(rule.getByRole(Role::grad)[0], point.grad);
+  for (BlockArgument state : rule.getByRole(Role::state))
     numbers.set(state, 0); // one that is not stored is not read
   for (auto [state, value] : llvm::zip(states, point.states))
     numbers.set(state, value);
   for (auto [argument, value] : values)
     numbers.set(argument, value);
-  for (BlockArgument argument : rule.getByRole("step"))
+  for (BlockArgument argument : rule.getByRole(Role::step))
     numbers.setInteger(argument, point.step);
   for (auto [value, choice] : decided)
     numbers.setInteger(value, choice);
@@ -106,7 +106,7 @@ SmallVector<double> StoredUpdate::apply(const Point &point, bool exact) const {
   ScalarInterpreter numbers = at(point, exact);
   YieldOp yield = rule.getYield();
   SmallVector<double> results{numbers.of(yield.getParam()).value_or(nothing)};
-  for (auto [state, value] : llvm::zip(rule.getByRole("state"), yield.getStates()))
+  for (auto [state, value] : llvm::zip(rule.getByRole(Role::state), yield.getStates()))
     if (llvm::is_contained(states, state))
       results.push_back(numbers.of(value).value_or(nothing));
   return results;
@@ -118,7 +118,7 @@ double StoredUpdate::kept(unsigned index, double number, double largest, uint32_
   storing.largest = largest;
   storing.draw = draw;
   for (BlockArgument argument : step.getBody().getArguments())
-    if (step.getRole(argument) == "random")
+    if (step.getRole(argument) == Role::random)
       storing.setInteger(argument, 0);
   if (path.written.empty())
     return nothing;
@@ -167,16 +167,16 @@ const Point &StoredUpdate::steady(double grad) const {
 //===-- What it is called ---------------------------------------------------===//
 
 StringRef StoredUpdate::getName(unsigned index) const {
-  return rule.getName(index ? states[index - 1] : rule.getByRole("param")[0]);
+  return rule.getName(index ? states[index - 1] : rule.getByRole(Role::param)[0]);
 }
 
 Location StoredUpdate::getLocation(unsigned index) const {
-  return index ? states[index - 1].getLoc() : rule.getByRole("param")[0].getLoc();
+  return index ? states[index - 1].getLoc() : rule.getByRole(Role::param)[0].getLoc();
 }
 
 BlockArgument StoredUpdate::getStream(unsigned index) const {
   for (auto [value, argument] : paths[index].written)
-    if (step.getRole(argument) != "block_scale")
+    if (step.getRole(argument) != Role::block_scale)
       return argument;
   return {};
 }
@@ -228,8 +228,8 @@ std::string StoredUpdate::getScaleFormat(unsigned index) const {
 
 StringRef StoredUpdate::getCompanding(unsigned index) const {
   for (Operation *op : paths[index].stores)
-    if (auto bent = op->getAttrOfType<StringAttr>(compandingName))
-      return bent;
+    if (auto quantize = dyn_cast<QuantizeOp>(op); quantize && quantize.getCompanding())
+      return stringifyCompanding(*quantize.getCompanding());
   return "";
 }
 

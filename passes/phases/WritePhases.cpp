@@ -119,7 +119,7 @@ void PhaseWriter::writeBack(ArrayRef<ScalarWrite> writes) {
 
 void PhaseWriter::write(const Phase &phase) {
   IntegerAttr set = phase.set ? builder.getI64IntegerAttr(*phase.set) : nullptr;
-  auto op = PhaseOp::create(builder, phase.name, phase.domain, set, phase.exchange);
+  auto op = PhaseOp::create(builder, phase.name, phase.domain, set, phase.exchange, DictionaryAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
   known.clear();

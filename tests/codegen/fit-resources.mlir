@@ -8,12 +8,12 @@
 // CHECK: phase @go chunks
 // CHECK: stage reduce({{.*}}) keep(%{{.*}} : f32) emit []
 // CHECK: stage reduce({{.*}}) keep(%{{.*}} : vector<2xf32>) emit []
-// CHECK: {altgrad.kernel_resources = {ahead, blocks = 4 : i64, shared = {books = 2048 : i64, kept0 = 8192 : i64, sums = 16384 : i64}}}
+// CHECK: {kernel_resources = {ahead, blocks = 4 : i64, shared = {books = 2048 : i64, kept0 = 8192 : i64, sums = 16384 : i64}}}
 // CHECK: phase @fold
-// CHECK: {altgrad.kernel_resources = {blocks = 4 : i64, shared = {words = 1060 : i64}}}
+// CHECK: {kernel_resources = {blocks = 4 : i64, shared = {words = 1060 : i64}}}
 // LESS: stage reduce({{.*}} : f32) emit []
 // LESS: stage reduce({{.*}} : vector<2xf32>) emit []
-// LESS: {altgrad.kernel_resources = {blocks = 4 : i64, shared = {books = 2048 : i64, sums = 16384 : i64}}}
+// LESS: {kernel_resources = {blocks = 4 : i64, shared = {books = 2048 : i64, sums = 16384 : i64}}}
 // NONE: error: 'altgrad.phase' op 'go' needs 2048 bytes of shared memory, of which 'sm_80' has 1024: books 2048; store fewer lists in code books, or in blocks of columns or squares
 // LATE: error: 'altgrad.phase' op stands in a step that is not fitted to a GPU yet; run altgrad-fit-resources before altgrad-lower-to-gpu
 altgrad.step @s(inout %v: !altgrad.tensors<bnb8>, out %a: f32, out %b: f32) {

@@ -134,12 +134,12 @@
 
 // -----
 
-// expected-error@+1 {{expected inf = true|false}}
+// expected-error@+1 {{expected integer value}}
 #f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = perhaps, nan = none>
 
 // -----
 
-// expected-error@+1 {{expected nan = none|all_ones|ieee, got some}}
+// expected-error@+1 {{there is no 'some'; did you mean 'none'? There are none, all_ones, ieee}}
 #f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = some>
 
 // -----
@@ -149,12 +149,12 @@
 
 // -----
 
-// expected-error@+1 {{expected signed, zero or complement = true|false or ties = even|down|up}}
+// expected-error@+1 {{there is no 'away'; there are even, down, up}}
 #f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none, ties = away>
 
 // -----
 
-// expected-error@+1 {{expected signed, zero or complement = true|false or ties = even|down|up}}
+// expected-error@+1 {{expected signed, zero, ties or complement}}
 #f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none, subnormals = false>
 
 // -----

@@ -255,3 +255,17 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>, in %x: f32) {
   %a = read %x : f32
   commit
 }
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @a once {
+  }
+  phase @a_1 once {
+  }
+  // phase_c12
+  // expected-error@+1 {{'altgrad.phase' op has the name 'a' of another phase}}
+  phase @a once {
+  }
+  commit
+}

@@ -11,19 +11,35 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
 
 // rule_c1
 // expected-error@+1 {{'altgrad.rule' op has a signature of uneven lengths}}
-"altgrad.rule"() <{sym_name = "r", roles = ["param", "grad"], names = ["w"],
-                   defaults = [unit, unit]}> ({
+"altgrad.rule"() <{sym_name = "r", signature = [#altgrad.argument<access = in, role = param, name = "w", key = "w", scope = step, set = -1>]}> ({
 ^bb0(%w: f32, %g: f32):
   "altgrad.yield"(%w) : (f32) -> ()
 }) : () -> ()
 
 // -----
 
-// rule_c2
-// expected-error@+1 {{'altgrad.rule' op gives '%h' the unknown role 'const'; roles are param, grad, state, unit_state, value, hyper, step, option}}
+// expected-error@+1 {{has the unknown role 'const'; roles are param, grad, state, unit_state, value, hyper, step, option}}
 altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
   altgrad.yield param(%w) state()
 }
+
+// -----
+
+// rule_c2
+// expected-error@+1 {{'altgrad.rule' op gives '%w' the role 'master'; roles are param, grad, state, unit_state, value, hyper, step, option}}
+"altgrad.rule"() <{sym_name = "r", signature = [#altgrad.argument<access = in, role = master, name = "w", key = "w", scope = step, set = -1>]}> ({
+^bb0(%w: f32):
+  "altgrad.yield"(%w) : (f32) -> ()
+}) : () -> ()
+
+// -----
+
+// expected-error@+2 {{unknown role 'weight'}}
+"altgrad.rule"() <{sym_name = "r", signature = [#altgrad.argument<access = in,
+    role = weight, name = "w", key = "w", scope = step, set = -1>]}> ({
+^bb0(%w: f32):
+  "altgrad.yield"(%w) : (f32) -> ()
+}) : () -> ()
 
 // -----
 
@@ -61,9 +77,9 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1) {
 
 // rule_c6
 // expected-error@+1 {{'altgrad.rule' op gives option '%o' a default of another type}}
-"altgrad.rule"() <{sym_name = "r", roles = ["param", "grad", "option"],
-                   names = ["w", "g", "o"], defaults = [unit, unit, 3 : i32]}> ({
-^bb0(%w: f32, %g: f32, %o: i1):
+"altgrad.rule"() <{sym_name = "r", signature = [#altgrad.argument<access = in, role = option, name = "o", key = "o", scope = step, set = -1, fallback = 3 : i32>,
+                   #altgrad.argument<access = in, role = param, name = "w", key = "w", scope = step, set = -1>]}> ({
+^bb0(%o: i1, %w: f32):
   "altgrad.yield"(%w) : (f32) -> ()
 }) : () -> ()
 

@@ -53,8 +53,8 @@ altgrad.step @s(in weight %x: f32) { commit }
 // -----
 
 // step_c12
-// expected-error@+1 {{'altgrad.step' op gives '%x' the unknown role 'weight'}}
-"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = in, role = "weight", name = "x", key = "x", scope = step, set = -1>]}> ({
+// expected-error@+1 {{'altgrad.step' op gives '%x' the role 'option' of a rule}}
+"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = in, role = option, name = "x", key = "x", scope = step, set = -1>]}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()

@@ -37,7 +37,7 @@ altgrad.step @s(inout %g: !altgrad.tensors<f32>) {
 
 // step_c20
 // expected-error@+1 {{'altgrad.step' op has '%x' per_unit, which is a state of f32}}
-"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = in, role = "none", name = "x", key = "x", scope = unit, set = -1>]}> ({
+"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = in, role = none, name = "x", key = "x", scope = unit, set = -1>]}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()

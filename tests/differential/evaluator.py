@@ -10,7 +10,7 @@ import optext
 import rounding
 import softmath as soft
 from arithmetic import ARITHMETIC, TYPES, constant, predicate
-from ruleoptions import defaults_of, names_of, stored_states
+from ruleoptions import names_of, stored_states
 from values import Reals, Rows, Tensors, Value
 
 
@@ -21,9 +21,8 @@ class Evaluator:
         self.rules = {op.strings("sym_name")[0]: op for op in module if op.name == "altgrad.rule"}
         self.step = next(op for op in module if op.name == "altgrad.step")
         self.rule_of = rule_of
-        said = re.findall(r'access = (\w+), role = "(\w+)", name = "(\w+)", key = "\w+", scope = (\w+), set = (-?\d+)',
-                          self.step.attributes["signature"])
-        accesses, roles, names, scopes, sets = zip(*said) if said else [()] * 5
+        said = self.step.said()
+        accesses, roles, names, scopes, sets, _ = zip(*said) if said else [()] * 6
         self.sets = [None if s == "-1" else int(s) for s in sets]
         kinds = ["history" if role == "history" else kind for role, (_, kind) in zip(roles, self.step.body.arguments)]
         self.signature = list(zip(names, accesses, scopes, kinds))
@@ -298,7 +297,7 @@ class Evaluator:
         name = op.attributes["rule"].removeprefix("@")
         rule = self.rules.get(name) or self.rule_of(name)
         chosen = re.findall(r'"(\w+)"', op.attributes["options"])
-        roles, names = rule.strings("roles"), rule.strings("names")
+        roles = rule.roles()
         stored = stored_states(rule, chosen)
         param, grad, *rest = inputs
         param_set = param.set
@@ -308,7 +307,7 @@ class Evaluator:
         feed = {"param": [param], "grad": [grad], "state": list(kept), "hyper": hypers,
                 "step": steps, "value": valued[:] or [param]}
         values = {}
-        for role, name, default, (ssa, _) in zip(roles, names, defaults_of(rule), rule.body.arguments):
+        for (_, role, name, _, _, default), (ssa, _) in zip(rule.said(), rule.body.arguments):
             if role == "option":
                 on = name in chosen or default == "true"
                 values[ssa] = Value(np.repeat(on, len(self.rows.numel)), False)
@@ -329,7 +328,7 @@ class Evaluator:
 
     def _change(self, rule, values):
         """What the rule adds to its parameter last where its options have chosen, or the difference."""
-        roles, arguments = rule.strings("roles"), rule.body.arguments
+        roles, arguments = rule.roles(), rule.body.arguments
         options = [ssa for role, (ssa, _) in zip(roles, arguments) if role == "option"]
         old, new = arguments[roles.index("param")][0], rule.body.ops[-1].operands[0]
         made = {result: inner for inner in rule.body.ops for result in inner.results}

@@ -21,6 +21,14 @@ class Op:
     def strings(self, name):
         return re.findall(r'"([^"]*)"', self.attributes[name])
 
+    def said(self):
+        """(access, role, name, scope, set, default) of each argument of a rule or a step; no default is ""."""
+        return re.findall(r'access = (\w+), role = (\w+), name = "(\w+)", key = "\w+", scope = (\w+), set = (-?\d+)'
+                          r'(?:, fallback = ([^ >]+))?', self.attributes["signature"])
+
+    def roles(self):
+        return [role for _, role, *_ in self.said()]
+
     def segments(self):
         """The operands in the groups that operandSegmentSizes says."""
         sizes = [int(n) for n in re.findall(r"-?\d+(?=[,>])",

@@ -1,24 +1,15 @@
 """What the options of a rule decide, from its text."""
 
-import optext
-
-
-def defaults_of(rule):
-    """Per argument the text of its default."""
-    inside = rule.attributes["defaults"].strip()[1:-1]
-    return [entry.split(" : ")[0] for entry in optext.split(inside)]
-
 
 def names_of(rule, role):
-    return [n for r, n in zip(rule.strings("roles"), rule.strings("names")) if r == role]
+    return [n for _, r, n, *_ in rule.said() if r == role]
 
 
 def stored_states(rule, chosen):
     """The states that the options do not leave unchanged."""
     names = [ssa for ssa, _ in rule.body.arguments]
     known = {}
-    for ssa, role, name, default in zip(names, rule.strings("roles"), rule.strings("names"),
-                                        defaults_of(rule)):
+    for ssa, (_, role, name, _, _, default) in zip(names, rule.said()):
         if role == "option":
             known[ssa] = name in chosen or default == "true"
     same = {}
@@ -34,8 +25,7 @@ def stored_states(rule, chosen):
         elif op.name == "arith.select" and op.operands[0] in known:
             same[op.results[0]] = op.operands[1 if known[op.operands[0]] else 2]
     stored = []
-    states = [(ssa, n) for ssa, r, n in zip(names, rule.strings("roles"), rule.strings("names"))
-              if r == "state"]
+    states = [(ssa, n) for ssa, (_, r, n, *_) in zip(names, rule.said()) if r == "state"]
     for (ssa, name), value in zip(states, rule.body.ops[-1].operands[1:]):
         while value in same:
             value = same[value]

@@ -58,7 +58,7 @@ def storage_words(rule, options, storage):
     if storage == "mixed":
         turn = ["bf16", "ocp.e5m2", "f16", "ocp.e4m3fn"]
         words = [f"{s}={turn[i % 4]}" for i, s in enumerate(states)]
-        step = "step" in program.template_rule(rule).strings("roles")
+        step = "step" in program.template_rule(rule).roles()
         return " ".join(["param=f32", "grad=ocp.e5m2", *words, *(["t=f32"] if step else [])])
     return "param=f32"
 
@@ -152,8 +152,7 @@ def _default(name):
 def use_rule(rule):
     op = program.template_rule(rule)
     _defaults.clear()
-    for role, name, default in zip(op.strings("roles"), op.strings("names"),
-                                   evaluator.defaults_of(op)):
+    for _, role, name, _, _, default in op.said():
         if role == "hyper":
             _defaults[name] = float(default)
 

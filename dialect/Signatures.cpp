@@ -1,7 +1,6 @@
-// The signature of a step: its text, questions about it, and its verification.
+// The signatures of rules and of steps: their text, questions about them, and their verification.
 #include "dialect/Dialect.h"
 
-#include "altgrad/bundle.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
@@ -12,22 +11,60 @@ using namespace altgrad;
 
 //===-- Text ---------------------------------------------------------------===//
 
-static constexpr StringLiteral roleWords[] = {
-#define ALTGRAD_ROLE(word, WORD) #word,
-    ALTGRAD_ROLES(ALTGRAD_ROLE)
-#undef ALTGRAD_ROLE
-};
-static constexpr StringLiteral listRoles[] = {
-#define ALTGRAD_ROLE(word, WORD) #word,
-    ALTGRAD_LIST_ROLES(ALTGRAD_ROLE)
-#undef ALTGRAD_ROLE
-};
-static constexpr StringLiteral noRole = "none";
+static ParseResult readRole(OpAsmParser &parser, SMLoc loc, StringRef word, ArrayRef<Role> known, Role &role) {
+  const Role *found = llvm::find_if(known, [&](Role one) { return stringifyRole(one) == word; });
+  if (found == known.end())
+    return parser.emitError(loc) << "has the unknown role '" << word << "'; roles are " << listRoles(known);
+  role = *found;
+  return success();
+}
+
+// `= 1.0e-3`, or `= true` after an i1.
+static ParseResult parseDefault(OpAsmParser &parser, Type type, TypedAttr &value) {
+  if (failed(parser.parseOptionalEqual()))
+    return success();
+  SMLoc loc = parser.getCurrentLocation();
+  if (type.isInteger(1)) {
+    StringRef word;
+    if (parser.parseKeyword(&word))
+      return failure();
+    if (word != "true" && word != "false")
+      return parser.emitError(loc) << "expected true or false";
+    value = parser.getBuilder().getIntegerAttr(type, word == "true");
+    return success();
+  }
+  double number;
+  if (parser.parseFloat(number))
+    return failure();
+  value = parser.getBuilder().getF64FloatAttr(number);
+  return success();
+}
+
+static void printDefault(OpAsmPrinter &printer, TypedAttr value) {
+  if (!value)
+    return;
+  printer << " = ";
+  printer.printAttributeWithoutType(value);
+}
+
+// hyper %lr: f64 = 1.0e-3
+static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &said) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  Role role;
+  TypedAttr value;
+  if (parser.parseKeyword(&word) || readRole(parser, loc, word, ruleRoles, role) ||
+      parser.parseArgument(argument, /*allowType=*/true) || parseDefault(parser, argument.type, value))
+    return failure();
+  said = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(), value);
+  return success();
+}
 
 // inout state %m_1 as m: !altgrad.tensors<f32> set 1
 // in hyper %lr: f64 per_group = 1.0e-3
-static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &said) {
-  StringRef word, role, key;
+static ParseResult parseStepArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &said) {
+  StringRef word, key;
+  Role role = Role::none;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&word))
     return failure();
@@ -36,11 +73,8 @@ static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &arg
   if (!access)
     return parser.emitError(loc) << "unknown access '" << word << "'; accesses are in, out, inout";
   loc = parser.getCurrentLocation();
-  if (failed(parser.parseOptionalKeyword(&role)))
-    role = noRole;
-  else if (!llvm::is_contained(roleWords, role))
-    return parser.emitError(loc) << "unknown role '" << role << "'; roles are "
-                                 << llvm::join(ArrayRef(roleWords), ", ");
+  if (succeeded(parser.parseOptionalKeyword(&word)) && readRole(parser, loc, word, stepRoles, role))
+    return failure();
   if (parser.parseArgument(argument, /*allowType=*/false))
     return failure();
   StringRef name = key = argument.ssaName.name.drop_front();
@@ -54,62 +88,72 @@ static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &arg
   int64_t set = isa<TensorsType>(argument.type) ? 0 : -1;
   if (succeeded(parser.parseOptionalKeyword("set")) && parser.parseInteger(set))
     return failure();
-  FloatAttr fallback;
-  if (double number; succeeded(parser.parseOptionalEqual())) {
-    if (parser.parseFloat(number))
-      return failure();
-    fallback = parser.getBuilder().getF64FloatAttr(number);
-  }
-  said = ArgumentAttr::get(parser.getContext(), *access, role, name, key, scope, set, fallback);
+  TypedAttr value;
+  if (parseDefault(parser, argument.type, value))
+    return failure();
+  said = ArgumentAttr::get(parser.getContext(), *access, role, name, key, scope, set, value);
   return success();
 }
 
-ParseResult altgrad::parseSignature(OpAsmParser &parser, ArrayAttr &signature, Region &body) {
+using ParseArgument = function_ref<ParseResult(OpAsmParser &, OpAsmParser::Argument &, Attribute &)>;
+static ParseResult parseArguments(OpAsmParser &parser, ArrayAttr &signature, Region &body, ParseArgument parse) {
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<Attribute> said;
-  auto argument = [&] { return parseArgument(parser, arguments.emplace_back(), said.emplace_back()); };
+  auto argument = [&] { return parse(parser, arguments.emplace_back(), said.emplace_back()); };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
     return failure();
   signature = parser.getBuilder().getArrayAttr(said);
   return parser.parseRegion(body, arguments);
 }
 
-void altgrad::printSignature(OpAsmPrinter &printer, StepOp step, ArrayAttr, Region &body) {
+ParseResult altgrad::parseRuleSignature(OpAsmParser &parser, ArrayAttr &signature, Region &body) {
+  return parseArguments(parser, signature, body, parseRuleArgument);
+}
+
+ParseResult altgrad::parseStepSignature(OpAsmParser &parser, ArrayAttr &signature, Region &body) {
+  return parseArguments(parser, signature, body, parseStepArgument);
+}
+
+void altgrad::printRuleSignature(OpAsmPrinter &printer, RuleOp rule, ArrayAttr, Region &body) {
+  printer << '(';
+  llvm::interleaveComma(body.getArguments(), printer, [&](BlockArgument argument) {
+    printer << rule.getRole(argument) << ' ' << argument << ": " << argument.getType();
+    printDefault(printer, rule.getDefault(argument));
+  });
+  printer << ") ";
+  printer.printRegion(body, /*printEntryBlockArgs=*/false);
+}
+
+static void printStepArgument(OpAsmPrinter &printer, StepOp step, BlockArgument argument) {
+  printer.printNewline();
+  bool list = isa<TensorsType>(argument.getType());
+  printer << stringifyAccess(step.getAccess(argument)) << ' ';
+  if (step.getRole(argument) != Role::none)
+    printer << step.getRole(argument) << ' ';
+  printer << argument;
+  if (step.getKey(argument) != step.getName(argument))
+    printer << " as " << step.getKey(argument);
+  printer << ": " << argument.getType();
+  if (step.getScope(argument) != Scope::Step)
+    printer << " per_" << stringifyScope(step.getScope(argument));
+  if (std::optional<unsigned> set = step.getSet(argument); set && (*set || !list))
+    printer << " set " << *set;
+  printDefault(printer, step.getDefault(argument));
+}
+
+void altgrad::printStepSignature(OpAsmPrinter &printer, StepOp step, ArrayAttr, Region &body) {
   printer << '(';
   printer.increaseIndent();
   printer.increaseIndent();
   llvm::interleave(
-      body.getArguments(), printer,
-      [&](auto argument) {
-        printer.printNewline();
-        bool list = isa<TensorsType>(argument.getType());
-        printer << stringifyAccess(step.getAccess(argument)) << ' ';
-        if (step.getRole(argument) != noRole)
-          printer << step.getRole(argument) << ' ';
-        printer << argument;
-        if (step.getKey(argument) != step.getName(argument))
-          printer << " as " << step.getKey(argument);
-        printer << ": " << argument.getType();
-        if (step.getScope(argument) != Scope::Step)
-          printer << " per_" << stringifyScope(step.getScope(argument));
-        if (std::optional<unsigned> set = step.getSet(argument); set && (*set || !list))
-          printer << " set " << *set;
-        if (FloatAttr value = step.getDefault(argument)) {
-          printer << " = ";
-          printer.printAttributeWithoutType(value);
-        }
-      },
-      ",");
+      body.getArguments(), printer, [&](BlockArgument argument) { printStepArgument(printer, step, argument); }, ",");
   printer.decreaseIndent();
   printer.decreaseIndent();
   printer << ") ";
   printer.printRegion(body, /*printEntryBlockArgs=*/false);
 }
 
-void StepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
-  for (auto [argument, said] : llvm::zip(region.getArguments(), getSignature().getAsRange<ArgumentAttr>()))
-    set(argument, said.getName());
-}
+//===-- Questions -----------------------------------------------------------===//
 
 std::optional<unsigned> StepOp::getSet(BlockArgument argument) {
   int64_t set = of(argument).getSet();
@@ -124,6 +168,27 @@ unsigned StepOp::getSetCount() {
 }
 
 //===-- Verification -------------------------------------------------------===//
+
+bool altgrad::isIdentifier(StringRef name) {
+  return !name.empty() && !llvm::isDigit(name[0]) &&
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol, ArrayAttr signature) {
+  if (signature.size() != op->getRegion(0).getNumArguments())
+    return op->emitOpError("has a signature of uneven lengths");
+  // name_c1
+  if (!isIdentifier(symbol))
+    return op->emitOpError() << "has the name '" << symbol << "', which is no identifier";
+  // name_c3
+  if (signature.size() > maxOperations)
+    return op->emitOpError() << "has " << signature.size() << " arguments, at most " << maxOperations;
+  for (auto argument : signature.getAsRange<ArgumentAttr>())
+    // name_c2
+    if (!isIdentifier(argument.getName()))
+      return op->emitOpError() << "has an argument '%" << argument.getName() << "', which is no identifier";
+  return success();
+}
 
 static LogicalResult verifySets(StepOp step) {
   std::set<int64_t> used;
@@ -158,18 +223,20 @@ static LogicalResult verifySets(StepOp step) {
 }
 
 static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
-  StringRef name = step.getName(argument), role = step.getRole(argument);
+  StringRef name = step.getName(argument);
+  Role role = step.getRole(argument);
   bool list = isa<TensorsType>(argument.getType());
   // step_c12
-  if (role != noRole && !llvm::is_contained(roleWords, role))
-    return step.emitOpError() << "gives '%" << name << "' the unknown role '" << role << "'";
+  if (role != Role::none && !llvm::is_contained(stepRoles, role))
+    return step.emitOpError() << "gives '%" << name << "' the role '" << stringifyRole(role) << "' of a rule";
   // step_c13
-  if (role != noRole && list != llvm::is_contained(listRoles, role) && step.getScope(argument) != Scope::Unit)
-    return step.emitOpError() << "gives '%" << name << "' the role '" << role << "', which is of "
+  if (role != Role::none && list != isListRole(role) && step.getScope(argument) != Scope::Unit)
+    return step.emitOpError() << "gives '%" << name << "' the role '" << stringifyRole(role) << "', which is of "
                               << (list ? "scalars" : "lists of tensors");
-  FloatAttr value = step.getDefault(argument);
+  TypedAttr value = step.getDefault(argument);
+  auto number = dyn_cast_or_null<FloatAttr>(value);
   // step_c15
-  if (value && (role != "hyper" || !value.getType().isF64() || !value.getValue().isFinite()))
+  if (value && (role != Role::hyper || !number || !number.getType().isF64() || !number.getValue().isFinite()))
     return step.emitOpError() << "gives '%" << name << "' the default " << value
                               << "; only a hyper has one, a finite f64";
   // step_c17
@@ -181,18 +248,19 @@ static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
 
 // Front ends ask for an argument by set, role and key.
 static LogicalResult verifyKeys(StepOp step) {
-  std::map<std::tuple<int64_t, StringRef, StringRef>, BlockArgument> seen;
+  std::map<std::tuple<int64_t, Role, StringRef>, BlockArgument> seen;
   for (BlockArgument argument : step.getBody().getArguments()) {
-    StringRef role = step.getRole(argument), key = step.getKey(argument);
+    Role role = step.getRole(argument);
+    StringRef key = step.getKey(argument);
     int64_t set = step.of(argument).getSet();
     auto [other, added] = seen.try_emplace({set, role, key}, argument);
     // step_c16
     if (!added)
       return step.emitOpError() << "has '%" << step.getName(other->second) << "' and '%" << step.getName(argument)
-                                << "' with role '" << role << "' and key '" << key << "' in one set";
+                                << "' with role '" << stringifyRole(role) << "' and key '" << key << "' in one set";
   }
   for (BlockArgument argument : step.getBody().getArguments()) {
-    if (step.getRole(argument) != "block_scale")
+    if (step.getRole(argument) != Role::block_scale)
       continue;
     StringRef key = step.getKey(argument);
     bool scales = llvm::any_of(step.getBody().getArguments(), [&](BlockArgument other) {
@@ -211,12 +279,7 @@ static LogicalResult verifyKeys(StepOp step) {
 
 LogicalResult StepOp::verify() {
   // step_c1
-  if (getSignature().size() != getBody().getNumArguments())
-    return emitOpError("has a signature of uneven lengths");
-  SmallVector<StringRef> names;
-  for (auto said : getSignature().getAsRange<ArgumentAttr>())
-    names.push_back(said.getName());
-  if (failed(verifyNames(*this, getSymName(), Builder(getContext()).getStrArrayAttr(names))))
+  if (failed(verifyNames(*this, getSymName(), getSignature())))
     return failure();
   for (BlockArgument argument : getBody().getArguments()) {
     Type type = argument.getType();
@@ -225,13 +288,13 @@ LogicalResult StepOp::verify() {
       return emitOpError() << "has '%" << getName(argument) << "' of type " << type
                            << ", expected !altgrad.tensors, f64, f32 or i64";
     // step_c23
-    if (getRole(argument) == "history" &&
+    if (getRole(argument) == Role::history &&
         (!type.isF32() || getScope(argument) == Scope::Group || getAccess(argument) == Access::Out))
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the role 'history', which is of an f32 for the step "
                               "or for each tensor that is in or inout";
     // step_c20
-    if (getScope(argument) == Scope::Unit && (getRole(argument) != "state" || !type.isF32()))
+    if (getScope(argument) == Scope::Unit && (getRole(argument) != Role::state || !type.isF32()))
       return emitOpError() << "has '%" << getName(argument) << "' per_unit, which is a state of f32";
     // step_c4
     if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
