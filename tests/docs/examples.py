@@ -4,6 +4,7 @@ An example gets the context that its op or pass needs from the table below. In t
 documentation of a pass two examples around `==>` are compared: what the pass
 makes of the first is the second.
 """
+import itertools
 import pathlib
 import re
 import subprocess
@@ -26,8 +27,11 @@ def element(body):
                 "%values = collect %x : f32 to !altgrad.reals\n%c = load %grads : !altgrad.tensors<bf16>\n")
 
 
+NUMBERS = itertools.count()
+
+
 def phase(domain, body):
-    return f"phase @p {domain} {{\n{body}\n}}\n"
+    return f"phase @p{next(NUMBERS)} {domain} {{\n{body}\n}}\n"
 
 
 def phases(text):
@@ -42,7 +46,7 @@ def swept(number=0, lists="grads", dtype="bf16"):
     return (f"phase @sweep chunks set {number} {{\n%n = sweep @s load(%c from %{lists} : !altgrad.tensors<{dtype}>) "
             "reduce(sumsq over step) store() {\n"
             + ("emit %c : f32" if dtype == "f32" else f"%x = decode %c format<{dtype}> : i16 to f32\nemit %x : f32")
-            + "\n}\nkeep %n in chunk 0 : f32\n}\n")
+            + "\n}\nworkspace_store %n in chunk 0 : f32\n}\n")
 
 
 def folded(number=0, **of):
@@ -166,7 +170,7 @@ CONTEXTS = {
     "Altgrad_WriteOp": lambda text: phases(phase(
         "once", "%t1 = read %t : i64\n%x = read %norm : f32\n%finite = arith.cmpf ord, %x, %x : f32\n" + text)),
     "Altgrad_WorkspaceLoadOp": lambda text: phases(
-        phase("rows", "%n = read %norm : f32\nkeep %n in row 3 : f32") + phase("rows", text)),
+        phase("rows", "%n = read %norm : f32\nworkspace_store %n in row 3 : f32") + phase("rows", text)),
     "Altgrad_WorkspaceStoreOp": lambda text: phases(phase("rows", "%x = read %norm : f32\n" + text)),
     "Altgrad_FoldOp": lambda text: phases(swept() + phase("rows", text)),
     "Altgrad_TotalOp": lambda text: phases(folded(1, lists="master", dtype="f32") + phase("once", text)),
