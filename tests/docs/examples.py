@@ -4,6 +4,7 @@ An example gets the context that its op or pass needs from the table below. In t
 documentation of a pass two examples around `==>` are compared: what the pass
 makes of the first is the second.
 """
+import itertools
 import pathlib
 import re
 import subprocess
@@ -26,8 +27,11 @@ def element(body):
                 "%values = collect %x : f32 to !altgrad.reals\n%c = load %grads : !altgrad.tensors<bf16>\n")
 
 
+NUMBERS = itertools.count()
+
+
 def phase(domain, body):
-    return f"phase @p {domain} {{\n{body}\n}}\n"
+    return f"phase @p{next(NUMBERS)} {domain} {{\n{body}\n}}\n"
 
 
 def phases(text):
