@@ -124,7 +124,8 @@ Value SweepWriter::clone(Body &body, Value value) {
   if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
     Value kept = load(body, it->second ? it->second : getSpill(value), /*renewed=*/bool(it->second));
     if (BlockAttr block = variances.of(value); !it->second && isRun(block) && storesRuns(body.stage)) {
-      OpBuilder inner = OpBuilder::atBlockEnd(body.block);
+      OpBuilder inner(step.getContext());
+      inner.setInsertionPointToEnd(body.block);
       kept = ReduceOp::create(inner, value.getLoc(), Reduction::Max, kept, block);
     }
     body.map.map(value, kept);
