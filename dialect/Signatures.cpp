@@ -14,7 +14,7 @@ using namespace altgrad;
 static ParseResult readRole(OpAsmParser &parser, SMLoc loc, StringRef word, ArrayRef<Role> known, Role &role) {
   const Role *found = llvm::find_if(known, [&](Role one) { return stringifyRole(one) == word; });
   if (found == known.end())
-    return parser.emitError(loc) << "has the unknown role '" << word << "'; roles are " << listRoles(known);
+    return emitError(parser.getEncodedSourceLoc(loc)) << "unknown role '" << word << "'; roles are " << listRoles(known);
   role = *found;
   return success();
 }

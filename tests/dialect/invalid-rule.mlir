@@ -18,7 +18,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
 
 // -----
 
-// expected-error@+1 {{has the unknown role 'const'; roles are param, grad, state, unit_state, value, hyper, step, option}}
+// expected-error@+1 {{unknown role 'const'; roles are param, grad, state, unit_state, value, hyper, step, option}}
 altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
   altgrad.yield param(%w) state()
 }

@@ -42,6 +42,6 @@ def test_words_are_joined_before_they_are_read(words):
     joined = [(one["phase"], word["word"]) for one in manifest["exchanges"] for word in one["words"]]
     assert joined and [phase for phase, _ in joined] == sorted(phase for phase, _ in joined)
     for phase, word in joined:
-        kept = [n for n, body in enumerate(bodies) if re.search(rf"keep .* in step {word} ", body)]
+        kept = [n for n, body in enumerate(bodies) if re.search(rf"workspace_store .* in step {word} ", body)]
         read = [n for n, body in enumerate(bodies) if re.search(rf"workspace_load step {word} ", body)]
         assert max(kept) < phase <= min(read), (phase, word, kept, read)
