@@ -255,7 +255,7 @@ class Evaluator:
     def _load(self, op, tensors):
         return [Value(tensors.codes, True, tensors.set)]
 
-    def _move(self, op, code, change, draw=None):
+    def _advance_code(self, op, code, change, draw=None):
         form = formats.of_list(op.attributes["format"].replace("#altgrad.format", "!altgrad.tensors"))[0]
         codes, changes, drawn = (v and self._entries(v, code.set) for v in (code, change, draw))
         moved = rounding.move(form, codes, changes, drawn, "nearest_even" in op.attributes["rounding"])
