@@ -12,8 +12,8 @@ using namespace altgrad;
 //===-- Text ---------------------------------------------------------------===//
 
 static ParseResult readRole(OpAsmParser &parser, SMLoc loc, StringRef word, ArrayRef<Role> known, Role &role) {
-  const Role *found = llvm::find_if(known, [&](Role one) { return stringifyRole(one) == word; });
-  if (found == known.end())
+  std::optional<Role> found = symbolizeRole(word);
+  if (!found || !llvm::is_contained(known, *found))
     return emitError(parser.getEncodedSourceLoc(loc)) << "unknown role '" << word << "'; roles are " << listRoles(known);
   role = *found;
   return success();

@@ -28,16 +28,16 @@ static Value getCode(CodeBuilder &b, Value tensors) {
   return collect ? collect.getElement() : LoadOp::create(b, tensors).getCode();
 }
 
-static Value listNumber(CodeBuilder &b, Type type, Value element) {
+static Value collect(CodeBuilder &b, Type type, Value element) {
   return CollectOp::create(b, type, element, /*factor=*/Value());
 }
 
 static Results expand(CodeBuilder &b, DequantizeOp op) {
   Value code = getCode(b, op.getTensors());
-  return {listNumber(b, op.getType(), decodeNumber(b, code, op.getTensors().getType().getFormat()))};
+  return {collect(b, op.getType(), decodeNumber(b, code, op.getTensors().getType().getFormat()))};
 }
 
-static Results expand(CodeBuilder &b, RecodeOp op) { return {listNumber(b, op.getType(), getCode(b, op.getCodes()))}; }
+static Results expand(CodeBuilder &b, RecodeOp op) { return {collect(b, op.getType(), getCode(b, op.getCodes()))}; }
 
 // unscale has made a load of whatever it was given.
 static Results expand(CodeBuilder &b, LoadOp op) {
@@ -50,12 +50,12 @@ static Results expand(CodeBuilder &b, QuantizeOp op) {
   Value element = getElement(b, op.getValues());
   FormatAttr format = op.getTensors().getType().getFormat();
   Value code = encodeNumber(b, element, format, op.getRounding(), op.getDraw(), op.getOverflow());
-  return {listNumber(b, op.getType(), code)};
+  return {collect(b, op.getType(), code)};
 }
 
 static Results expand(CodeBuilder &b, JoinOp op) {
   Value upper = getCode(b, op.getUpper()), lower = getCode(b, op.getLower());
-  return {listNumber(b, op.getType(), JoinCodesOp::create(b, b.getF32Type(), upper, lower))};
+  return {collect(b, op.getType(), JoinCodesOp::create(b, b.getF32Type(), upper, lower))};
 }
 
 static Results expand(CodeBuilder &b, SplitOp op) {
@@ -64,7 +64,7 @@ static Results expand(CodeBuilder &b, SplitOp op) {
   Value upper = lower.getBits() == 16 ? UpperCodeOp::create(b, b.getI16Type(), element).getCode()
                                       : encodeNumber(b, element, op.getUpper().getType().getFormat());
   Value rest = LowerCodeOp::create(b, lower.getCodeType(), element);
-  return {listNumber(b, op.getUpper().getType(), upper), listNumber(b, op.getLower().getType(), rest)};
+  return {collect(b, op.getUpper().getType(), upper), collect(b, op.getLower().getType(), rest)};
 }
 
 // f32 lists are stored as they are, but for the one code of NaN. A list of codes is finished already.
@@ -77,7 +77,7 @@ static void expandCommit(CommitOp op) {
     if (auto encode = element.getDefiningOp<EncodeOp>(); encode && encode.getFormat().isF32())
       continue;
     Value code = encodeNumber(b, element, FormatAttr::getNamed(op.getContext(), "f32"));
-    operand.set(listNumber(b, operand.get().getType(), code));
+    operand.set(collect(b, operand.get().getType(), code));
   }
 }
 

@@ -44,7 +44,7 @@ private:
   bool storesRuns(int stage);
   Value uniform(Value value);
   Value getSpill(Value value);
-  Value listNumber(Value list);
+  Value locate(Value list);
   void writeCommit();
 
   StepOp step;
@@ -86,14 +86,14 @@ Value SweepWriter::getSpill(Value value) {
 }
 
 // Where a list lies: what somebody computes is a matrix in the workspace.
-Value SweepWriter::listNumber(Value list) {
+Value SweepWriter::locate(Value list) {
   bool computed = isa_and_nonnull<CollectOp, ProductOp, SelectByAspectOp>(list.getDefiningOp());
   return computed ? matrices.of(list) : list;
 }
 
 // `renewed`: what an earlier sweep has stored.
 Value SweepWriter::load(Body &body, Value list, bool renewed) {
-  Value stream = listNumber(list);
+  Value stream = locate(list);
   for (auto [index, loaded] : llvm::enumerate(body.parts.loads))
     if (loaded == stream && body.parts.renewed[index] == renewed)
       return body.block->getArgument(index);
@@ -103,15 +103,13 @@ Value SweepWriter::load(Body &body, Value list, bool renewed) {
   return body.block->addArgument(format.getCodeType(), stream.getLoc());
 }
 
-static bool isRun(BlockAttr block) {
-  return block.getScope() == Scope::Block && !block.isElement() && !block.isOverRows();
-}
+static bool sharesRuns(BlockAttr block) { return block.isRun() && !block.isElement(); }
 
 // Whether a sweep stores what neighbours share. A number of theirs that was in the workspace for each of them is one
 // again only as their largest.
 bool SweepWriter::storesRuns(int stage) {
   return llvm::any_of(plan.outputs, [&](const Output &output) {
-    return output.stage == stage && output.stream && isRun(cast<TensorsType>(output.stream.getType()).getBlock());
+    return output.stage == stage && output.stream && sharesRuns(cast<TensorsType>(output.stream.getType()).getBlock());
   });
 }
 
@@ -123,7 +121,7 @@ Value SweepWriter::clone(Body &body, Value value) {
   Operation *op = value.getDefiningOp();
   if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
     Value kept = load(body, it->second ? it->second : getSpill(value), /*renewed=*/bool(it->second));
-    if (BlockAttr block = variances.of(value); !it->second && isRun(block) && storesRuns(body.stage)) {
+    if (BlockAttr block = variances.of(value); !it->second && sharesRuns(block) && storesRuns(body.stage)) {
       OpBuilder inner(step.getContext());
       inner.setInsertionPointToEnd(body.block);
       kept = ReduceOp::create(inner, value.getLoc(), Reduction::Max, kept, block);
@@ -183,7 +181,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
       parts.scopes.push_back(reduce.getOver());
       parts.results.push_back(reduce.getType());
     } else {
-      parts.stores.push_back(listNumber(output.stream));
+      parts.stores.push_back(locate(output.stream));
     }
   }
   Location loc = builder.getFusedLoc(locs);
@@ -286,7 +284,7 @@ void SweepWriter::write() {
   for (int stage = 0; stage < plan.stages; ++stage) {
     for (Operation *op : stage == plan.products ? old : SmallVector<Operation *>())
       if (auto load = dyn_cast<LoadOp>(op))
-        listNumber(load.getTensors()); // all sets' products come before the stores of any
+        locate(load.getTensors()); // all sets' products come before the stores of any
     for (unsigned set = 0; set < sets.count(); ++set)
       writeStage(stage, set);
   }

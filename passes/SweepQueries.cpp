@@ -1,6 +1,8 @@
 // What passes and code generation ask of a sweep and of its streams.
 #include "passes/SweepQueries.h"
 
+#include "dialect/WalkBack.h"
+
 using namespace mlir;
 using namespace altgrad;
 
@@ -67,13 +69,10 @@ bool altgrad::isPacked(Value stream) { return cast<TensorsType>(stream.getType()
 
 llvm::SetVector<Operation *> altgrad::findOperations(ValueRange wanted, Region &body, const IRMapping &known) {
   llvm::SetVector<Operation *> needed;
-  SmallVector<Value> work(wanted);
-  while (!work.empty()) {
-    Value value = work.pop_back_val();
+  walkBack(wanted, [&](Value value) {
     Operation *op = value.getDefiningOp();
-    if (op && body.isAncestor(op->getParentRegion()) && !known.contains(value) && needed.insert(op))
-      llvm::append_range(work, op->getOperands());
-  }
+    return op && body.isAncestor(op->getParentRegion()) && !known.contains(value) && needed.insert(op);
+  });
   return needed;
 }
 

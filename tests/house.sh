@@ -43,5 +43,8 @@ grep -rn 'testing::TempDir()' tests --include=*.cpp && say "one folder for all t
 for cited in $(grep -hoE '\b[A-Za-z_-]+\.md\b' $files | sort -u); do
   grep -qE "(^|/)$cited$" <<<"$files" || say "$cited is cited and not in the repository"
 done
+for cited in $(grep -hoE '\b(dialect|passes|codegen|runtime)/[A-Za-z0-9_/]+\.(cpp|h|td|py)(\.inc)?\b' $files | grep -v '\.inc$' | sort -u); do
+  grep -qE "(^|/)$cited$" <<<"$files" || say "$cited is cited and not in the repository"
+done
 [ $bad = 0 ] && echo "the house is in order"
 exit $bad

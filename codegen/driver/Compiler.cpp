@@ -234,7 +234,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   return lowered;
 }
 
-FailureOr<Ptx> Compiler::getPtx(const Target &target) {
+FailureOr<Ptx> Compiler::compilePtx(const Target &target) {
   auto lowered = lowerTo(target);
   if (failed(lowered))
     return failure();
@@ -243,7 +243,7 @@ FailureOr<Ptx> Compiler::getPtx(const Target &target) {
   return failure();
 }
 
-FailureOr<std::string> Compiler::getHost(const Target &target, HostForm form) {
+FailureOr<std::string> Compiler::compileHost(const Target &target, HostForm form) {
   auto lowered = lowerTo(target);
   if (failed(lowered))
     return failure();
@@ -275,13 +275,13 @@ FailureOr<std::string> Compiler::bundle() {
   std::vector<GpuCode> gpu;
   for (const Target *target : targets) {
     if (!target->isPtx()) {
-      FailureOr<std::string> code = getHost(*target, HostForm::Object);
+      FailureOr<std::string> code = compileHost(*target, HostForm::Object);
       if (failed(code))
         return failure();
       objects.push_back(*code);
       continue;
     }
-    FailureOr<Ptx> code = getPtx(*target);
+    FailureOr<Ptx> code = compilePtx(*target);
     if (failed(code))
       return failure();
     FailureOr<std::string> cubin = std::string();
@@ -315,16 +315,16 @@ LogicalResult Compiler::make(std::string &product) {
     break;
   case Product::PTX:
   case Product::Resources:
-    if (FailureOr<Ptx> ptx = getPtx(*targets[0]); failed(ptx))
+    if (FailureOr<Ptx> ptx = compilePtx(*targets[0]); failed(ptx))
       made = failure();
     else
       out << (request.product == Product::PTX ? ptx->text : writeResources(ptx->resources));
     break;
   case Product::LLVM:
-    made = getHost(*targets[0], HostForm::LLVMIR);
+    made = compileHost(*targets[0], HostForm::LLVMIR);
     break;
   case Product::Assembly:
-    made = getHost(*targets[0], HostForm::Assembly);
+    made = compileHost(*targets[0], HostForm::Assembly);
     break;
   case Product::Bundle:
     made = bundle();

@@ -72,8 +72,8 @@ private:
   llvm::json::Object manifest();
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerTo(const Target &target);
-  mlir::FailureOr<Ptx> getPtx(const Target &target);
-  mlir::FailureOr<std::string> getHost(const Target &target, HostForm form);
+  mlir::FailureOr<Ptx> compilePtx(const Target &target);
+  mlir::FailureOr<std::string> compileHost(const Target &target, HostForm form);
   mlir::FailureOr<std::string> bundle();
   mlir::LogicalResult fail(const llvm::Twine &words);
   StepOp theStep() { return *module->getOps<StepOp>().begin(); }

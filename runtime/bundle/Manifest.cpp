@@ -230,3 +230,10 @@ int64_t Manifest::tileRows(int64_t set) const {
       rows = phase.tiles;
   return rows;
 }
+
+const Phase *Manifest::matrixPhase(int64_t set) const {
+  for (const Phase &phase : phases)
+    if (phase.set == set && !phase.products.empty())
+      return &phase;
+  return nullptr;
+}

@@ -64,8 +64,6 @@ struct Phase {
   int64_t tiles;    // rows of the tiles that its chunks are; else 0
   double read, written;
   std::vector<Product> products; // of a matrix phase
-
-  bool multiplies(int64_t of) const { return set == of && !products.empty(); }
 };
 
 struct Exchange {
@@ -111,6 +109,8 @@ struct Manifest {
   int64_t rowMultiple(int64_t set) const;
   /// Rows of the tiles of its sweeps; 0 where none goes over tiles.
   int64_t tileRows(int64_t set) const;
+  /// The first phase that multiplies the set's matrices; null where none does.
+  const Phase *matrixPhase(int64_t set) const;
 };
 
 // Throws std::exception where `text` is no manifest of this version, or `digest` is not its SHA-256 in

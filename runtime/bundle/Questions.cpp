@@ -113,9 +113,7 @@ int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set) {
   if (!bundle || set < 0 || set >= manifestOf(bundle)->sets)
     return 0;
   const Manifest &manifest = *manifestOf(bundle);
-  const bool any = std::any_of(manifest.phases.begin(), manifest.phases.end(),
-                               [&](const Phase &phase) { return phase.multiplies(set); });
-  return !any ? 0 : manifest.units[size_t(set)] == UnitKind::Matrices ? 2 : 1;
+  return !manifest.matrixPhase(set) ? 0 : manifest.units[size_t(set)] == UnitKind::Matrices ? 2 : 1;
 }
 
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {

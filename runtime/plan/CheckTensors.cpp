@@ -153,9 +153,8 @@ altgrad_status Checker::checkGroup(const altgrad_tensor &tensor) {
 
 // Of a set whose matrices are multiplied, each tensor is one, or a stack of them.
 altgrad_status Checker::checkMatrix(const altgrad_tensor &tensor) {
-  auto multiplies = [&](const Phase &phase) { return phase.multiplies(tensor.set); };
-  const auto phase = std::find_if(manifest.phases.begin(), manifest.phases.end(), multiplies);
-  if (phase == manifest.phases.end() || tensor.numel == 0)
+  const Phase *phase = manifest.matrixPhase(tensor.set);
+  if (!phase || tensor.numel == 0)
     return ALTGRAD_OK;
   if (tensor.offset != 0 || tensor.numel != wholeOf(tensor))
     return fail(ALTGRAD_INVALID, "tensors[%lld] is a slice; phase %s takes matrices as a whole", (long long)index,

@@ -14,7 +14,7 @@ import gpu as gpus
 from gpu import ROOT, Skipped
 
 COMPILER = os.environ.get("ALTGRAD_OPT", str(ROOT / "build" / "bin" / "altgrad-opt"))
-ROWS, COLUMNS, SHARED, DYNAMIC_SHARED = 128, 192, 4 * (128 + 192) * 32 * 2, 8  # codegen/Target.h; CU_FUNC_ATTRIBUTE_…
+ROWS, COLUMNS, SHARED, DYNAMIC_SHARED = 128, 192, 4 * (128 + 192) * 32 * 2, 8  # dialect/Target.h; CU_FUNC_ATTRIBUTE_…
 SPEC = """altgrad.rule @product(param %w: f32, grad %g: f32) {
   %x = altgrad.matrix %g : !altgrad.tensors<bf16>
   %a = altgrad.gram %x : !altgrad.tensors<bf16>

@@ -16,7 +16,7 @@ import ptxrun
 
 ORACLE = program.ROOT / "tests/ptx/oracle/interpreter.py"
 PTXAS = shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
-ROWS, COLUMNS, STAGES = 128, 192, 4 * (128 + 192) * 32 * 2  # codegen/Target.h
+ROWS, COLUMNS, STAGES = 128, 192, 4 * (128 + 192) * 32 * 2  # dialect/Target.h
 TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 MMA = 18 * 2.0**-23  # of the largest term: tests/ptx/README.md
 needs_interpreter = pytest.mark.skipif(not ptxrun.available(), reason="the interpreter is not built")

@@ -10,7 +10,7 @@ import simulate
 from kernels import NoVectorLoop
 from machine import BLOCK_WARPS, WARP
 
-ROWS, COLUMNS, DEPTH, STAGES = 128, 192, 32, 4  # codegen/Target.h
+ROWS, COLUMNS, DEPTH, STAGES = 128, 192, 32, 4  # dialect/Target.h
 SHARED = STAGES * (ROWS + COLUMNS) * DEPTH * 2
 STORED = ROWS * COLUMNS // 8 // 256  # pieces of a thread, of the tile or of its mirror
 FMAS = 16 * 8 * 16

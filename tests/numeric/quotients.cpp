@@ -1,4 +1,4 @@
-// The sequences of codegen/numerics/Quotients.cpp against the CPU's own
+// The sequences of dialect/builders/Quotients.cpp against the CPU's own
 // division and square root, for every reciprocal that a GPU may give.
 //
 //   quotients [stride]     stride 1: every divisor and every root

@@ -167,7 +167,8 @@ ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
 // unit or a matrix of the rule. Memory is then in the order of the index, row by row; a tensor that lies otherwise, such
 // as a transposed one, is given as a copy. 0: elements may lie in any order, the same in all lists.
 ALTGRAD_API int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set);
-// What a tensor of the set has to be: 0, anything; 1, a matrix, as the step multiplies it; 2, a matrix or a stack of them.
+// 1 if each tensor of the set has to be a matrix, because the step multiplies it, 2 if it may be a stack of matrices, too.
+// 0: it may be anything.
 ALTGRAD_API int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set);
 // The number of streams (lists of tensors), scalars, phases and exchanges, and about each one.
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);

@@ -149,6 +149,14 @@ def test_what_a_user_keeps_in_the_state(name):
     optimizer.step()
 
 
+def test_an_empty_dict_that_a_user_keeps_in_a_group_is_loaded():
+    """It means something else only where torch.distributed.checkpoint makes it."""
+    optimizer, other = (altgrad.optim.AdamW([torch.nn.Parameter(torch.ones(4))]) for _ in range(2))
+    optimizer.param_groups[0]["mine"] = {}
+    other.load_state_dict(optimizer.state_dict())
+    assert other.param_groups[0]["mine"] == {}
+
+
 @pytest.mark.parametrize("name, kwargs", [
     ("AdamW", dict(amsgrad=True)), ("SGD", dict(momentum=0.9)), ("NorMuon", {}), ("AdamW4bit", {}),
     ("AdamW", dict(storage="master=f32 copy=mxfp8"))])

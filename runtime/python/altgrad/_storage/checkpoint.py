@@ -11,7 +11,7 @@ from .._binding.offload import home_of
 from .blocks import COLUMNS, SCALES, is_of_copy, scale_key
 from .described import LINE, check_file, described
 from .filed import filed as filed_entry, in_bytes
-from .lacking import may_lack, with_counts
+from .lacking import from_flat, may_lack
 from .master import kept_beside
 from .portable import in_blocks, in_numbers, travels
 from .rungs import code_dtypes, take_gradients
@@ -30,7 +30,7 @@ def kept_dtypes(optimizer):
     last, bound = [], optimizer.max_grad_norm
 
     def remember(_, given):
-        given = check_file(optimizer, with_counts(optimizer, given))
+        given = check_file(optimizer, from_flat(optimizer, given))
         optimizer._tallies.check(given["param_groups"])
         last.append(given)
         return given

@@ -6,10 +6,9 @@ from .._binding.where import is_host
 from .._core import blocked_numel, core
 from .blocks import block_of, scale_key
 from .counts import InvalidCount, check_count
-from .filed import taken, without_lacking
+from .filed import taken
 from .line import Storage
-from .master import kept_beside, names_beside
-from .portable import callers
+from .master import kept_beside
 
 # Its key in every param_group of an optimizer with a storage.
 LINE = "storage"
@@ -69,9 +68,7 @@ def check_file(optimizer, given):
     if "ranks" in given:
         raise ValueError(f"{who}: the file has the states of one rank's part, (rank, ranks) {tuple(given['ranks'])}: give the "
                          "files of all ranks to altgrad.distributed.joined")
-    beside = names_beside(optimizer._words) if "_load_optim_state_dict" in callers() else ()  # no other file means {} so
-    given = {**given, "param_groups": [without_lacking(group, group) for group in given["param_groups"]],
-             "state": {place: without_lacking(taken(entry), beside) for place, entry in given["state"].items()}}
+    given = {**given, "state": {place: taken(entry) for place, entry in given["state"].items()}}
     own = Storage(line_of(optimizer._words, optimizer._keys))
     for index, group in enumerate(given["param_groups"]):
         said = words_of(group, f"param_group {index} of the file")

@@ -46,12 +46,6 @@ def taken(entry):
     return {**found, **{name: found[name].reshape(-1) for name in scales}}
 
 
-def without_lacking(entry, keys):
-    """An entry of a file without what it lacks of these keys: of a flat one torch.distributed.checkpoint makes {} there."""
-    lacking = [key for key in keys if type(entry.get(key)) is dict and not entry[key]] if isinstance(entry, dict) else []
-    return {key: value for key, value in entry.items() if key not in lacking} if lacking else entry
-
-
 def take_all(state):
     """Brings every entry of a mapping into the form of memory, in place: ZeRO puts those of files there."""
     for param, held in state.items():

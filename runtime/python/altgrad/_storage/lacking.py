@@ -28,23 +28,37 @@ def may_lack(optimizer, given):
     info = of.get("_get_optim_state_dict", {}).get("info")
     if info is None or "_load_optim_state_dict" in of or info.full_state_dict or info.cpu_offload:
         return given  # nobody plans a load into it, or torch makes other dicts of all
-    groups = {BOUND, LINE, SEED, COUNT, HISTORY, *optimizer._tallies.KEYS, *optimizer._older}
-    states = names_beside(optimizer._words)
+    groups, states = _names(optimizer)
     if info.flatten_optimizer_state_dict:
         mark = MayLack({}, {_GROUPS: groups, _STATE: states})
         return {**given, _GROUPS: [{**group, _MARK: mark} for group in given[_GROUPS]]}
-    held = {place: MayLack(of, states) if type(of) is dict else of for place, of in given[_STATE].items()}
+    held = {place: MayLack(entry, states) if type(entry) is dict else entry for place, entry in given[_STATE].items()}
     return {**given, _GROUPS: [MayLack(group, groups) for group in given[_GROUPS]], _STATE: held}
 
 
-def with_counts(optimizer, given):
-    """A state_dict with the counts of steps of a flat file, of which torch takes only what groups have in memory."""
+def _names(optimizer):
+    """The keys that a group of a file may lack, and those that the states of a parameter may."""
+    groups = {BOUND, LINE, SEED, COUNT, HISTORY, *optimizer._tallies.KEYS, *optimizer._older}
+    return groups, names_beside(optimizer._words)
+
+
+def from_flat(optimizer, given):
+    """A state_dict as of any other file, where torch has made it of a flat one: with the counts of steps, which torch
+    takes only where groups have them in memory, and without the entries {} that stand for what the file lacks."""
     flat = callers().get("_load_optim_state_dict", {}).get("state_dict") or {}
-    if not flat or _STATE in flat or not given[_GROUPS] or not given[_GROUPS][0]["params"]:
+    if not flat or _STATE in flat:
         return given
-    first, *others = given[_GROUPS]
-    keys = {f"{_GROUPS}.{first['params'][0]}.{name}": name for name in optimizer._tallies.KEYS}
-    return {**given, _GROUPS: [{**first, **{name: flat[key] for key, name in keys.items() if key in flat}}, *others]}
+    groups, (of_groups, of_states) = list(given[_GROUPS]), _names(optimizer)
+    if groups and groups[0]["params"]:
+        keys = {f"{_GROUPS}.{groups[0]['params'][0]}.{name}": name for name in optimizer._tallies.KEYS}
+        groups[0] = {**groups[0], **{name: flat[key] for key, name in keys.items() if key in flat}}
+    return {**given, _GROUPS: [_without_empty(group, {*of_groups, _MARK}) for group in groups],
+            _STATE: {place: _without_empty(entry, of_states) for place, entry in given[_STATE].items()}}
+
+
+def _without_empty(entry, keys):
+    """An entry of a file without those of these keys whose value is {}."""
+    return {key: value for key, value in entry.items() if key not in keys or type(value) is not dict or value}
 
 
 class MayLack(dict):
