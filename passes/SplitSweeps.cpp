@@ -41,7 +41,7 @@ private:
   Value kept(Body &body, const Output &output, Value code);
   Value load(Body &body, Value list, bool renewed = false);
   Value clone(Body &body, Value value);
-  bool storesRuns(int stage);
+  BlockAttr longestRun(int stage);
   Value uniform(Value value);
   Value getSpill(Value value);
   Value locate(Value list);
@@ -105,12 +105,17 @@ Value SweepWriter::load(Body &body, Value list, bool renewed) {
 
 static bool sharesRuns(BlockAttr block) { return block.isRun() && !block.isElement(); }
 
-// Whether a sweep stores what neighbours share. A number of theirs that was in the workspace for each of them is one
-// again only as their largest.
-bool SweepWriter::storesRuns(int stage) {
-  return llvm::any_of(plan.outputs, [&](const Output &output) {
-    return output.stage == stage && output.stream && sharesRuns(cast<TensorsType>(output.stream.getType()).getBlock());
-  });
+// The longest run whose elements share what a sweep stores; or null. A number of theirs that was in the workspace for
+// each of them is one again only as their largest.
+BlockAttr SweepWriter::longestRun(int stage) {
+  BlockAttr longest;
+  for (const Output &output : plan.outputs) {
+    auto type = output.stream ? dyn_cast<TensorsType>(output.stream.getType()) : TensorsType();
+    bool isRun = output.stage == stage && type && sharesRuns(type.getBlock());
+    if (isRun && (!longest || type.getBlock().covers(longest)))
+      longest = type.getBlock();
+  }
+  return longest;
 }
 
 // The copy of a value in a sweep: computed there, back to loads and to values of
@@ -121,10 +126,11 @@ Value SweepWriter::clone(Body &body, Value value) {
   Operation *op = value.getDefiningOp();
   if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
     Value kept = load(body, it->second ? it->second : getSpill(value), /*renewed=*/bool(it->second));
-    if (BlockAttr block = variances.of(value); !it->second && sharesRuns(block) && storesRuns(body.stage)) {
+    BlockAttr shared = variances.of(value), run = it->second ? BlockAttr() : longestRun(body.stage);
+    if (run && (sharesRuns(shared) || shared.covers(run))) {
       OpBuilder inner(step.getContext());
       inner.setInsertionPointToEnd(body.block);
-      kept = ReduceOp::create(inner, value.getLoc(), Reduction::Max, kept, block);
+      kept = ReduceOp::create(inner, value.getLoc(), Reduction::Max, kept, sharesRuns(shared) ? shared : run);
     }
     body.map.map(value, kept);
     return kept;
