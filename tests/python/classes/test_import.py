@@ -38,6 +38,12 @@ def test_import_is_quiet():
     assert done.stdout.startswith("altgrad 0.1.0")
 
 
+@pytest.mark.parametrize("name", ["amp", "matrices", "ops", "optim", "clip_grad_norm_"])
+def test_import_leaves_torchs_compiler_out(name):
+    done = run(f"import sys, altgrad; from altgrad import {name}; print(sorted({{'torch._dynamo', 'sympy'}} & sys.modules.keys()))")
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
 def test_missing_library_says_where_it_was_sought():
     done = run("import altgrad; altgrad.runtime_version()", ALTGRAD_LIBRARY="/nowhere/lib.so")
     assert "altgrad.Error: libaltgrad.so not found at /nowhere/lib.so" in done.stderr

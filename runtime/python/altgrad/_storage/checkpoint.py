@@ -22,26 +22,29 @@ _MISSING = object()
 
 @contextmanager
 def kept_dtypes(optimizer):
-    """While torch's load_state_dict runs: puts back the values that it casts to the parameter's dtype.
+    """While torch's load_state_dict runs: hides the values that it would cast to the parameter's dtype.
 
     This happens between the hooks of the user. The bound of the norm stays where the file
     says nothing of it.
     """
-    last, bound = [], optimizer.max_grad_norm
+    bound = optimizer.max_grad_norm
 
-    def remember(_, given):
+    def hide(_, given):
         given = check_file(optimizer, from_flat(optimizer, given))
         optimizer._tallies.check(given["param_groups"])
-        last.append(given)
-        return given
-
-    def restore(_):
-        given = last[-1]
+        states = dict(given["state"])
         for index, param in zip(_flat(given["param_groups"]), _flat(optimizer.param_groups)):
-            for key, value in given["state"].get(index, {}).items():
-                if key != optimizer._count_key and _keeps_dtype(optimizer, param, value):
-                    tensor = isinstance(value, torch.Tensor)
-                    optimizer.state[param][key] = value.to(home_of(optimizer, param)) if tensor else value
+            if index in states:
+                states[index] = {key: _Hidden(value) if key != optimizer._count_key and _keeps_dtype(optimizer, param, value)
+                                 else value for key, value in states[index].items()}
+        return {**given, "state": states}
+
+    def show(_):
+        for param in _flat(optimizer.param_groups):
+            for key, value in optimizer.state.get(param, {}).items():
+                if isinstance(value, _Hidden):
+                    tensor = isinstance(value.of, torch.Tensor)
+                    optimizer.state[param][key] = value.of.to(home_of(optimizer, param)) if tensor else value.of
         _take_blocks(optimizer)
         states = list(filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))))
         for held in states:
@@ -52,14 +55,21 @@ def kept_dtypes(optimizer):
         if not any(BOUND in group for group in optimizer.param_groups):
             optimizer.max_grad_norm = bound
 
-    hooks = (optimizer.register_load_state_dict_pre_hook(remember),
-             optimizer.register_load_state_dict_post_hook(restore, prepend=True))
+    hooks = (optimizer.register_load_state_dict_pre_hook(hide),
+             optimizer.register_load_state_dict_post_hook(show, prepend=True))
     try:
         with torch.inference_mode(False), torch.no_grad():  # what is taken from a file outlives a mode
             yield
     finally:
         for hook in hooks:
             hook.remove()
+
+
+class _Hidden:
+    """A value of a state, which torch hands on as it is, because this is neither a tensor nor a collection."""
+
+    def __init__(self, of):
+        self.of = of
 
 
 def _make_lasting(entries):

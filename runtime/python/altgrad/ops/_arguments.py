@@ -18,6 +18,15 @@ from ._lists import single
 from ._look import PLAIN
 
 
+def constant(fn):
+    """A function that torch.compile calls while it traces, and whose result a graph has as a constant.
+
+    It is torch.compiler.assume_constant_result, which imports torch._dynamo and sympy for that: some seconds.
+    """
+    fn._dynamo_marked_constant = True
+    return fn
+
+
 # Between _LEAST and _BEYOND a number is neither 0 nor infinite in float32, and from _NORMAL on it is no subnormal one.
 _LEAST, _NORMAL, _BEYOND = 2.0**-150, 2.0**-126, 2.0**128 - 2.0**103
 
@@ -49,7 +58,7 @@ def _is_known(fmt):
     return fmt.isascii() and "\0" not in fmt and fmt != "f32" and library().altgrad_format_bits(fmt.encode()) > 0
 
 
-@torch.compiler.assume_constant_result
+@constant
 def is_format(fmt):
     """Whether numbers can be rounded to it."""
     return isinstance(fmt, str) and _is_known(fmt)
@@ -167,12 +176,12 @@ def is_transformed():
     return forward_ad._current_level >= 0 or _is_in_functorch()
 
 
-@torch.compiler.assume_constant_result
+@constant
 def _is_in_functorch():  # which a graph of torch.compile is made for; it looks at the level of forward mode itself
     return bool(_levels() - {TransformType.Functionalize})
 
 
-@torch.compiler.assume_constant_result
+@constant
 def is_differentiated():
     """Whether functorch or forward mode differentiates."""
     return forward_ad._current_level >= 0 or bool(_levels() & {TransformType.Grad, TransformType.Jvp})

@@ -7,8 +7,8 @@ import torch
 
 from .. import _core
 from .._binding.where import is_host, unwritten
-from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_numbers, check_spread, is_differentiated,
-                         is_normal, is_seen, is_transformed, looked_at, plain, scale_of, spread)
+from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_numbers, check_spread, constant,
+                         is_differentiated, is_normal, is_seen, is_transformed, looked_at, plain, scale_of, spread)
 from ._bound import bound_to, keep_one, one_of, run
 from ._look import Look, look
 from ._scales import numbers
@@ -19,7 +19,7 @@ from ._stretches import stretches
 
 _FEW = 1 << 16  # elements whose rounding takes no longer than to let others run meanwhile
 
-dtype_of = torch.compiler.assume_constant_result(lambda fmt: _core.dtype_of(fmt))
+dtype_of = constant(lambda fmt: _core.dtype_of(fmt))
 
 
 def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, block: int | None = None,

@@ -9,7 +9,7 @@ from operator import index
 import torch
 
 from .._library import library
-from ._arguments import check_format, check_memory, count_of, is_seen
+from ._arguments import check_format, check_memory, constant, count_of, is_seen
 
 _LEAST, _MARGIN, _MOST = 1e-10, 1.01, torch.finfo(torch.float32).max
 
@@ -61,7 +61,7 @@ def compute_scale(x: float | torch.Tensor, fmt: str, *, dim: int | Sequence[int]
     return torch.where(amax < _LEAST, _LEAST, scale).float()
 
 
-@torch.compiler.assume_constant_result
+@constant
 def _largest(fmt):
     return bounds(fmt)[1]
 
