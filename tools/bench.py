@@ -12,6 +12,7 @@ The candidates of a case take turns within each round, so that a busy machine sl
     tools/bench.py --only experts         64 experts of which 8 have gradients, in turn and always the same
     tools/bench.py --only host            bf16 gradients and weights, f32 masters and moments, beside the kernels of each --folder
     tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass that makes it
+    tools/bench.py --only steps           one tensor of 64 elements, beside another checkout's step: --before FOLDER
 """
 
 import argparse
@@ -31,7 +32,7 @@ except ImportError:
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
 from bench import (backward, candidates, copies, experts, floor, grid, host, latency, measure, ops, program, report,  # noqa: E402
-                   rounding)
+                   rounding, steps)
 
 
 def arguments():
@@ -42,6 +43,7 @@ def arguments():
     parser.add_argument("--without", default="", help="candidates to leave out, separated by commas")
     parser.add_argument("--folder", default=[], action="append", help="a checkout of DeepSpeed or prime-rl, whose kernel steps "
                         "masters on the host; may be given again")
+    parser.add_argument("--before", help="a checkout of altgrad, beside whose steps those of this one are measured")
     parser.add_argument("--rounds", type=int, help="rounds for each case (default 25)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of every candidate (default: all cores)")
     parser.add_argument("--clock", choices=measure.CLOCKS, default="wall", help="'cpu' counts processor time, for machines on which others work; it needs --threads 1")
@@ -133,6 +135,8 @@ def main():
     for workload, shape in copies.WORKLOADS.items():
         if wanted(name := f"copies {workload}", only):
             data["copies"][name] = copies.run(name, shape, rounds, options.clock, progress(name))
+    data["steps"] = {name: steps.run(name, rounds, options.clock, progress(name), options.before)
+                     for name in steps.CASES if wanted(name, only)}
     data["experts"] = {name: experts.run(name, rounds, options.clock, progress(name))
                        for name in experts.CASES if wanted(name, only)}
     small = data["cases"].get("1000x1024 f32 plain", {})

@@ -150,7 +150,7 @@ ALTGRAD_API altgrad_status altgrad_table_look(altgrad_table *table, const AtenTe
                                               int32_t *found);
 // Where the gradient of each row lies; NULL without one. Valid until the next look.
 ALTGRAD_API const void *const *altgrad_table_gradients(const altgrad_table *table);
-// One byte for each row: whether it takes part in the next step. Valid until the next look.
+// One byte for each row: whether it takes part in the next step. In one place as long as the table; a look writes it.
 ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 
 // Runs the phases up to `last`, -1 for the end, and raises the versions of what they write where

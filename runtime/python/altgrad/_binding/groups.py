@@ -32,14 +32,15 @@ class Groups:
         self._values = values_of(keys)
         lists = list(map(_params_of, param_groups))
         self.params = list(chain.from_iterable(lists))
-        self._lengths = array("q", map(len, lists))
-        self._ids = array("Q", map(id, self.params))
+        self._lengths = list(map(len, lists))
+        self._kept = array("q", self._lengths), array("Q", map(id, self.params))
+        self._words = [words.buffer_info()[0] for words in self._kept]
         self._seen = [self._values(group) for group in param_groups]
         self._restless = self._find_restless()
 
     def changed(self, param_groups):
         lists = list(map(_params_of, param_groups))
-        if array("q", map(len, lists)) != self._lengths or not self._are_same(lists):
+        if list(map(len, lists)) != self._lengths or not self._are_same(lists):
             return None
         now = list(map(self._values, param_groups))
         try:
@@ -52,8 +53,8 @@ class Groups:
 
     def _are_same(self, lists):
         if set(map(type, lists)) <= {list}:
-            return core().altgrad_table_same_lists(id(lists), self._lengths.buffer_info()[0], len(lists),
-                                                   self._ids.buffer_info()[0])
+            lengths, ids = self._words
+            return core().altgrad_table_same_lists(id(lists), lengths, len(lists), ids)
         return all(map(is_, chain.from_iterable(lists), self.params))
 
     def remember(self, param_groups, indices):

@@ -31,16 +31,12 @@ class Kinds:
         self._mark_of = values_of(keys)
         self._marks = list(map(self._mark_of, param_groups))
         _check_bounds(param_groups)
-        self.clip = clip_of(param_groups[0])
+        self.clip = clip_of(param_groups[0])[1]
         self.clipped = self.clip not in (None, *OF_PARAMETERS)
         self.keys = {*keys, *[BOUND] * (self.clip is not None)}
 
     def hold(self, param_groups, changed, kind_of):
         """Whether the groups whose indices are `changed` still have the same kinds."""
-        if self.clip != clip_of(param_groups[0]):
-            return False
-        if not changed:
-            return True
         _check_bounds(param_groups)
         marks = list(map(self._mark_of, [param_groups[index] for index in changed]))
         try:
@@ -59,8 +55,8 @@ def _check_bounds(param_groups):
 
 
 def clip_of(group):
-    """The kind of a group's bound; None without one."""
-    return number_and_kind(group[BOUND])[1] if BOUND in group else None
+    """(number, kind) of a group's bound; (None, None) without one."""
+    return number_and_kind(group[BOUND]) if BOUND in group else (None, None)
 
 
 def bound_of(value):

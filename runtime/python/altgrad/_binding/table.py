@@ -91,7 +91,7 @@ class TensorTable:
         self._states = [tensor for row in rows for tensor in _beside(row)]
         for tensor in self._tensors + self._states:
             check_extent(tensor)
-        self._kept = None
+        self._kept, self._twins = None, [part for _, part in self._parts if isinstance(part, Twin)]
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
         self.declared = [_declared(row) for row in rows]
         words = self.plan.bind_tensors(self.declared, len(groups))
@@ -103,8 +103,11 @@ class TensorTable:
         self._workspace = Workspace(self.plan, self.where)
         self.words = self._workspace.every
         self._shares = Parts(self.plan, bundle, rows, self.words())
-        self._stops = sorted([*[(phase, ()) for phase in self._shares.phases],
-                              *[(of.phase, of.words) for of in bundle.exchanges]], key=itemgetter(0))
+        stops = sorted([*[(phase, ()) for phase in self._shares.phases],
+                        *[(of.phase, of.words) for of in bundle.exchanges]], key=itemgetter(0))
+        self._phases, self._stops = sorted({phase for phase, _ in stops}), late(stops)
+        # Whether a step is the library's work alone, so that no operator of torch runs beside it.
+        self._alone = self.where.on_host and knows().counter >= 0 and not (self._parts or self._staged or self._masters)
         self._make(words)
         self._buckets = Buckets([] if self._staged else rows, self._handle)
         self._take_part(bytes([1]) * len(rows))
@@ -121,7 +124,8 @@ class TensorTable:
         core().altgrad_table_create(self.bundle.handle, self.plan.handle, *map(_begin, (words, types)), len(rows),
                                     *map(_begin, (handles, widths)), ctypes.byref(handle))
         weakref.finalize(self, core().altgrad_table_free, handle).atexit = False
-        self._handle = handle.value
+        self._handle, self._found = handle.value, ctypes.c_int32()
+        self._there = (ctypes.c_char * len(rows)).from_address(core().altgrad_table_present(handle))
         core().altgrad_table_use(handle, *self._workspace.memory, self.where.on_host)
         for place, row in enumerate(rows):
             if not row.dense:
@@ -187,7 +191,8 @@ class TensorTable:
             return STALE
         if self._parts and not all([part.is_still(self._tensors[place]) for place, part in self._parts]):
             return STALE
-        look_again([part for _, part in self._parts if isinstance(part, Twin)])
+        if self._twins:
+            look_again(self._twins)
         self._kept = None
         if self._read:
             found = self._look_at(None)
@@ -198,10 +203,9 @@ class TensorTable:
         if found == _ODD:
             self._kept = self._in_memory(self._grads())
             found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
-        if found == FRESH:
-            present = ctypes.string_at(core().altgrad_table_present(self._handle), len(self.rows))
+        if found == FRESH and (present := self._there.raw) != self._present:
             # A set that no gradient is in would still count draws and decide how torch rounds a norm.
-            if present != self._present and not all([1 in present[mine] for mine in self._slices]):
+            if not all([1 in present[mine] for mine in self._slices]):
                 return OTHER_GRADS
             self._take_part(present)
         return OTHER_GRADS if found == _ODD else found
@@ -215,10 +219,9 @@ class TensorTable:
 
     def _look_at(self, grads, trusted=False):
         """What the library says of gradients; None: of those that the parameters have."""
-        found = ctypes.c_int32()
         given = grads and array("Q", [0 if grad is None else handle_of(grad) for grad in grads])
-        core().altgrad_table_look(self._handle, given and _begin(given), trusted, ctypes.byref(found))
-        return found.value
+        core().altgrad_table_look(self._handle, given and _begin(given), trusted, self._found)
+        return self._found.value
 
     @torch.no_grad()
     def _in_memory(self, grads):
@@ -235,9 +238,7 @@ class TensorTable:
         return kept
 
     def _take_part(self, present):
-        """Notes which rows the next steps write."""
-        if present == self._present:
-            return
+        """Notes which rows the next steps write, where others than before do."""
         # With experts this is another list in every step: what most steps do not need is not made.
         self._present = present
         self._written = None if knows().counter >= 0 else [
@@ -254,8 +255,8 @@ class TensorTable:
 
     def run(self, given):
         """Runs the step and returns its results."""
-        self.begin(given)
-        for phase in sorted({phase for phase, _ in self._stops}) if self.folds else ():
+        self._prepare(given)
+        for phase in self._phases if self.folds else ():
             self._run_to(phase)
             with self.where.guard():
                 self.folds.take(phase, self._present)
@@ -263,10 +264,17 @@ class TensorTable:
         self._finish()
         return self.results()
 
-    @torch.no_grad()
     def begin(self, given):
-        """Does what has to be done before the kernels run."""
-        with self.where.guard():
+        """Does what has to be done before the kernels run, where `advance` runs them."""
+        self._prepare(given)
+        self._points = list(self._stops)
+
+    def _prepare(self, given):
+        if self._alone:
+            self._values.give(given)
+            self._values.send(self.plan)
+            return
+        with torch.no_grad(), self.where.guard():
             twins = self._present_parts(True)
             for twin in twins:
                 twin.begin(self._buckets.wait)
@@ -280,7 +288,6 @@ class TensorTable:
                 increment_version(self._written)
             if len(twins) < len(self._parts):  # DTensors have versions of their own
                 increment_version([part.owner for part in self._present_parts(False)])
-        self._points = late(self._stops)
 
     def _present_parts(self, whole):
         return list(dict.fromkeys([part for place, part in self._parts if self._present[place] and part.is_whole == whole]))
@@ -312,6 +319,9 @@ class TensorTable:
         return tuple(counts)
 
     def _run_to(self, phase):
+        if self.where.on_host:
+            core().altgrad_table_run(self._handle, phase, None)
+            return
         with self.where.guard():
             core().altgrad_table_run(self._handle, phase, self.where.stream())
 
@@ -322,9 +332,11 @@ class TensorTable:
         else:
             self._run_to(-1)
 
-    @torch.no_grad()
     def _finish(self):
-        with self.where.guard():
+        self._kept = None
+        if self._alone:
+            return
+        with torch.no_grad(), self.where.guard():
             if not self.where.on_host:
                 self.where.record(self._own())
             for param, copy in self._staged:
@@ -332,7 +344,6 @@ class TensorTable:
                     param.copy_(copy)
         for twin in self._present_parts(True) if self._parts and not self._buckets else ():
             twin.send()
-        self._kept = None
         self._masters.note(self._stepped)
 
 

@@ -2,7 +2,6 @@
 
 import torch
 
-from .table import FRESH, STALE
 from .where import stays_on_device
 
 
@@ -26,29 +25,22 @@ class Tables:
         for cell, (group, _) in enumerate(places):
             self.cells[group].append(cell)
         self._owners, self._places = owners, places
-        self._lying = []
+        self.lying = []
 
     @property
     def rows(self):
         return [row for table in self.tables for row in table.rows]
 
     def watch(self, entries, keys):
-        """Has `fresh` look at what lies in these entries of the first param_group, too.
+        """Has `moved` look at what lies in these entries of the first param_group, which go into `lying`.
 
         Several devices have copies of it, so there a value that was written counts as another.
         """
-        self._lying += [(key, entries[key], self._mark_of(entries[key])) for key in keys if key in entries]
+        self.lying += [(key, entries[key], self._mark_of(entries[key])) for key in keys if key in entries]
 
-    def fresh(self, params, state, entries=None):
-        """The answer of TensorTable.fresh for all tables together; `entries` is the first param_group."""
-        for key, value, mark in self._lying:
-            if entries.get(key) is not value or self._mark_of(value) != mark:
-                return STALE
-        for table in self.tables:
-            fit = table.fresh(params, state)
-            if fit != FRESH:
-                return fit
-        return FRESH
+    def moved(self, entries):
+        """Whether something else lies in the first param_group, `entries`, than was watched."""
+        return any([entries.get(key) is not value or self._mark_of(value) != mark for key, value, mark in self.lying])
 
     def is_capturing(self):
         """Whether a CUDA graph is being captured."""

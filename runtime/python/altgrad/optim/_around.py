@@ -42,7 +42,7 @@ def only_makes_states(optimizer):
 def tell_accelerate(optimizer, flag):
     """Says that this step was skipped to an AcceleratedOptimizer, which takes a call for a step.
 
-    It puts a function of its own in the place of `step`, and reads an attribute afterwards. Only
+    It puts a function of its own in the place of `step`, into the object, and reads an attribute afterwards. Only
     then is `flag`, a number or a tensor, read back.
     """
     for cell in getattr(vars(optimizer).get("step"), "__closure__", None) or ():

@@ -126,7 +126,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
         of_part = iter(values)
         for part in parts:
             warn_of_limits(owner, part.bundle, part.cells, optimizer._words, of_part)
-    if built.fresh(params, optimizer.state) != FRESH:
+    if any([table.fresh(params, optimizer.state) != FRESH for table in tables]):
         raise RuntimeError("a gradient changed while its step was prepared")
     return built
 

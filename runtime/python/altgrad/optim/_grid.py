@@ -121,7 +121,7 @@ class GridOptim(Optimizer):
         with self._turns, self._scaled(current_scale):
             if self._built:
                 clear_counts(self._built.tables)
-            self._advance()
+            self._advance(self._scaling)
             tables = self._built.tables if self._built else []
             return count(tables, "flips"), count(tables, "updates")
 

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
-from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
+from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, clip_of, profile_of
 from .._binding.offload import Offload, check_offload
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.sums import NormHooks
@@ -60,13 +60,9 @@ class Optimizer(RuleNames, Measured, Traced):
     """
 
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
-    _built = None
-    _watched = None
-    _turns = None
-    _running = False
-    _norm = None
-    _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
-    _hooks = None
+    _built = _watched = _turns = _hooks = _norm = None
+    _running = _left_behind = _warned = False
+    _scaling = None  # the Scaling that altgrad.amp.GradScaler has for the step that it calls
     norm_in_backward: bool = False
     offload: bool = False
     _offload = None  # the Offload of what is stepped on the host
@@ -75,8 +71,6 @@ class Optimizer(RuleNames, Measured, Traced):
     _ranks = None
     _together = Ranks()
     _agreed = frozenset()  # what all ranks are known to have said of their DTensors
-    _left_behind = False
-    _warned = False
     fallback: bool = True
 
     @shown
@@ -197,32 +191,33 @@ class Optimizer(RuleNames, Measured, Traced):
             with torch.enable_grad():
                 loss = closure()
         with self._turns:
-            self._advance()
+            self._advance(self._scaling)
         return loss
 
-    def _advance(self):
+    def _advance(self, scaling=None):
+        """Makes a step, whose scale and verdict are those of a Scaling or, without one, those that torch's scaler gives."""
         check_untraced(type(self).__name__)
         if not self.param_groups and self._ranks is None:
             return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
-        if self._scaling:
-            scale, scaler = self._scaling.scale, self._scaling.variant
+        if scaling:
+            scale, scaler = scaling.scale, scaling.variant
         given = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a step of this optimizer "
                                "runs; call it afterwards")
-        if BOUND in self.param_groups[0]:
-            given["max_norm"] = number_and_kind(self.max_grad_norm)[0]
+        given["max_norm"], clip = clip_of(self.param_groups[0])
         asked = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
                  self.norm_in_backward, self.profile)
         fit, changed, watched = STALE, None, self._watched
         if watched and asked == self._asked:
             changed = watched.changed(self.param_groups)
-            if changed is not None and self._kinds.hold(self.param_groups, changed, self._kind_of):
+            if changed is not None and clip == self._kinds.clip and (
+                    not changed or self._kinds.hold(self.param_groups, changed, self._kind_of)):
                 # Before the tensors are looked at: a number may be an object whose code
                 # changes them, or lets go of the table.
-                numbers = self._numbers_of(changed)
+                numbers = self._numbers_of(changed) if changed and self._built else ([], [])
                 fit = self._fit() if watched is self._watched else STALE
         if fit != FRESH:
             unasked = only_makes_states(self)
@@ -235,7 +230,7 @@ class Optimizer(RuleNames, Measured, Traced):
         self._norm = 0.0 if self._kinds.clipped else None
         self._running = True
         try:
-            self._run(given, scaler)
+            self._run(given, scaler, scaling)
         finally:
             self._running = False
 
@@ -243,41 +238,45 @@ class Optimizer(RuleNames, Measured, Traced):
         """Whether the tables fit the parameters that kernels step."""
         if self._theirs and self._theirs.changed():
             return STALE
-        self._hooks.settle()
-        if self._built:
-            return self._built.fresh(self._ours, self.state, self.param_groups[0])
-        return FRESH if all([p.grad is None for p in self._ours]) else STALE
+        if self.norm_in_backward:
+            self._hooks.settle()
+        if not self._built:
+            return FRESH if all([p.grad is None for p in self._ours]) else STALE
+        if self._built.lying and self._built.moved(self.param_groups[0]):
+            return STALE
+        for table in self._built.tables:
+            if (fit := table.fresh(self._ours, self.state)) != FRESH:
+                return fit
+        return FRESH
 
-    def _run(self, given, scaler):
+    def _run(self, given, scaler, scaling):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._built.check_capture(type(self).__name__, self.param_groups)
-        if self._scaling:
-            self._scaling.bind(tables)
-        if self._theirs or self._together or len(tables) > 1:
+        if scaling:
+            scaling.bind(tables)
+        if self._jointly:
             with torch.no_grad():
                 results = step_together(tables, self._theirs, self._together, given,
                                         self._kinds.clipped, scaler, self._multiplied)
         elif tables:
             results = tables[0].run(given)
         self._norm = results.get("norm", self._norm)
-        if self._scaling:
-            self._scaling.flag = given["flag"] = results.get("flag", 0.0)
-            self._scaling.stepped(tables)
-        self._tallies.finish(tables, self._scaling, self._measures, given, self._norm)
-        if self._built:
+        if scaling:
+            scaling.flag = given["flag"] = results.get("flag", 0.0)
+            scaling.stepped(tables)
+        self._tallies.finish(tables, scaling, self._measures, given, self._norm)
+        if self._built and self._built.uncounted:
             self._built.count(given["flag"])
-        tell_accelerate(self, given["flag"])
+        if "step" in vars(self):
+            tell_accelerate(self, given["flag"])
         if self.norm_in_backward:
             self._hooks.look(tables)
 
     def _numbers_of(self, changed):
         """What these groups say now: (hyper-parameters, groups of the plan)."""
-        built = self._built
-        if not built or not changed:
-            return [], []
         check_tuples(type(self), [self.param_groups[index] for index in changed])
-        cells = [cell for index in changed for cell in built.cells[index]]
+        cells = [cell for index in changed for cell in self._built.cells[index]]
         return self._watched.numbers(self.param_groups, cells), cells
 
     def _take_groups(self, changed, numbers, cells):
@@ -331,6 +330,7 @@ class Optimizer(RuleNames, Measured, Traced):
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
+        self._jointly = bool(together or built and len(built.tables) > 1)
         self._kinds, self._asked, self._multiplied = kinds, asked, wanted["multiplied"]
 
     # Checkpoints, copies.

@@ -60,7 +60,7 @@ class Tallies:
             self._add("skipped", flag != 0.0)
         if measures and not tables:
             self._add("steps", 1)
-            if "max_norm" in given and norm is not None:
+            if given["max_norm"] is not None and norm is not None:
                 self._add("clipped_steps", (norm > given["max_norm"]) & (flag == 0.0))
 
     def _add(self, key, number):
