@@ -66,6 +66,17 @@ def look(optimizer):
     return change, None
 
 
+def words_of(change, used, rank, ranks):
+    """Numbers whose averages over all ranks say the Change that each of them found, and what is `used` on any."""
+    return [change * (place == rank) for place in range(ranks)] + list(map(float, used))
+
+
+def read(said, ranks, count):
+    """(the Change that each rank found, which of `count` are used on any), from averages of words_of."""
+    said = said[:ranks + count].tolist()
+    return [round(number * ranks) for number in said[:ranks]], [number > 0.0 for number in said[ranks:]]
+
+
 def check_changes(owner, changes, change, why):
     """Raises RuntimeError on every rank unless all of them found the same `change`, and one that can be followed."""
     if why:

@@ -50,7 +50,8 @@ class Arriving:
 class Bucket(Arriving):
     """Parameters of one dtype on one device, one behind the other in `flat`; `own` is what this rank steps of them.
 
-    `wire` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`.
+    `wire` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`, which has
+    a row for each rank's part. Behind each part are `words` numbers, 0 unless `say` sets them: their averages come as `said`.
     """
 
     params: list
@@ -62,10 +63,12 @@ class Bucket(Arriving):
     grads: torch.Tensor | None = None
     seen: set = field(default_factory=set)
     sum: torch.Tensor | None = None
+    words: int = 0
+    said: torch.Tensor | None = None
     _arriving: tuple | None = None
 
     def __post_init__(self):
-        self._laid = list(map(lies, self.params))
+        self._laid, self._size = list(map(lies, self.params)), self.own.stop - self.own.start
 
     def follow(self, place):
         # Accelerate moves a model on the CPU to cpu:0, which copies it, when the optimizer is made already.
@@ -78,29 +81,45 @@ class Bucket(Arriving):
 
     def take(self, place):
         """Takes a gradient that is complete, and lets go of it."""
-        param, start = self.params[place], self.starts[place]
-        if self.grads is None:
-            self.grads = torch.zeros(self.flat.numel(), dtype=self.wire, device=self.flat.device)
-        self.grads[start:start + param.numel()].view(param.shape).copy_(param.grad)
+        param, start, size = self.params[place], self.starts[place], self._size
+        end, rows = start + param.numel(), self._rows()
+        first, last = start // size, (end - 1) // size
+        if first == last:
+            rows[first, start - first * size:end - first * size].view(param.shape).copy_(param.grad)
+        else:  # of nothing last < first
+            flat = param.grad.reshape(-1)
+            for rank in range(first, last + 1):
+                begin, stop = max(start, rank * size), min(end, (rank + 1) * size)
+                rows[rank, begin - rank * size:stop - rank * size] = flat[begin - start:stop - start]
         param.grad = None
         self.seen.add(place)
+
+    def _rows(self):
+        if self.grads is None:
+            self.grads = torch.zeros(dist.get_world_size(self.group), self._size + self.words, dtype=self.wire,
+                                     device=self.flat.device)
+        return self.grads
+
+    def say(self, numbers):
+        """Has numbers travel with the gradients: every rank finds the averages of all ranks in `said`."""
+        self._rows()[:, self._size:self._size + len(numbers)] = torch.tensor(numbers, dtype=self.wire, device="cpu")
 
     def is_full(self):
         return len(self.seen) == len(self.params)
 
     def send(self):
         """Begins to add up what the ranks have, of which each gets its part. Nothing is on its way."""
-        if self.grads is None:
-            self.grads = torch.zeros(self.flat.numel(), dtype=self.wire, device=self.flat.device)
-        self.grads /= dist.get_world_size(self.group)
-        part = torch.empty(self.own.stop - self.own.start, dtype=self.wire, device=self.flat.device)
-        work = dist.reduce_scatter_tensor(part, self.grads, group=self.group, async_op=True)
+        rows = self._rows()
+        rows /= dist.get_world_size(self.group)
+        part = torch.empty(self._size + self.words, dtype=self.wire, device=self.flat.device)
+        work = dist.reduce_scatter_tensor(part, rows.view(-1), group=self.group, async_op=True)
         # Until it is done, the gradients are read.
-        self._arriving, self.grads, self.seen = (work, part, self.grads), None, set()
+        self._arriving, self.grads, self.seen = (work, part[:self._size], rows), None, set()
+        self.said = part[self._size:]
 
     def clear(self):
         self.wait()
-        self.grads, self.seen, self.sum = None, set(), None
+        self.grads, self.seen, self.sum, self.said = None, set(), None, None
 
     def gather(self):
         """Begins to give every rank the parts of all."""
@@ -126,6 +145,11 @@ class Bucket(Arriving):
     def grad_of(self, place):
         begin, end = self.run_of(place)
         return self.sum[begin - self.own.start:end - self.own.start]
+
+
+def make_room(bucket, count):
+    """Has a bucket take `count` numbers with its gradients."""
+    bucket.words = -(-count // _ALIGNED) * _ALIGNED
 
 
 def lies(tensor, moves=False):

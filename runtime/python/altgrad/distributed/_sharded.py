@@ -20,17 +20,18 @@ from ..optim._around import warn_of_ddp
 from ..optim._shapes import whole_ways
 from ..optim._together import check_group
 from ._agreed import Change, are_same, check_changes, check_same, hook, look, parameters_of
-from ._buckets import IN_FLIGHT, check_kind, make_buckets, way_of
+from ._buckets import Bucket, check_kind, make_buckets, make_room, way_of
 from ._dtensors import Stay, make_dtensors
 from ._files import REMEDY, filed, gathered, taken
 from ._runs import PartOf
 from ._scaled import check_scaler, step_part
+from ._sending import Sending
 from ._whole import stand_in
 
 _ASIDE = "params",
 
 
-class Sharded(torch.optim.Optimizer):
+class Sharded(Sending, torch.optim.Optimizer):
     """An optimizer of altgrad.optim whose states are spread over the ranks of a process group, as ZeRO-2 has it.
 
     Every rank has the whole model and computes gradients of its own batch. As backward goes on, gradients are averaged
@@ -113,7 +114,10 @@ class Sharded(torch.optim.Optimizer):
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             for key, value in theirs.items():
                 mine.setdefault(key, value)
-        self._sent, self._backward_of, self._sums = 0, None, Ahead()
+        self._sent, self._backward_of, self._sums, self._waits = 0, None, Ahead(), False
+        self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
+        if self._tells:
+            make_room(self._buckets[-1], dist.get_world_size(self._group) + len(self._order))
         for handle in self._hooks:
             handle.remove()
         self._travels = not any(map(is_dtensor, every))
@@ -159,49 +163,6 @@ class Sharded(torch.optim.Optimizer):
             yield
         finally:
             self._syncs = before
-
-    def _ready(self, param):
-        if not self._syncs:
-            return
-        self._take(param)
-        if self._backward_of != (now := torch._C._current_graph_task_id()):  # the one before may have raised
-            self._sent, self._backward_of = 0, now
-            torch.autograd.Variable._execution_engine.queue_callback(self._flush)
-        # In one order on all ranks, whatever came first.
-        while self._overlap and self._sent < len(self._buckets) and self._buckets[self._sent].is_full():
-            self._send()
-
-    def _take(self, param):
-        bucket, place = self._at[param]
-        if param.grad.is_sparse:
-            raise RuntimeError(f"altgrad.distributed.{type(self).__name__} does not support sparse gradients, and a parameter "
-                               f"of shape {tuple(param.shape)} has one: make its layer with sparse=False")
-        bucket.take(place)
-        self._used.add(param)
-
-    def _send(self):
-        self._arrive(self._buckets[self._sent])
-        self._buckets[self._sent].send()
-        if self._sent >= IN_FLIGHT:  # lets go of what is averaged
-            self._arrive(self._buckets[self._sent - IN_FLIGHT])
-        self._sent += 1
-
-    def _arrive(self, bucket):
-        """Waits for the averages of a bucket, and sums for the clip what came while it is near."""
-        if bucket.wait():
-            parts = [self._parts[param] for param in bucket.params]
-            for place, part in enumerate(parts):
-                part.grad = bucket.grad_of(place)
-            self._sums.take(self._inner, parts)
-
-    def _flush(self, takes=True):
-        """Sends what backward has not: what no_sync has left behind, and zeros for gradients that are missing."""
-        for param in self._at if takes else ():
-            if param.grad is not None:
-                self._take(param)
-        while self._sent < len(self._buckets):
-            self._send()
-        self._sent, self._backward_of = 0, None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, grad_scaler: torch.amp.GradScaler | None = None) -> Any:
@@ -260,10 +221,8 @@ class Sharded(torch.optim.Optimizer):
         if self._travels:  # before all else: others may have sent theirs during backward
             self._send_rest(change <= Change.REGROUPED)
         used = [param in self._used or param.grad is not None for param in self._order]
-        said = self._say(change, *used)
-        ranks = len(said)
-        said = torch.cat([said[:, 0], said[:, 1:].amax(0)]).tolist()  # read once, for that waits for a GPU
-        check_changes(f"altgrad.distributed.{type(self).__name__}", said[:ranks], change, why)
+        changes, used = self._tell(change, used)
+        check_changes(f"altgrad.distributed.{type(self).__name__}", changes, change, why)
         if change == Change.OTHERS:
             self._clear()
             self._bind()
@@ -272,13 +231,7 @@ class Sharded(torch.optim.Optimizer):
             self._regroup()
         if not self._travels:
             self._send_rest(True)
-        return said[ranks:]
-
-    def _send_rest(self, takes):
-        """Sends what backward has left; where it has sent all, nothing. `takes`: whether the gradients are of use."""
-        if any([param.grad is not None for param in self._at]) or not any([bucket.sum is not None or bucket._arriving
-                                                                         for bucket in self._buckets]):
-            self._flush(takes)
+        return used
 
     def _regroup(self):
         """Gives the optimizer of this rank's part the groups that the same parameters have now."""
@@ -290,7 +243,7 @@ class Sharded(torch.optim.Optimizer):
             bucket.clear()
         for part in self._parts.values():
             part.grad = None
-        self._used = set()
+        self._used, self._waits = set(), False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Lets go of all gradients, those on their way included."""
@@ -379,13 +332,6 @@ class Sharded(torch.optim.Optimizer):
         if (saved := tuple(given.get("ranks", self._place()))) != self._place():
             raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._place()}: {REMEDY}")
         return taken(owner, self._inner, {key: value for key, value in given.items() if key != "ranks"}, self._elsewhere)
-
-    def _say(self, *numbers):
-        """[ranks, numbers]: what every rank says of itself."""
-        return self._ranks.gather(torch.tensor(numbers, dtype=torch.float32, device=self._device))
-
-    def _place(self):
-        return dist.get_rank(self._group), dist.get_world_size(self._group)
 
     def _show_states(self):
         """Under the parameters, for torch.distributed.checkpoint asks which keys there are."""
