@@ -97,7 +97,9 @@ def kept_by(way, model, optimizer):
     if way == "DistAdamW":
         for bucket in optimizer._buckets:
             bucket.wait()
-        return sum([bucket.flat.nbytes + bucket.sum.nbytes for bucket in optimizer._buckets])
+        # The last bucket is averaged when the step begins: this rank's part of it is a row.
+        return sum([bucket.flat.nbytes + (bucket.grads[0] if bucket.sum is None else bucket.sum).nbytes
+                    for bucket in optimizer._buckets])
     params = list(model.parameters())
     return sum([local(tensor).nbytes for tensor in [*params, *[p.grad for p in params if p.grad is not None]]])
 

@@ -49,7 +49,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         process_group: The ranks that share the work; None: all.
         bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
         wire: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
-        overlap: Whether gradients travel during backward, or all of them at its end.
+        overlap: Whether gradients travel during backward, or all of them at its end. The last bucket travels when the
+            step begins, with what ranks say of their gradients.
         order: In which order backward is expected to finish gradients: "reversed", that of `params` from the last one
             on, or "given", that of `params`. Buckets are sent in this order, and come back in the other one.
         reproducible: Whether norms have the bits of one process, too, on any number of ranks: instead of a sum, each
