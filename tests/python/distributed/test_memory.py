@@ -26,20 +26,21 @@ def measured(rank, group):
     for name, words in CASES.items():
         params = params_of(name)
         optimizer = altgrad.distributed.Sharded(getattr(altgrad.optim, name), params, bucket_bytes=60000, lr=0.01, **words)
-        most, send = [0], optimizer._send
+        most, send, sums, tell = [0], optimizer._send, [], optimizer._tell_groups
 
         def counted():
             send()
             held = [bucket._arriving[2] for bucket in optimizer._buckets if bucket._arriving]
             most[0] = max(most[0], sum([grads.nbytes for grads in held]))
-        optimizer._send = counted
+
+        def arrived():
+            sums.append(sum([bucket.sum.nbytes for bucket in optimizer._buckets]))
+            tell()
+        optimizer._send, optimizer._tell_groups = counted, arrived
         sum([param.float().sum() for param in params]).backward()
-        for bucket in optimizer._buckets:
-            optimizer._arrive(bucket)
-        sums = sum([bucket.sum.nbytes for bucket in optimizer._buckets])
         optimizer.step()
         states = sum([value.nbytes for held in optimizer.own.state.values() for value in held.values() if value.dim()])
-        found.append((sum([bucket.flat.nbytes for bucket in optimizer._buckets]), sums, most[0], states))
+        found.append((sum([bucket.flat.nbytes for bucket in optimizer._buckets]), *sums, most[0], states))
     return found
 
 

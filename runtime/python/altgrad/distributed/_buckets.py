@@ -147,9 +147,9 @@ class Bucket(Arriving):
         return self.sum[begin - self.own.start:end - self.own.start]
 
 
-def make_room(bucket, count):
-    """Has a bucket take `count` numbers with its gradients."""
-    bucket.words = -(-count // _ALIGNED) * _ALIGNED
+def room_for(ranks, params):
+    """The words behind each rank's part of the last bucket: one for each rank, and one for each parameter."""
+    return -(-(ranks + params) // _ALIGNED) * _ALIGNED
 
 
 def lies(tensor, moves=False):

@@ -20,7 +20,7 @@ from ..optim._around import warn_of_ddp
 from ..optim._shapes import whole_ways
 from ..optim._together import check_group
 from ._agreed import Change, are_same, check_changes, check_same, hook, look, parameters_of
-from ._buckets import Bucket, check_kind, make_buckets, make_room, way_of
+from ._buckets import Bucket, check_kind, make_buckets, room_for, way_of
 from ._dtensors import Stay, make_dtensors
 from ._files import REMEDY, filed, gathered, taken
 from ._runs import PartOf
@@ -118,7 +118,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._sent, self._backward_of, self._sums, self._waits = 0, None, Ahead(), False
         self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
         if self._tells:
-            make_room(self._buckets[-1], dist.get_world_size(self._group) + len(self._order))
+            self._buckets[-1].words = room_for(dist.get_world_size(self._group), len(self._order))
         for handle in self._hooks:
             handle.remove()
         self._travels = not any(map(is_dtensor, every))
