@@ -26,6 +26,8 @@ template <typename Body> altgrad_status guarded(Body &&body) noexcept {
     return fail(ALTGRAD_SYSTEM, "out of memory");
   } catch (const std::exception &error) {
     return fail(ALTGRAD_SYSTEM, "unexpected: %s", error.what());
+  } catch (...) {
+    return fail(ALTGRAD_SYSTEM, "an exception of an unknown type");
   }
 }
 

@@ -46,5 +46,7 @@ done
 for cited in $(grep -hoE '\b(dialect|passes|codegen|runtime)/[A-Za-z0-9_/]+\.(cpp|h|td|py)(\.inc)?\b' $files | grep -v '\.inc$' | sort -u); do
   grep -qE "(^|/)$cited$" <<<"$files" || say "$cited is cited and not in the repository"
 done
+grep -rnE '(^|[^_])getenv\(' runtime --include=*.cpp --include=*.h && say "secure_getenv: a variable may name what is loaded"
+python3 tests/guards.py || bad=1
 [ $bad = 0 ] && echo "the house is in order"
 exit $bad

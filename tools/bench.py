@@ -153,7 +153,7 @@ def main():
         data["latency"] = latency.measure(3 if options.quick else options.processes, options.clock)
         print()
         for case, row in data["latency"].items():
-            print(f"{case:<34}{row['ms']:9.1f}{row['best']:9.1f}   ms, {options.clock} time, median and best of fresh processes")
+            print(f"{case:<34}{row['ms']:9.2f}{row['best']:9.2f}   ms, {options.clock} time, median and best; compiles in fresh processes")
     if not options.quick:
         report.print_aims(data["cases"], data["latency"], latency.AIMS, data["libtorch"])
     print()

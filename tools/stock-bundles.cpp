@@ -14,6 +14,7 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace altgrad::runtime;
@@ -198,6 +199,7 @@ int main(int count, char **arguments) {
                     "usual|rest\n");
     return 2;
   }
+  umask(022); // a bundle that a group may change is passed over
   fs::path folder = arguments[4];
   if (usual)
     fs::remove_all(folder);

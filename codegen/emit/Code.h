@@ -84,7 +84,7 @@ struct GpuCode {
 /// An object file with the manifest, the PTX texts and the cubins as constants.
 mlir::FailureOr<std::string> emitConstants(mlir::Location loc, llvm::StringRef manifest, llvm::ArrayRef<GpuCode> gpu);
 
-/// Links object files to a shared object, in process. A failure has no place in
+/// Links object files to a bundle, in process. A failure has no place in
 /// the spec: its words go to stderr.
 mlir::FailureOr<std::string> linkShared(llvm::ArrayRef<std::string> objects);
 

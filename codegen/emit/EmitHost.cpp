@@ -1,9 +1,9 @@
 // x86-64 code by LLVM, and its link to a shared object by LLD, in process.
 #include "codegen/emit/Code.h"
 
+#include "altgrad/bundle.h"
 #include "lld/Common/Driver.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -94,7 +94,6 @@ FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest, 
     global->setAlignment(llvm::Align(16));
   };
   add("altgrad_manifest", manifest);
-  add("altgrad_manifest_sha256", llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(manifest)), true));
   auto *word = llvm::Type::getInt64Ty(context);
   new llvm::GlobalVariable(module, word, /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage,
                            llvm::ConstantInt::get(word, 0), "altgrad_prefetch");
@@ -104,6 +103,13 @@ FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest, 
       add("altgrad_cubin_" + code.target, code.cubin, /*text=*/false);
   }
   return generate(module, *machine, llvm::CodeGenFileType::ObjectFile, loc);
+}
+
+/// Ends a bundle with the digest that the runtime checks before anything looks into the file.
+static std::string seal(std::string bundle) {
+  bundle += ALTGRAD_BUNDLE_END;
+  const auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(bundle));
+  return bundle.append(digest.begin(), digest.end());
 }
 
 FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
@@ -122,7 +128,7 @@ FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
   std::string errors = scratch.error ? scratch.error.message() : "";
   llvm::raw_string_ostream stream(errors);
   if (!scratch.error && lld::lldMain(arguments, llvm::nulls(), stream, {{lld::Gnu, &lld::elf::link}}).retCode == 0)
-    return scratch.read("bundle.so");
+    return seal(scratch.read("bundle.so"));
   llvm::errs() << "altgrad-opt: error: cannot link: " << errors << "\n";
   return failure();
 }

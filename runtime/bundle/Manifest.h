@@ -113,9 +113,8 @@ struct Manifest {
   const Phase *matrixPhase(int64_t set) const;
 };
 
-// Throws std::exception where `text` is no manifest of this version, or `digest` is not its SHA-256 in
-// hexadecimal digits.
-Manifest parseManifest(const std::string &text, const std::string &digest);
+// Throws std::exception where `text` is no manifest of this version.
+Manifest parseManifest(const std::string &text);
 
 } // namespace altgrad::runtime
 

@@ -153,7 +153,10 @@ altgrad_status findStock(const std::vector<std::string> &lines,
     std::vector<char> bytes;
     if (!findPrebuilt(folder, key, bytes))
       return altgrad_status(ALTGRAD_NOT_FOUND);
-    return Bundle::open(bytes.data(), bytes.size(), "prebuilt bundle", out);
+    altgrad_status status = Bundle::open(bytes.data(), bytes.size(), "prebuilt bundle", out);
+    if (status)
+      warnOnce(Warning::Prebuilt, "%s; it is passed over", altgrad_last_error());
+    return status;
   });
 }
 

@@ -16,19 +16,11 @@ namespace {
 
 constexpr size_t mostEntryBytes = size_t(1) << 30;
 
-// Why the code of this file must not run; null when it may. Who owns the library's
-// folder, or is of a group that may write to it, could replace the library, too.
-const char *defectOf(const Descriptor &file, const struct stat &library) {
-  struct stat info;
-  if (fstat(file.get(), &info) != 0)
-    return strerror(errno);
-  if (!S_ISREG(info.st_mode))
-    return "is not a file";
-  if (info.st_uid != 0 && info.st_uid != geteuid() &&
-      info.st_uid != library.st_uid)
-    return "belongs to another user";
-  bool groups = library.st_mode & 020 && library.st_gid == info.st_gid;
-  return info.st_mode & (groups ? 002 : 022) ? "is writable by others" : nullptr;
+// Why the code of this file of a folder must not run; null when it may, and then its bytes are there.
+const char *readTrusted(const Descriptor &folder, const std::string &name, uid_t owner, std::vector<char> &bytes) {
+  Descriptor file(openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const char *defect = file ? trustDefect(file.get(), false, owner) : strerror(errno);
+  return defect || readAll(file.get(), mostEntryBytes, bytes) ? defect : strerror(errno);
 }
 
 // What becomes of a loss scale needs no rule.
@@ -72,21 +64,24 @@ bool altgrad::runtime::findPrebuilt(const std::string &libraryFolder,
   struct stat library;
   if (stat(libraryFolder.c_str(), &library) != 0)
     return false;
-  for (const char *place : {"/../bundles/", "/bundles/"}) {
-    std::string path = libraryFolder + place + entryName(key);
-    Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!file && (errno == ENOENT || errno == ENOTDIR))
+  const std::string name = entryName(key);
+  for (const char *place : {"/../bundles", "/bundles"}) {
+    std::string path = libraryFolder + place;
+    Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder || (faccessat(folder.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT))
       continue;
-    const char *defect = file ? defectOf(file, library) : strerror(errno);
-    if (!defect && !readAll(file.get(), mostEntryBytes, bundle))
-      defect = strerror(errno);
+    // The library's owner could replace the library, too.
+    const char *defect = trustDefect(folder.get(), true, library.st_uid);
+    if (!defect) {
+      path += "/" + name;
+      defect = readTrusted(folder, name, library.st_uid, bundle);
+    }
     if (!defect && !unpackEntry(key, bundle))
       defect = "is damaged";
     if (!defect)
       return true;
     bundle.clear();
-    warnOnce(Warning::Prebuilt, "%s: %s; it is passed over", path.c_str(),
-             defect);
+    warnOnce(Warning::Prebuilt, "%s: %s; it is passed over", path.c_str(), defect);
   }
   return false;
 }

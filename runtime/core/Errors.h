@@ -29,20 +29,31 @@ template <typename Info, typename Function> Info describe(Function function, alt
   return info;
 }
 
-std::string &lastError();
+// The sentence of this thread's last failure. It lies in memory of the thread, so that keeping it needs none.
+const char *lastError();
+void keepError(const char *words) noexcept;
 
-// Runs `body` and tells of what it throws.
-template <typename Body> altgrad_status guarded(const Body &body) {
+// Runs `body` and tells of what it throws. Every exported function does in this what may allocate or throw.
+template <typename Body> altgrad_status guarded(const Body &body) noexcept {
   try {
     body();
     return ALTGRAD_OK;
   } catch (const Refusal &refusal) {
-    lastError() = refusal.what();
+    keepError(refusal.what());
     return refusal.status;
   } catch (const std::exception &error) {
-    lastError() = error.what();
-    return ALTGRAD_SYSTEM;
+    keepError(error.what());
+  } catch (...) {
+    keepError("an exception of an unknown type");
   }
+  return ALTGRAD_SYSTEM;
+}
+
+// The same for an answer that is no status; `none` where there is no answer.
+template <typename Answer, typename Body> Answer guarded(Answer none, const Body &body) noexcept {
+  const altgrad_status status = guarded([&] { none = body(); });
+  (void)status; // the sentence says it
+  return none;
 }
 
 } // namespace altgrad::core

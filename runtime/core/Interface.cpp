@@ -3,12 +3,16 @@
 #include "Python.h"
 #include "Table.h"
 
+#include <algorithm>
+#include <cstdio>
+
 using namespace altgrad::core;
 
-std::string &altgrad::core::lastError() {
-  static thread_local std::string words;
-  return words;
-}
+static thread_local char lastWords[8192];
+
+const char *altgrad::core::lastError() { return lastWords; }
+
+void altgrad::core::keepError(const char *words) noexcept { snprintf(lastWords, sizeof lastWords, "%s", words); }
 
 altgrad_table_python &altgrad::core::python() {
   static altgrad_table_python known{};
@@ -16,14 +20,14 @@ altgrad_table_python &altgrad::core::python() {
 }
 
 altgrad_table_objects &altgrad::core::objects() {
-  static altgrad_table_objects known{-1, 0, -1, 0, -1, 0, nullptr};
+  static altgrad_table_objects known{-1, 0, -1, 0, -1, 0, nullptr, -1};
   return known;
 }
 
 static Table &of(altgrad_table *table) { return *reinterpret_cast<Table *>(table); }
 static const Table &of(const altgrad_table *table) { return *reinterpret_cast<const Table *>(table); }
 
-const char *altgrad_table_error(void) { return lastError().c_str(); }
+const char *altgrad_table_error(void) { return lastError(); }
 
 const void *altgrad_table_runtime(void) { return reinterpret_cast<const void *>(&altgrad_version); }
 
@@ -50,7 +54,7 @@ altgrad_status altgrad_table_part(altgrad_table *table, int64_t row, int64_t fir
 }
 
 void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count) {
-  of(table).watch(params, count);
+  guarded([&] { of(table).watch(params, count); });
 }
 
 altgrad_status altgrad_table_look(altgrad_table *table, const AtenTensorHandle *given, int32_t trusted,
@@ -88,7 +92,11 @@ void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]) { of(ta
 
 void altgrad_table_set_python(const altgrad_table_python *given) { python() = *given; }
 
-void altgrad_table_set_objects(const altgrad_table_objects *given) { objects() = *given; }
+void altgrad_table_set_objects(altgrad_table_objects *given) {
+  static const int64_t dims = guarded<int64_t>(-1, [] { return dimsInWords(); });
+  given->dims = std::min(given->dims, dims);
+  objects() = *given;
+}
 
 int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths, int64_t count, void *const *items) {
   for (intptr_t i = 0; i < count; ++i) {
@@ -108,5 +116,5 @@ altgrad_status altgrad_table_entries_create(void *state, void *const *inner, int
 void altgrad_table_entries_free(altgrad_table_entries *entries) { delete reinterpret_cast<Entries *>(entries); }
 
 int32_t altgrad_table_entries_same(const altgrad_table_entries *entries, void *state) {
-  return reinterpret_cast<const Entries *>(entries)->areSame(state);
+  return guarded<int32_t>(0, [&] { return reinterpret_cast<const Entries *>(entries)->areSame(state); });
 }

@@ -19,14 +19,11 @@ template <typename Word> static bool areSame(const Word *known, const Word *now,
   return differs == 0;
 }
 
-// Sizes of more dimensions lie outside of the object.
-constexpr int64_t mostInside = 5;
-
 // Whether not a word of the object has changed: then neither have dtype, sizes
 // and strides, and torch need not be asked for them.
 bool Table::isUntouched(const Seen &known) const {
   const uint64_t *now = wordsOf(known.handle);
-  return known.dims <= mostInside && areSame(known.own, now, ownWords) &&
+  return known.dims <= objects().dims && areSame(known.own, now, ownWords) &&
          areSame(words.data() + known.shared, now + ownWords, sharedWords);
 }
 
@@ -149,10 +146,10 @@ int32_t Table::look(const Handle *given, bool trusted) {
   if (failed)
     throw Refusal(ALTGRAD_SYSTEM, "torch's threads have failed");
   moved = anyMoved;
-  if (stale || odd || others)
+  if (stale || odd || others || !watches)
     letGo();
   // Before what comes: rows of tensors that are not as they were cannot be kept.
-  if (stale)
+  if (stale || !watches)
     return ALTGRAD_STALE;
   if (others)
     return ALTGRAD_OTHER_GRADS;

@@ -100,15 +100,17 @@ altgrad_status altgrad_table_find_matrices(const altgrad_table_parts *said, int6
 
 int32_t altgrad_table_lie(const altgrad_table_matrices *of, int64_t dims, const int64_t *sizes, const int64_t *strides,
                           int64_t *wanted, int64_t *units) {
-  const Layout param(dims, sizes, strides);
-  const Numbers places = placesOf(*of, dims);
-  const Layout ordered = Layout(param.inOrder(places).sizes);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const int64_t place = places[i];
-    wanted[place] = ordered.strides[i];
-    units[place] = (of->turned ? place != of->leading - 1 : place < of->leading) ? sizes[place] : 1;
-  }
-  return param.inOrder(places).isContiguous(); // with columns in another order sums would round in another one
+  return guarded<int32_t>(-1, [&] {
+    const Layout param(dims, sizes, strides);
+    const Numbers places = placesOf(*of, dims);
+    const Layout ordered = Layout(param.inOrder(places).sizes);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const int64_t place = places[i];
+      wanted[place] = ordered.strides[i];
+      units[place] = (of->turned ? place != of->leading - 1 : place < of->leading) ? sizes[place] : 1;
+    }
+    return param.inOrder(places).isContiguous(); // with columns in another order sums would round in another one
+  });
 }
 
 void altgrad_table_piece_of(const altgrad_table_matrices *of, int64_t index, int64_t place, int64_t more,

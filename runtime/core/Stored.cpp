@@ -2,6 +2,7 @@
 // multiplies.
 #include "Errors.h"
 #include "Table.h"
+#include "altgrad/products.h"
 #include "altgrad/rule_files.h"
 #include "table.h"
 
@@ -73,18 +74,21 @@ bool differs(Text file, Text own, Text key, bool small) {
 } // namespace
 
 const char *altgrad_table_stored(const char *line, const char *key) {
-  static thread_local std::string words;
-  words = stored(line, key);
-  return words.c_str();
+  return guarded<const char *>(nullptr, [&] {
+    static thread_local std::string words;
+    return (words = stored(line, key)).c_str();
+  });
 }
 
 int32_t altgrad_table_differs(const char *file, const char *own, const char *key, int32_t small) {
-  return differs(file, own, key, small);
+  return guarded<int32_t>(-1, [&] { return differs(file, own, key, small); });
 }
 
 int32_t altgrad_table_own_products(altgrad_bundle *bundle, int32_t alone) {
-  const char *word = getenv("ALTGRAD_CUDA_PRODUCTS");
-  return word && (!strcmp(word, "own") || (alone && !strcmp(word, "auto"))) && multiplies(bundle);
+  return guarded<int32_t>(-1, [&] {
+    const altgrad::ProductsBy by = altgrad::productsBy();
+    return (by == altgrad::ProductsBy::Own || (alone && by == altgrad::ProductsBy::Auto)) && multiplies(bundle);
+  });
 }
 
 int32_t altgrad_table_rule_file(const char *spelled) { return altgrad::isRuleFile(spelled); }

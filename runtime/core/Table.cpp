@@ -68,8 +68,10 @@ Seen Table::seenNow(Handle handle) {
   shape.insert(shape.end(), stridesOf(handle), stridesOf(handle) + dims);
   const void *data = writableOf(handle);
   Seen now{handle, objectOf(handle), data, {}, 0, 0, 0, 0};
-  std::copy_n(wordsOf(handle), ownWords, now.own);
-  now.shared = add(words, wordsOf(handle) + ownWords, sharedWords);
+  if (objects().dims >= 0) {
+    std::copy_n(wordsOf(handle), ownWords, now.own);
+    now.shared = add(words, wordsOf(handle) + ownWords, sharedWords);
+  }
   now.shape = add(shapes, shape.data(), shape.size());
   now.dims = int32_t(dims);
   now.type = typeOf(handle);

@@ -56,7 +56,12 @@ public:
   void arrange(int64_t row, const int64_t *strides);
   void part(int64_t row, int64_t first);
 
-  void watch(const Handle *handles, int64_t count) { idle.assign(handles, handles + count); }
+  // Without memory for them the next look finds the table stale.
+  void watch(const Handle *handles, int64_t count) {
+    watches = false;
+    idle.assign(handles, handles + count);
+    watches = true;
+  }
   int32_t look(const Handle *given, bool trusted);
   const void *const *gradients() const { return grads.data(); }
   const uint8_t *present() const { return present_.data(); }
@@ -133,6 +138,7 @@ private:
   std::vector<uint64_t> words;
   std::vector<void *> counters;   // of their versions, as `seen`; null: none
   std::vector<Handle> idle;       // parameters that may get a gradient
+  bool watches = true;            // that these are all of them
   std::vector<Handle> now, taken; // gradients; those that are kept for the run
   std::vector<const void *> grads;
   std::vector<uint8_t> present_, takesPart; // now, and as it was bound

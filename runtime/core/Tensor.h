@@ -88,8 +88,11 @@ inline const void *objectOf(Handle tensor) { return *reinterpret_cast<const void
 // The words of an object that say what the tensor is, behind its type and the
 // count of who holds it; torch has no smaller one. Those in front are its own:
 // storage, version. The others are dtype, sizes and strides, and many tensors
-// have the same.
+// have the same. Whether they do say it is tried out.
 constexpr size_t firstWord = 2, ownWords = 6, sharedWords = 15;
+// Up to how many dimensions the first of these words tell every change of a tensor; -1: they do not. More sizes lie
+// outside of the object.
+int64_t dimsInWords(size_t words = ownWords + sharedWords);
 inline const uint64_t *wordsOf(Handle tensor) { return static_cast<const uint64_t *>(objectOf(tensor)) + firstWord; }
 
 // A step streams through the caches, so that the next one finds what describes

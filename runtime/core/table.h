@@ -2,7 +2,8 @@
 // Python reaches it by ctypes; an at::Tensor of C++ is what an AtenTensorHandle points to.
 //
 // A function returns an altgrad_status unless it says otherwise, and altgrad_table_error() then
-// has a sentence. Use each table in one thread at a time.
+// has a sentence. So it has where an answer that is 1 or 0 is -1, or one that is a text is NULL. Nothing is thrown.
+// Use each table in one thread at a time.
 #ifndef ALTGRAD_CORE_TABLE_H
 #define ALTGRAD_CORE_TABLE_H
 
@@ -138,7 +139,8 @@ ALTGRAD_API altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t r
 // another row for its first element raises no version.
 ALTGRAD_API altgrad_status altgrad_table_part(altgrad_table *table, int64_t row, int64_t first);
 
-// Parameters that have no gradient and no row. They stay where they are, as the others.
+// Parameters that have no gradient and no row. They stay where they are, as the others. Where there is no memory to
+// keep them, the next look finds the table stale.
 ALTGRAD_API void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count);
 
 // Looks whether every tensor is as it was bound, binds the gradients of the next step and keeps them
@@ -226,8 +228,11 @@ typedef struct altgrad_table_objects {
   int64_t counter, version;   // the pointer to a version's counter there, and the count behind it
   int64_t autograd, gradient; // the pointer to what autograd keeps, and the gradient behind it
   const void *nothing;        // what is there without a gradient
+  int64_t dims;               // up to which tensors may be known again by the words of their objects; -1: none may
 } altgrad_table_objects;
-ALTGRAD_API void altgrad_table_set_objects(const altgrad_table_objects *objects);
+// The library tries out up to how many dimensions words of torch's objects say how a tensor lies, and lowers `dims` to
+// that.
+ALTGRAD_API void altgrad_table_set_objects(altgrad_table_objects *objects);
 
 // Reads `count` tensors: of each the place of its dtype among float32, bfloat16 and float16, its
 // elements and where they begin. *taken is 0 unless each is one run of elements, in plain memory as

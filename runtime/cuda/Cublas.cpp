@@ -50,7 +50,7 @@ Registry &registry() {
 const Functions &blas() { return registry().functions; }
 
 altgrad_status openLibrary(Functions &out) {
-  const char *given = getenv("ALTGRAD_CUBLASLT");
+  const char *given = secure_getenv("ALTGRAD_CUBLASLT");
   void *library = nullptr;
   std::string words;
   const bool names = given && *given;

@@ -20,7 +20,7 @@ constexpr int64_t mostRowsOfLastBlock = 512;
 
 // On unless it is refused: an H100 has run all of tests/device with it.
 bool wantsOverlap() {
-  const char *word = getenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH");
+  const char *word = secure_getenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH");
   return !word || strcmp(word, "0") != 0;
 }
 

@@ -2,6 +2,7 @@
 #include "cuda/Driver.h"
 #include "Status.h"
 
+#include <atomic>
 #include <dlfcn.h>
 #include <mutex>
 #include <unistd.h>
@@ -20,9 +21,8 @@ bool poisons(Result error) {
 // The first four parameters are those of both versions of the function.
 using GetProcAddress = Result (*)(const char *, void **, int, uint64_t, void *);
 
-Driver table;
-bool opened = false;
-pid_t owner = 0;
+Driver table; // whole once there is an owner
+std::atomic<pid_t> owner{0}; // the process that has opened it; 0: none
 std::mutex lock;
 
 altgrad_status loadTable(void *library) {
@@ -81,7 +81,10 @@ altgrad_status Driver::refuse(Result error, const char *what) const {
                              : "");
 }
 
-bool altgrad::runtime::driverIsParents() { return opened && owner != getpid(); }
+bool altgrad::runtime::driverIsParents() {
+  const pid_t known = owner;
+  return known && known != getpid();
+}
 
 altgrad_status altgrad::runtime::openDriver(const Driver *&out) {
   if (driverIsParents())
@@ -89,7 +92,7 @@ altgrad_status altgrad::runtime::openDriver(const Driver *&out) {
                 "this process was forked after CUDA was started; start "
                 "workers with spawn, or use CUDA in them only");
   std::lock_guard<std::mutex> held(lock);
-  if (!opened) {
+  if (!owner) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
       return fail(ALTGRAD_UNAVAILABLE, "no NVIDIA driver found (libcuda.so.1); "
@@ -102,7 +105,6 @@ altgrad_status altgrad::runtime::openDriver(const Driver *&out) {
       return status;
     }
     owner = getpid();
-    opened = true;
   }
   out = &table;
   return ALTGRAD_OK;

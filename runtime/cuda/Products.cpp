@@ -97,12 +97,12 @@ private:
 } // namespace
 
 altgrad_status OwnProducts::open() {
-  const char *given = getenv("ALTGRAD_CUDA_PRODUCTS");
-  const std::string word = given && *given ? given : "auto";
-  if (word != "auto" && word != "own" && word != "library")
-    return fail(ALTGRAD_INVALID, "ALTGRAD_CUDA_PRODUCTS is \"%.100s\"; there are auto, own and library", given);
-  forced = word == "own";
-  measures = word == "auto" && !kernels->identity.empty();
+  const altgrad::ProductsBy by = altgrad::productsBy();
+  if (by == altgrad::ProductsBy::Unknown)
+    return fail(ALTGRAD_INVALID, "%s is \"%.100s\"; there are auto, own and library", altgrad::productsVariable,
+                secure_getenv(altgrad::productsVariable));
+  forced = by == altgrad::ProductsBy::Own;
+  measures = by == altgrad::ProductsBy::Auto && !kernels->identity.empty();
   return ALTGRAD_OK;
 }
 

@@ -9,8 +9,7 @@
 
 namespace altgrad::runtime {
 
-// Of one plan. ALTGRAD_CUDA_PRODUCTS says who multiplies: "own", "library", or "auto", as without it: whoever was faster
-// when a product of the shape was first met on such a device, outside of a capture.
+// Of one plan; productsBy() says who multiplies.
 class OwnProducts final : public SymmetricProducts {
 public:
   explicit OwnProducts(std::shared_ptr<const Kernels> kernels)

@@ -42,7 +42,7 @@ std::string environment(const char *name) {
   return value ? value : "";
 }
 
-// The XDG rules: a relative path is as good as none.
+// By the XDG rules a relative path of theirs is as good as none.
 std::string directoryPath() {
   std::string path = environment("ALTGRAD_CACHE_DIR");
   if (!path.empty())
@@ -59,20 +59,6 @@ void makeDirectories(const std::string &path) {
        slash = path.find('/', slash + 1))
     mkdir(path.substr(0, slash).c_str(), 0700);
   mkdir(path.c_str(), 0700);
-}
-
-// Why code must not be loaded from here; null when it may.
-const char *trustDefect(int fd, bool wantDirectory) {
-  struct stat info;
-  if (fstat(fd, &info) != 0)
-    return strerror(errno);
-  if (wantDirectory ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
-    return wantDirectory ? "is not a directory" : "is not a file";
-  if (info.st_uid != geteuid())
-    return "belongs to another user";
-  if (info.st_mode & 022)
-    return "is writable by others";
-  return nullptr;
 }
 
 bool startsWith(const char *text, const char *prefix) {
@@ -147,15 +133,24 @@ bool altgrad::runtime::unpackEntry(const std::string &key, std::vector<char> &en
   return true;
 }
 
-Cache::Cache() : path(directoryPath()) {
-  if (path.empty())
-    return;
+// Opens the folder, or says why nothing in it may be used.
+static const char *openFolder(const std::string &path, Descriptor &out) {
+  if (path[0] != '/')
+    return "is a relative path, which names another folder in every working directory; name an absolute one";
   makeDirectories(path);
   // O_NOFOLLOW refuses a symlink as the last component.
-  directory.reset(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  const char *defect =
-      directory ? trustDefect(directory.get(), true) : strerror(errno);
+  out.reset(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (out)
+    return trustDefect(out.get(), true, geteuid());
+  const int error = errno;
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode))
+    return "is a symbolic link, which others may turn elsewhere; name the folder itself";
+  return strerror(error);
+}
+
+Cache::Cache() : path(directoryPath()) {
+  const char *defect = path.empty() ? nullptr : openFolder(path, directory);
   if (!defect)
     return;
   directory.reset(-1);
@@ -172,7 +167,7 @@ bool Cache::find(const std::string &key, std::vector<char> &bundle) const {
                          O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT)
     return false;
-  const char *defect = !file ? strerror(errno) : trustDefect(file.get(), false);
+  const char *defect = !file ? strerror(errno) : trustDefect(file.get(), false, geteuid());
   if (!defect && !readAll(file.get(), mostEntryBytes, bundle))
     defect = strerror(errno);
   if (!defect && !unpackEntry(key, bundle))

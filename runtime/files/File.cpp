@@ -18,6 +18,19 @@ void Descriptor::reset(int other) {
   fd = other;
 }
 
+const char *altgrad::runtime::trustDefect(int fd, bool isFolder, uid_t other) {
+  struct stat info;
+  if (fstat(fd, &info) != 0)
+    return strerror(errno);
+  if (isFolder ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
+    return isFolder ? "is not a directory" : "is not a file";
+  if (info.st_uid != geteuid() && info.st_uid != other && info.st_uid != 0)
+    return "belongs to another user";
+  if (info.st_mode & 022)
+    return "is writable by others, or by a group; chmod go-w mends that";
+  return nullptr;
+}
+
 bool altgrad::runtime::readAll(int fd, size_t most, std::vector<char> &out) {
   out.clear();
   struct stat info;

@@ -5,6 +5,7 @@
 #include "altgrad/altgrad.h"
 
 #include <cstddef>
+#include <sys/types.h>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ public:
 private:
   int fd;
 };
+
+// Why code must not be loaded from this file, or from this folder; null when it may. It may belong to the user, to root,
+// or to `other`.
+const char *trustDefect(int fd, bool isFolder, uid_t other);
 
 // Reads a whole regular file; refuses others and more than `most` bytes.
 altgrad_status readFile(const char *path, size_t most, std::vector<char> &out);

@@ -1,5 +1,6 @@
 // Shapes, strides and batches of products.
 #include "matrix/Multiply.h"
+#include "Forks.h"
 #include "Status.h"
 #include "executor/Threads.h"
 
@@ -132,9 +133,17 @@ altgrad_status altgrad::runtime::runItems(int64_t items, void (*body)(int64_t, i
   return ALTGRAD_OK;
 }
 
-Gemm &altgrad::runtime::commonGemm() {
-  static Gemm common;
+// Read by every run and set by any thread.
+static Gemm common;
+
+Gemm altgrad::runtime::commonGemm() {
+  std::lock_guard<std::mutex> held(ForkedLock<Gemm>::of());
   return common;
+}
+
+void altgrad::runtime::setCommonGemm(const Gemm &gemm) {
+  std::lock_guard<std::mutex> held(ForkedLock<Gemm>::of());
+  common = gemm;
 }
 
 // On a GPU one call for all: strips would leave most of it idle, and a mirror would have to be launched.

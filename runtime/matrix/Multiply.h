@@ -7,7 +7,8 @@
 namespace altgrad::runtime {
 
 // Who multiplies for plans that nobody has given a function of their own.
-Gemm &commonGemm();
+Gemm commonGemm();
+void setCommonGemm(const Gemm &gemm);
 
 // Does all products of a phase for one tensor after the other. Neighbours of one shape are one batch.
 altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables,

@@ -256,8 +256,13 @@ altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n) {
 
 altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply,
                                 void *context) {
-  (plan ? plan->gemm : commonGemm()) = {multiply, context};
-  return ALTGRAD_OK;
+  return guarded([&]() -> altgrad_status {
+    if (plan)
+      plan->gemm = {multiply, context};
+    else
+      setCommonGemm({multiply, context});
+    return ALTGRAD_OK;
+  });
 }
 
 altgrad_status altgrad_set_owner(altgrad_plan *plan,

@@ -1,13 +1,11 @@
 // Bundles that are not bundles: words, never a crash.
 #include "Sgd.h"
 #include "bundle/Manifest.h"
-#include "files/Sha256.h"
 
 #include <cstring>
 #include <elf.h>
 #include <fstream>
 #include <iterator>
-#include <utility>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,34 +45,42 @@ TEST_F(BundleFile, EveryPrefixIsBroken) {
   EXPECT_EQ(load(whole.substr(0, whole.size() - 1)), ALTGRAD_BROKEN);
 }
 
-// Stripped of its section headers, a file is still measured by its segments.
-TEST_F(BundleFile, EveryPrefixOfTheSegmentsIsBroken) {
-  std::string whole = contents(SGD_BUNDLE);
+// Every byte of the header, of the program headers and of the end, and many of the code and of the manifest: the loader
+// would follow some of them out of the file.
+TEST_F(BundleFile, EveryChangedByteIsBroken) {
+  const std::string whole = contents(SGD_BUNDLE);
   Elf64_Ehdr header;
   memcpy(&header, whole.data(), sizeof header);
-  header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
-  memcpy(whole.data(), &header, sizeof header);
-  ASSERT_EQ(load(whole), ALTGRAD_OK) << altgrad_last_error();
-  size_t end = 0;
-  for (unsigned i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    memcpy(&segment, &whole[header.e_phoff + i * sizeof segment],
-           sizeof segment);
-    if (segment.p_type == PT_LOAD)
-      end = std::max(end, size_t(segment.p_offset + segment.p_filesz));
-  }
-  for (size_t size = 64; size < end; size += 193)
-    ASSERT_EQ(load(whole.substr(0, size)), ALTGRAD_BROKEN) << size;
-  EXPECT_EQ(load(whole.substr(0, end - 1)), ALTGRAD_BROKEN);
+  const size_t ends[] = {size_t(header.e_phoff + header.e_phnum * header.e_phentsize), whole.size() - 256};
+  for (size_t at = 0; at < whole.size(); at += at < ends[0] || at >= ends[1] ? 1 : 61)
+    for (int bits : {1, 128, 255}) {
+      std::string other = whole;
+      other[at] = char(other[at] ^ bits);
+      ASSERT_EQ(load(other), ALTGRAD_BROKEN) << at;
+      const bool marked = at < whole.size() - 48 || at >= whole.size() - 32;
+      ASSERT_NE(strstr(altgrad_last_error(), marked ? "is damaged" : "does not end in a digest"), nullptr) << at;
+    }
+}
+
+TEST_F(BundleFile, MovedSectionsSegmentsAndSizesAreBroken) {
+  const std::string whole = contents(SGD_BUNDLE);
+  for (size_t at = 0; at + 8 <= 64 + 56 * 12; at += 4)
+    for (uint64_t word : {uint64_t(0), ~uint64_t(0), uint64_t(whole.size()), uint64_t(1) << 40, uint64_t(1) << 63}) {
+      std::string other = whole;
+      memcpy(&other[at], &word, sizeof word);
+      ASSERT_EQ(load(other), other == whole ? ALTGRAD_OK : ALTGRAD_BROKEN) << at << " " << word;
+    }
 }
 
 TEST_F(BundleFile, OtherFilesAreBroken) {
-  EXPECT_REFUSED(load(std::string(5000, 'x')), ALTGRAD_BROKEN,
-                 "is not an ELF file");
-  EXPECT_REFUSED(load(contents("/proc/self/exe").substr(0, 64)), ALTGRAD_BROKEN,
-                 "cut off");
-  EXPECT_REFUSED(load(contents(EMPTY_BUNDLE)), ALTGRAD_BROKEN,
-                 "has no altgrad_manifest");
+  const char *words = "does not end in a digest: it is damaged, no bundle, or one of an older altgrad-opt; compile it again";
+  EXPECT_REFUSED(load(std::string(5000, 'x')), ALTGRAD_BROKEN, words);
+  EXPECT_REFUSED(load(contents("/proc/self/exe").substr(0, 64)), ALTGRAD_BROKEN, words);
+  EXPECT_REFUSED(load(""), ALTGRAD_BROKEN, words);
+  const std::string whole = contents(SGD_BUNDLE);
+  EXPECT_REFUSED(load(whole.substr(0, whole.size() - 48)), ALTGRAD_BROKEN, words); // as older ones wrote them
+  EXPECT_REFUSED(load(whole + "a footer"), ALTGRAD_BROKEN, words);
+  EXPECT_REFUSED(load(contents(EMPTY_BUNDLE)), ALTGRAD_BROKEN, "has no altgrad_manifest");
 }
 
 // The loader keeps a part of some files that it refuses, under their path.
@@ -84,11 +90,6 @@ TEST_F(BundleFile, RefusedFilesLeaveNothingBehind) {
     load(whole.substr(0, size));
   EXPECT_REFUSED(load(contents(EMPTY_BUNDLE)), ALTGRAD_BROKEN,
                  "has no altgrad_manifest");
-}
-
-TEST_F(BundleFile, TrailingBytesDoNotMatter) {
-  EXPECT_EQ(load(contents(SGD_BUNDLE) + "a footer"), ALTGRAD_OK)
-      << altgrad_last_error();
 }
 
 TEST(Bundle, OnlyRegularFilesAreRead) {
@@ -115,15 +116,9 @@ TEST(Bundle, MissingKernelIsNamed) {
 
 std::string manifest() { return altgrad_manifest(loadSgd().get()); }
 
-std::string digestOf(const std::string &text) {
-  altgrad::runtime::Sha256 hash;
-  hash.update(text.data(), text.size());
-  return altgrad::runtime::hexadecimal(hash.finish());
-}
-
-std::string wordsFor(const std::string &text, const std::string &digest) {
+std::string wordsFor(const std::string &text) {
   try {
-    altgrad::runtime::parseManifest(text, digest);
+    altgrad::runtime::parseManifest(text);
     return "accepted";
   } catch (const std::exception &error) {
     return error.what();
@@ -145,40 +140,32 @@ TEST_F(BundleFile, AnotherVersionSaysWhatToDo) {
 
 TEST(Manifest, UnknownKeysAreAllowed) {
   const std::string text = edited("\"inputs\": 1", "\"inputs\": 1, \"new\": []");
-  EXPECT_EQ(wordsFor(text, digestOf(text)), "accepted");
+  EXPECT_EQ(wordsFor(text), "accepted");
 }
 
 TEST(Manifest, AnUnknownWordIsNamed) {
   const std::string text = edited("\"role\": \"master\"", "\"role\": \"boss\"");
-  EXPECT_EQ(wordsFor(text, digestOf(text)), "role is \"boss\", which this runtime does not know");
+  EXPECT_EQ(wordsFor(text), "role is \"boss\", which this runtime does not know");
 }
 
 TEST(Manifest, WhatIsMissingIsNamed) {
   const std::string text = edited("\"spills\": 1", "\"spill\": 1");
-  const std::string words = wordsFor(text, digestOf(text));
+  const std::string words = wordsFor(text);
   EXPECT_NE(words.find("the manifest is damaged: "), std::string::npos) << words;
   EXPECT_NE(words.find("key 'spills' not found"), std::string::npos) << words;
 }
 
 TEST(Manifest, EveryPrefixIsRefused) {
   const std::string text = manifest();
-  EXPECT_EQ(wordsFor(text, digestOf(text)), "accepted");
+  EXPECT_EQ(wordsFor(text), "accepted");
   for (size_t size = 0; size < text.size(); ++size)
-    ASSERT_NE(wordsFor(text.substr(0, size), digestOf(text.substr(0, size))), "accepted");
-}
-
-TEST(Manifest, EverySingleByteChangeIsRefused) {
-  const std::string text = manifest(), digest = digestOf(text);
-  for (size_t i = 0; i < text.size(); ++i)
-    for (char c : {'\0', '"', '9', '}', '\xff'})
-      if (std::string other = text; std::exchange(other[i], c) != c)
-        ASSERT_NE(wordsFor(other, digest), "accepted") << i;
+    ASSERT_NE(wordsFor(text.substr(0, size)), "accepted");
 }
 
 TEST(Manifest, DeepNestingIsNoCrash) {
   const std::string deep(100000, '[');
-  EXPECT_NE(wordsFor(deep, digestOf(deep)), "accepted");
-  EXPECT_NE(wordsFor(deep + std::string(100000, ']'), ""), "accepted");
+  EXPECT_NE(wordsFor(deep), "accepted");
+  EXPECT_NE(wordsFor(deep + std::string(100000, ']')), "accepted");
 }
 
 } // namespace

@@ -57,19 +57,22 @@ protected:
   const Bytes payload = pattern(300, 1);
 };
 
+// By the CPU's instructions, where it has them, and without.
 TEST(Sha256, KnownDigests) {
-  auto digest = [](const std::string &text) {
-    Sha256 hash;
-    for (char c : text) // byte by byte: every position in a block
-      hash.update(&c, 1);
-    return hexadecimal(hash.finish());
-  };
-  EXPECT_EQ(digest(""), "e3b0c44298fc1c149afbf4c8996fb924"
-                        "27ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(digest("abc"), "ba7816bf8f01cfea414140de5dae2223"
-                           "b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(digest(std::string(1000000, 'a')),
-            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  for (bool plainly : {false, true}) {
+    auto digest = [&](const std::string &text) {
+      Sha256 hash(plainly);
+      for (char c : text) // byte by byte: every position in a block
+        hash.update(&c, 1);
+      return hexadecimal(hash.finish());
+    };
+    EXPECT_EQ(digest(""), "e3b0c44298fc1c149afbf4c8996fb924"
+                          "27ae41e4649b934ca495991b7852b855");
+    EXPECT_EQ(digest("abc"), "ba7816bf8f01cfea414140de5dae2223"
+                             "b00361a396177a9cb410ff61f20015ad");
+    EXPECT_EQ(digest(std::string(1000000, 'a')),
+              "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  }
 }
 
 TEST_F(CacheFault, KeepsAndFinds) {
@@ -239,8 +242,17 @@ TEST_F(CacheFault, ASymlinkAsDirectoryIsRefused) {
   std::string real = folder + "/real";
   ASSERT_EQ(mkdir(real.c_str(), 0700), 0);
   ASSERT_EQ(symlink(real.c_str(), cache.c_str()), 0);
-  expectMemoryOnly("cache directory");
+  expectMemoryOnly("cache: is a symbolic link, which others may turn elsewhere; name the folder itself");
   EXPECT_TRUE(list(real).empty());
+}
+
+// Every working directory would have one of its own.
+TEST_F(CacheFault, ARelativeDirectoryIsRefused) {
+  setenv("ALTGRAD_CACHE_DIR", "altgrad-relative/cache", 1);
+  ASSERT_EQ(chdir(folder.c_str()), 0);
+  expectMemoryOnly("altgrad-relative/cache: is a relative path");
+  EXPECT_NE(access("altgrad-relative", F_OK), 0) << "nothing was made";
+  ASSERT_EQ(chdir("/"), 0);
 }
 
 TEST_F(CacheFault, ADirectoryThatOthersCanWriteIsRefused) {

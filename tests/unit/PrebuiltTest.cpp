@@ -129,7 +129,16 @@ TEST_F(Prebuilt, OneThatOthersMayChangeIsPassedOver) {
   EXPECT_FALSE(finds("code"));
   EXPECT_NE(printed.find("is writable by others"), std::string::npos);
   chmod(library.c_str(), 0775);
-  EXPECT_TRUE(finds("code")) << "the group that may replace the library may";
+  EXPECT_FALSE(finds("code")) << "whoever may replace the library";
+  chmod(path.c_str(), 0644);
+  EXPECT_TRUE(finds("code"));
+  for (mode_t mode : {0775, 0757}) {
+    chmod((folder + "/bundles").c_str(), mode);
+    EXPECT_FALSE(finds("code"));
+    EXPECT_NE(printed.find("/bundles: is writable by others, or by a group; chmod go-w mends that"), std::string::npos)
+        << printed;
+  }
+  chmod((folder + "/bundles").c_str(), 0755);
   if (geteuid() != 0)
     GTEST_SKIP() << "only root can give a file away";
   ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);

@@ -51,7 +51,7 @@ STEPPED = dict(version="2.11.0+cu130", cuda="13.0", known=True, ms=3.0)
     (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one"),
     ({**STEPPED, "cuda": None}, OK, "for CPUs only"),
     ({**STEPPED, "version": "2.9.1"}, NOTE, "note torch: 2.9.1, for CUDA 13.0 -> altgrad is tested with torch 2.10"),
-    ({**STEPPED, "known": False}, NOTE, "note torch's objects: this torch keeps something elsewhere than altgrad knows -> none needed"),
+    ({**STEPPED, "known": False}, NOTE, "note torch's objects: this torch keeps something elsewhere than altgrad knows, or this Python runs without its lock -> none needed"),
     (dict(failed="No module named 'torch'"), BAD, "BAD torch: No module named 'torch' -> pip install torch"),
     ({}, BAD, "BAD torch: said nothing"),
     (dict(version="2.11.0", failed="no bundle"), BAD, "BAD a step: no bundle")])
@@ -143,6 +143,7 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1234567)
     assert "belongs to another user" in _doctor.cache(within).words
     assert "is no folder" in _doctor.cache({"ALTGRAD_CACHE_DIR": "/dev/null/x/y"}).words
+    assert "cache is a relative path" in _doctor.cache({"ALTGRAD_CACHE_DIR": "my/cache"}).words
     assert "neither ALTGRAD_CACHE_DIR nor HOME" in _doctor.cache({"HOME": "relative"}).words
 
 
@@ -166,9 +167,13 @@ def test_stock_bundles(tmp_path, monkeypatch):
     (tmp_path / "lib").mkdir()
     monkeypatch.setattr(_doctor._library, "find_library", lambda: tmp_path / "lib" / "libaltgrad.so")
     assert "none of them compiled ahead -> the first step" in shown(_doctor.bundles())
-    (tmp_path / "bundles").mkdir()
-    (tmp_path / "bundles" / "x.bundle").touch()
+    (tmp_path / "bundles").mkdir(0o755)
+    (tmp_path / "bundles" / "x.bundle").touch(0o644)
     assert "1 bundles of them compiled ahead" in shown(_doctor.bundles())
+    for path in (tmp_path / "bundles" / "x.bundle", tmp_path / "bundles"):
+        path.chmod(0o775)
+        assert f"{path} can be written by a group or by others, so it is passed over -> chmod -R go-w" in shown(_doctor.bundles())
+        path.chmod(0o755)
 
 
 def test_a_check_that_fails_is_a_line():

@@ -1,5 +1,8 @@
-"""Compile latency: a fresh process from the text of a rule to PTX and to host code."""
+"""Compile latency: a fresh process from the text of a rule to PTX and to host code; and loading a bundle."""
 
+import ctypes
+import os
+import pathlib
 import resource
 import statistics
 import subprocess
@@ -36,5 +39,24 @@ def measure(count, clock):
                 start = now()
                 subprocess.run([str(c) for c in command], check=True, capture_output=True)
                 times[case].append((now() - start) * 1e3)
+        times.update(loading(f"{folder}/out", count))
     # The first of each reads the compiler from disk.
     return {case: {"ms": statistics.median(t[1:]), "best": min(t[1:])} for case, t in times.items()}
+
+
+def loading(path, count):
+    """case -> times of altgrad_load in ms, and of one with another digest, which is refused once all is read and hashed."""
+    program.compile_bundle(path, "adamw", targets="x86-64-v3,x86-64-v4,sm_80,sm_90")
+    whole = pathlib.Path(path).read_bytes()
+    pathlib.Path(f"{path}.damaged").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    lib, handle = program.library(), ctypes.c_void_p()
+    times = {f"load {len(whole) >> 10} KiB": [], "of that, read and hash": []}
+    for _ in range(count + 1):
+        for case, name in zip(times, (path, f"{path}.damaged")):
+            start = time.perf_counter()
+            status = lib.altgrad_load(os.fsencode(name), ctypes.byref(handle))
+            times[case].append((time.perf_counter() - start) * 1e3)
+            assert (status == 0) == (name == path), lib.altgrad_last_error()
+            if status == 0:
+                lib.altgrad_bundle_free(handle)
+    return times

@@ -49,7 +49,9 @@ ALTGRAD_API const char *altgrad_version(void);
 
 //===-- Bundles --------------------------------------------------------------//
 
-// Loads a bundle from a file. The file is read once, verified, and opened from memory.
+// Loads a bundle from a file. The file is read once and opened from memory. One whose bytes have not the digest at
+// their end, as the compiler writes it, is ALTGRAD_BROKEN, before the system's loader sees it. The digest finds damage
+// and no intention: a bundle is code, and opening one runs it.
 ALTGRAD_API altgrad_status altgrad_load(const char *path, altgrad_bundle **out);
 
 // Compiles a step in a child process, or takes the result from the cache.
@@ -309,7 +311,7 @@ ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 // Makes a plan multiply matrices by this function, in the thread that calls altgrad_run.
 // NULL: by a plain kernel of altgrad's, on the threads of the plan. A plan for a GPU then takes cuBLASLt,
 // and its runs of such phases are ALTGRAD_UNAVAILABLE without that. If `plan` is NULL, this is for all plans
-// without a function of their own; no run may go on meanwhile.
+// without a function of their own, from their next run on.
 ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan,
                                             altgrad_multiply multiply,
                                             void *context);

@@ -1,9 +1,10 @@
 // What a bundle is. This header and format.h are all that the compiler and the
 // runtime share.
 //
-// A bundle is an x86-64 shared object. It exports
+// A bundle is an x86-64 shared object, behind which ALTGRAD_BUNDLE_END and the SHA-256, in 32 bytes, of all bytes
+// before the digest end the file. Loaders do not look there. It exports
 //
-//   const char altgrad_manifest[];        JSON, NUL-terminated; altgrad_manifest_sha256: its digest, in hexadecimal
+//   const char altgrad_manifest[];        JSON, NUL-terminated
 //   const char altgrad_ptx_<target>[];    PTX text, NUL-terminated (sm_80, ...)
 //   const char altgrad_cubin_<target>[];  the same as machine code, if it was made
 //   void <phase symbol>_<level>(...)      one host kernel per phase and level
@@ -260,6 +261,9 @@ typedef void (*altgrad_host_kernel)(const altgrad_args *args, int64_t begin,
 // rows, inputs, chunks and sets. Such kernels may be launched while the launch before in the
 // same run goes on. The first launch of a run may not.
 #define ALTGRAD_KERNELS_WAIT "altgrad_kernels_wait"
+
+// In front of the digest of a bundle: 16 characters without the NUL.
+#define ALTGRAD_BUNDLE_END "altgrad sha256 1"
 
 #ifdef __cplusplus
 }

@@ -20,4 +20,28 @@ enum {
   ALTGRAD_SYMMETRIC_SHARED = 81920
 };
 
+#ifdef __cplusplus
+
+#include <stdlib.h>
+#include <string.h>
+
+namespace altgrad {
+
+// Who does such products on a GPU, by $ALTGRAD_CUDA_PRODUCTS: the library, as without the variable; these kernels; or
+// whoever was faster when a product of the shape was first met on such a device, outside of a capture. A word that is
+// none of the three is Unknown.
+enum class ProductsBy { Library, Own, Auto, Unknown };
+inline constexpr char productsVariable[] = "ALTGRAD_CUDA_PRODUCTS";
+
+inline ProductsBy productsBy() {
+  const char *word = secure_getenv(productsVariable);
+  if (!word || !*word || strcmp(word, "library") == 0)
+    return ProductsBy::Library;
+  return strcmp(word, "own") == 0 ? ProductsBy::Own : strcmp(word, "auto") == 0 ? ProductsBy::Auto : ProductsBy::Unknown;
+}
+
+} // namespace altgrad
+
+#endif
+
 #endif // ALTGRAD_PRODUCTS_H

@@ -1,6 +1,7 @@
 """Finds libaltgrad_torch.so, which knows torch's tensors, beside libaltgrad.so."""
 
 import ctypes
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
@@ -75,6 +76,10 @@ _FUNCTIONS = {
 }
 
 
+# Of these an answer below 0, or None, is none: altgrad_table_error() says why.
+_ANSWERS = ("altgrad_table_lie", "altgrad_table_stored", "altgrad_table_differs", "altgrad_table_own_products")
+
+
 @cache
 def core():
     """The loaded library; every status is checked. Raises Error where it does not fit this torch."""
@@ -94,6 +99,8 @@ def core():
     for name, (result, *arguments) in _FUNCTIONS.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
+        if name in _ANSWERS:
+            function.errcheck = _answer
     if loaded.altgrad_table_runtime() != runtime:
         raise Error(f"{path} found another libaltgrad.so than {find_library()}", "BROKEN")
     for name, arguments in _STATUS_FUNCTIONS.items():
@@ -111,11 +118,18 @@ def tell(loaded, **known):
     with ThreadPoolExecutor(1) as pool:
         of = {name: known.get(name) or pool.submit(getattr(_objects, name)).result()
               for name in ("inside", "keys", "version", "gradient")}
+    if not has_lock():
+        of["gradient"] = _objects.UNKNOWN_GRADIENT
     functions = ctypes.pythonapi.PyDict_Next, ctypes.pythonapi.PyList_GetItem
     python = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of["inside"])
     loaded.altgrad_table_set_python(ctypes.byref(python))
-    loaded.told = _Objects(*of["keys"], *of["version"], *of["gradient"])
+    loaded.told = _Objects(*of["keys"], *of["version"], *of["gradient"], known.get("dims", sys.maxsize))
     loaded.altgrad_table_set_objects(ctypes.byref(loaded.told))
+
+
+def has_lock():
+    """Whether Python has its lock. Without it other threads may change a dict, a list or a gradient that C reads."""
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class _Python(ctypes.Structure):
@@ -128,11 +142,11 @@ class _Objects(ctypes.Structure):
     """altgrad_table_objects."""
 
     _fields_ = [("keys", c_int64), ("negative", c_uint64), ("counter", c_int64), ("version", c_int64),
-                ("autograd", c_int64), ("gradient", c_int64), ("nothing", c_void_p)]
+                ("autograd", c_int64), ("gradient", c_int64), ("nothing", c_void_p), ("dims", c_int64)]
 
 
 def knows():
-    """What the library was told: where `counter` and `autograd` are -1, Python asks torch."""
+    """What the library was told: where `counter` and `autograd` are -1, Python asks torch. It does itself where `dims` is."""
     return core().told
 
 
@@ -145,6 +159,12 @@ def _check(status, function, arguments):
     if status:
         name = Error.NAMES[status] if 0 <= status < len(Error.NAMES) else str(status)
         raise Error(core().altgrad_table_error().decode(errors="replace"), name)
+
+
+def _answer(answer, function, arguments):
+    if answer is None or (isinstance(answer, int) and answer < 0):
+        raise Error(core().altgrad_table_error().decode(errors="replace"), "SYSTEM")
+    return answer
 
 
 @cache

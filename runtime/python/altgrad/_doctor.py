@@ -92,7 +92,8 @@ def torch(found):
     if found.get("known"):
         lines.append(Line(OK, "torch's objects", "libaltgrad_torch.so knows where they keep what a step reads"))
     elif "known" in found:
-        lines.append(Line(NOTE, "torch's objects", "this torch keeps something elsewhere than altgrad knows",
+        lines.append(Line(NOTE, "torch's objects", "this torch keeps something elsewhere than altgrad knows, or this "
+                          "Python runs without its lock",
                           "none needed: it is asked for it, and a step of many small tensors takes longer"))
     if "ms" in found:
         lines.append(Line(OK, "a step", f"AdamW on the CPU, {found['ms']:.1f} ms, the first one"))
@@ -129,7 +130,12 @@ def bundles():
         rules = len(list(_library.find_templates().glob("*.mlir")))
     except _library.Error as error:
         return Line(BAD, "stock rules", str(error), "install altgrad again")
-    count = sum(len(list((library / place).glob("*.bundle"))) for place in ("../bundles", "bundles"))
+    folders = [(library / place).resolve() for place in ("../bundles", "bundles") if (library / place).is_dir()]
+    count = sum(len(list(folder.glob("*.bundle"))) for folder in folders)
+    for path in [path for folder in folders for path in (folder, *folder.glob("*.bundle"))]:
+        if path.stat().st_mode & 0o022:
+            return Line(NOTE, "stock rules", f"{path} can be written by a group or by others, so it is passed over",
+                        f"chmod -R go-w {path.parent if path.is_file() else path}")
     if count:
         return Line(OK, "stock rules", f"{rules}, {count} bundles of them compiled ahead")
     return Line(NOTE, "stock rules", f"{rules}, none of them compiled ahead",
@@ -149,6 +155,8 @@ def _cache_folder(environment):
 
 def _why_no_cache(folder):
     """Why the cache cannot use a folder, or ""."""
+    if not folder.is_absolute():
+        return "is a relative path, which names another folder in every working directory"
     if os.path.islink(folder):
         return "is a symbolic link"
     if not os.path.lexists(folder):

@@ -13,6 +13,7 @@ from ._library import Error
 
 _WORDS = 23  # of an object, which has no less
 _UNCLEAR = -1, 0
+UNKNOWN_GRADIENT = *_UNCLEAR, 0
 _MANY = 4
 
 
@@ -67,7 +68,7 @@ def gradient():
     words = [_words_of(of) for of in (*params, *others)]
     places = _places(words, lambda *of: len({0, *of[:1 + _MANY]}) == 2 + _MANY and {*of[1 + _MANY:]} == {0})
     if len(places) != 1:
-        return _UNCLEAR + (0,)
+        return UNKNOWN_GRADIENT
     kept = (c_uint64 * 12).from_address(words[0][places[0]])
     nothing, found = kept[:], range(len(kept))
     for _ in range(2):
@@ -75,7 +76,7 @@ def gradient():
         found = [i for i in found if kept[i] == param.grad._cdata]
         param.grad = None
         found = [i for i in found if kept[i] == nothing[i]]
-    return (places[0] * 8, found[0] * 8, nothing[found[0]]) if len(found) == 1 else _UNCLEAR + (0,)
+    return (places[0] * 8, found[0] * 8, nothing[found[0]]) if len(found) == 1 else UNKNOWN_GRADIENT
 
 
 def _places(words, fits):

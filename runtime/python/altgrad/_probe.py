@@ -20,7 +20,7 @@ import torch
 say(version=torch.__version__, path=torch.__file__, cuda=torch.version.cuda)
 import altgrad
 from altgrad._core import knows
-say(known=min(knows().keys, knows().counter, knows().autograd) >= 0)
+say(known=min(knows().keys, knows().counter, knows().autograd, knows().dims) >= 0)
 param = torch.nn.Parameter(torch.ones(5))
 optimizer = altgrad.optim.AdamW([param], lr=0.5)
 param.grad = torch.ones(5)

@@ -1,6 +1,7 @@
 // What the states of a file are, which codes alone do not say: its line of
 // storage, by the keys of the states.
 #include "optim/Binding.h"
+#include "tensors/Errors.h"
 
 #include <torch/serialize/archive.h>
 
@@ -46,7 +47,7 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   TORCH_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a line of words");
   const std::string file = describe(given.toStringRef(), spec), own = describe(spec.storage(), spec);
   for (const std::string &key : describedKeys())
-    TORCH_CHECK(!altgrad_table_differs(file.c_str(), own.c_str(), key.c_str(), /*small=*/false),
+    TORCH_CHECK(!isTrue(altgrad_table_differs(file.c_str(), own.c_str(), key.c_str(), /*small=*/false)),
                 "altgrad: the file's states are stored as \"", given.toStringRef(), "\", and this optimizer's as \"",
                 own, "\": make the optimizer with the storage that its states have");
 }

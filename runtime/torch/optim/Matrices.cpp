@@ -1,5 +1,6 @@
 // Asks the core which matrices a parameter holds.
 #include "optim/Matrices.h"
+#include "tensors/Errors.h"
 #include "tensors/Lasting.h"
 
 #include <ATen/ops/empty_like.h>
@@ -104,8 +105,8 @@ int64_t Parts::unitOf(const Matrices &matrices) const {
 // Their rows lie one behind the other by `strides`; a state with a value for each has the sizes `units`.
 struct Order {
   Order(const Tensor &param, const altgrad_table_matrices &of) : strides(size_t(param.dim())), units(strides) {
-    fits =
-        altgrad_table_lie(&of, param.dim(), param.sizes().data(), param.strides().data(), strides.data(), units.data());
+    fits = isTrue(altgrad_table_lie(&of, param.dim(), param.sizes().data(), param.strides().data(), strides.data(),
+                                    units.data()));
   }
   std::vector<int64_t> strides, units;
   bool fits = false;

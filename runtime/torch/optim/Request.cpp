@@ -2,6 +2,7 @@
 #include "optim/Request.h"
 #include "altgrad/rule_files.h"
 #include "core/table.h"
+#include "tensors/Errors.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
@@ -149,7 +150,7 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   if (!spec.rule_path().empty())
     options += "\n--rule-path=" + spec.rule_path();
   program = compileProgram(options, spec.text(), spec.compiler());
-  if (!onHost && altgrad_table_own_products(program->bundle.get(), /*alone=*/true))
+  if (!onHost && isTrue(altgrad_table_own_products(program->bundle.get(), /*alone=*/true)))
     program = compileProgram(options + "\n--own-products", spec.text(), spec.compiler());
   for (const Scalar &single : program->singles) {
     bool ofScaler =

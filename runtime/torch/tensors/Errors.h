@@ -15,6 +15,11 @@ inline void check(altgrad_status status, const char *(*words)() = altgrad_last_e
 
 // The same of a function of libaltgrad_torch.so.
 inline void checkTable(altgrad_status status) { check(status, altgrad_table_error); }
+// What is 1 or 0, or -1 where there is no answer.
+inline bool isTrue(int32_t answer) {
+  checkTable(answer < 0 ? ALTGRAD_SYSTEM : ALTGRAD_OK);
+  return answer != 0;
+}
 
 } // namespace altgrad::optim
 

@@ -47,6 +47,7 @@ void altgrad::optim::tellObjects() {
     objects.autograd = Peek::find(impl, kept);
     objects.gradient = reinterpret_cast<const char *>(&param.grad()) - kept;
     objects.nothing = c10::UndefinedTensorImpl::singleton();
+    objects.dims = INT64_MAX;
     altgrad_table_set_objects(&objects);
     altgrad_set_gemm(nullptr, altgrad_table_multiply, nullptr);
     return true;

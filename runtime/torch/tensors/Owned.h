@@ -27,10 +27,14 @@ struct Owned {
 // Has the graphs in which a plan is captured keep what `user.addTo(Owned &)`
 // says then. `user` stays where it is as long as the plan runs.
 template <typename User> altgrad_status keepInGraphs(altgrad_plan *plan, User *user) {
-  auto hold = [](void *user) -> void * {
-    auto owned = std::make_unique<Owned>();
-    static_cast<User *>(user)->addTo(*owned);
-    return owned.release();
+  auto hold = [](void *user) noexcept -> void * {
+    try {
+      auto owned = std::make_unique<Owned>();
+      static_cast<User *>(user)->addTo(*owned);
+      return owned.release();
+    } catch (const std::exception &) { // the runtime refuses the run
+      return nullptr;
+    }
   };
   return altgrad_set_owner(
       plan, hold, [](void *owned) { delete static_cast<Owned *>(owned); }, user);

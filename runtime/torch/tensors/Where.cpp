@@ -50,12 +50,13 @@ struct TorchMemory {
       return nullptr;
     }
   }
-  static void release(void *memory, void *context) {
+  static void release(void *memory, void *context) noexcept {
     auto &self = *static_cast<TorchMemory *>(context);
     at::DataPtr gone;
     std::lock_guard<std::mutex> held(self.lock);
-    gone = std::move(self.given[memory]);
-    self.given.erase(memory);
+    auto found = self.given.find(memory);
+    gone = std::move(found->second);
+    self.given.erase(found);
   }
 
   const at::DeviceType type;

@@ -4,6 +4,7 @@ import gc
 import re
 import shutil
 import subprocess
+import sys
 import weakref
 
 import pytest
@@ -71,11 +72,12 @@ def test_a_torch_with_other_objects_is_told(monkeypatch):
         _objects.inside.__wrapped__()
 
 
-UNKNOWN = {"keys": (-1, 0), "version": (-1, 0), "gradient": (-1, 0, 0)}
+UNKNOWN = {"keys": (-1, 0), "version": (-1, 0), "gradient": (-1, 0, 0), "dims": -1}
 
 
 def test_all_of_this_torchs_objects_is_known():
     assert _core.knows().keys > 0 and _core.knows().counter > 0 and _core.knows().gradient > 0
+    assert _core.knows().dims == 5
 
 
 @pytest.mark.parametrize("mode", [FakeTensorMode, FunctionalTensorMode])
@@ -102,8 +104,11 @@ def test_where_objects_are_not_understood_torch_is_asked(lacks):
         assert torch.equal(one, other) and one._version == other._version
 
 
-@pytest.mark.parametrize("change", ["resize", "data", "swap", "dtype"])
-def test_what_a_state_has_become_is_seen(change):
+@pytest.mark.parametrize("known", [{}, {"dims": -1}], ids=["by words", "by torch"])
+@pytest.mark.parametrize("change", ["resize", "data", "swap", "dtype", "as_strided"])
+def test_what_a_state_has_become_is_seen(change, known, request):
+    request.addfinalizer(lambda: _core.tell(_core.core()))
+    _core.tell(_core.core(), **known)
     optimizer = step()
     bound, = optimizer._built.tables
     state = optimizer.state[optimizer._ours[1]]["exp_avg"]
@@ -112,6 +117,8 @@ def test_what_a_state_has_become_is_seen(change):
         state.resize_(5, 4)
     elif change == "data":
         state.data = state.data.clone()
+    elif change == "as_strided":
+        state.as_strided_((5, 4), (1, 5))
     elif change == "dtype":
         state.data = state.data.view(torch.int32)
     else:
@@ -164,3 +171,39 @@ def test_a_refusal_of_the_runtime_has_its_status():
     with pytest.raises(altgrad.Error, match=r"group is 7, not in") as caught:
         table.TensorTable(bound.bundle, bound.rows, [0], optimizer._ours, [], optimizer.state)
     assert caught.value.status == "INVALID"
+
+
+def test_without_pythons_lock_no_dict_list_or_gradient_is_read_by_c(monkeypatch):
+    """Other threads may change them meanwhile. The same numbers; what is changed is seen."""
+    torch.manual_seed(0)
+    expected = step()
+    for name in ("altgrad_table_entries_create", "altgrad_table_entries_same", "altgrad_table_same_lists"):
+        monkeypatch.setattr(_core.core(), name, None)
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    _core.tell(_core.core())
+    try:
+        assert _core.knows().autograd == -1
+        torch.manual_seed(0)
+        optimizer = step()
+        for one, other in zip(optimizer._ours, expected._ours):
+            assert torch.equal(one, other)
+        bound, = optimizer._built.tables
+        state = optimizer.state[optimizer._ours[0]]
+        assert bound.fresh(optimizer._ours, optimizer.state) == table.FRESH
+        state["exp_avg"] = state["exp_avg"].clone()
+        assert bound.fresh(optimizer._ours, optimizer.state) == table.STALE
+    finally:
+        monkeypatch.undo()
+        _core.tell(_core.core())
+
+
+def test_what_needs_more_memory_than_there_is_ends_no_process():
+    optimizer = step()
+    bound, = optimizer._built.tables
+    core, many = _core.core(), 1 << 60
+    core.altgrad_table_watch(bound._handle, 8, many)
+    assert bound.fresh(optimizer._ours, optimizer.state) == table.STALE
+    with pytest.raises(altgrad.Error) as caught:
+        core.altgrad_table_lie(None, many, None, None, None, None)
+    assert caught.value.status == "SYSTEM"
+    optimizer.step()

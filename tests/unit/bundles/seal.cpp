@@ -1,14 +1,18 @@
-// The digest of a manifest written by hand, made when the bundle is loaded.
+// Ends a bundle written by hand as the compiler ends its own: seal FILE.
+#include "altgrad/bundle.h"
 #include "files/Sha256.h"
 
-#include <cstring>
+#include <fstream>
+#include <iterator>
 
-extern "C" const char altgrad_manifest[];
-extern "C" char altgrad_manifest_sha256[65];
-char altgrad_manifest_sha256[65];
-
-__attribute__((constructor)) static void seal() {
+int main(int, char **arguments) {
+  std::ifstream from(arguments[1], std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(from), {});
+  bytes += ALTGRAD_BUNDLE_END;
   altgrad::runtime::Sha256 hash;
-  hash.update(altgrad_manifest, strlen(altgrad_manifest));
-  strcpy(altgrad_manifest_sha256, altgrad::runtime::hexadecimal(hash.finish()).c_str());
+  hash.update(bytes.data(), bytes.size());
+  const auto digest = hash.finish();
+  bytes.append(digest.begin(), digest.end());
+  std::ofstream to(arguments[1], std::ios::binary | std::ios::trunc);
+  return !(to << bytes).flush();
 }

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import chain
 from operator import is_
 
-from .._core import core
+from .._core import core, has_lock
 
 _END = (None,)
 
@@ -20,7 +20,7 @@ class Entries:
         self._kind = type(state)
         # Code of others answers for their own kinds of dicts.
         self._handle = None
-        if self._kind in (dict, defaultdict) and not any([
+        if has_lock() and self._kind in (dict, defaultdict) and not any([
                 isinstance(held, Mapping) and type(held) is not dict for held in state.values()]):
             self._remember(state)
         else:
