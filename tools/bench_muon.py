@@ -85,7 +85,7 @@ def torch_muon(params, dtype):
 
 def our_muon(params, dtype):
     import altgrad
-    return altgrad.optim.Muon(params, lr=1e-6, ns_dtype=dtype)
+    return altgrad.optim.Muon(params, lr=1e-6, orthogonalize=altgrad.optim.NewtonSchulz(dtype=dtype))
 
 
 def adamw(module, params, **given):

@@ -101,7 +101,7 @@ def against_f64(gpu, shapes):
     far = lambda found: [((f - w).norm() / w.norm()).item() for f, w in zip(found, wanted)]
     ours = far(updates(lambda run: run.ours(**plain).optimizer))
     theirs = far(updates(lambda run: torch.optim.Muon(run.params, **plain)))
-    exact = far(updates(lambda run: run.ours(ns_dtype=torch.float32, **plain).optimizer))
+    exact = far(updates(lambda run: run.ours(orthogonalize=altgrad.optim.NewtonSchulz(dtype=torch.float32), **plain).optimizer))
     for shape, one, other, f32 in zip(shapes, ours, theirs, exact):
         assert one <= 1.25 * other + 2.0 ** -8, f"{shape}: {one:.2e} from float64, torch's {other:.2e}"
         assert f32 <= 2.0 ** -12, f"{shape} in float32: {f32:.2e} from float64"

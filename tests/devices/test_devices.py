@@ -293,7 +293,7 @@ def test_products_of_matrices_are_the_devices(dtype):
     shapes, places = [(24, 40), (24, 40), (40, 24), (12, 12), (7,)], [f"{KIND}:0", f"{KIND}:1", f"{KIND}:0", "cpu", f"{KIND}:0"]
     values = [torch.randn(shape) for shape in shapes]
     sides = [[torch.nn.Parameter(value.to(place)) for value, place in zip(values, there)] for there in (places, ["cpu"] * 5)]
-    optimizers = [altgrad.optim.Muon([{"params": side[:4]}, {"params": side[4:], "use_muon": False}], ns_dtype=dtype)
+    optimizers = [altgrad.optim.Muon([{"params": side[:4]}, {"params": side[4:], "use_muon": False}], orthogonalize=altgrad.optim.NewtonSchulz(dtype=dtype))
                   for side in sides]
     for _ in range(3):
         give_grads(*sides)

@@ -36,7 +36,7 @@ def muon(kind):
     def make(model):
         split = [[param for param in model.parameters() if (param.ndim > 1) is whole] for whole in (True, False)]
         return kind([{"params": split[0]}, {"params": split[1], "use_muon": False, "lr": digits.LR}], lr=0.02,
-                    ns_dtype=torch.float32)
+                    orthogonalize=altgrad.optim.NewtonSchulz(dtype=torch.float32))
     return make
 
 

@@ -18,7 +18,7 @@ class Apart(candidates.Package):
     def step(self):
         import altgrad
         self.optimizer.step()
-        self.copies = [altgrad.quantize_blocks(param.detach()) for param in self.params]
+        self.copies = [altgrad.quant.quantize_blocks(param.detach()) for param in self.params]
 
 
 class Torchao(candidates.Torch):

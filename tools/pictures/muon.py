@@ -18,7 +18,7 @@ from .text import LETTERS, Text
 CONTEXT, BATCH, WIDTH, LAYERS = 64, 16, 96, 3
 HELD_OUT = 20_000  # letters at the text's end
 ADAMW = {"lr": 1.6e-2, "betas": (0.9, 0.95), "weight_decay": 0.1}
-MUON = {"lr": 0.02, "weight_decay": 0.1, "ns_dtype": torch.float32}
+MUON = {"lr": 0.02, "weight_decay": 0.1, "orthogonalize": altgrad.optim.NewtonSchulz(dtype=torch.float32)}
 
 
 class GPT(torch.nn.Module):

@@ -9,12 +9,14 @@ from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_optim
                                                      set_optimizer_state_dict)
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 
 CLASSES = [kind for name in altgrad.optim.__all__ if inspect.isclass(kind := getattr(altgrad.optim, name))
            and issubclass(kind, altgrad.optim.Optimizer) and kind is not altgrad.optim.Optimizer]
 OPTIONS = [dict(cpu_offload=True), dict(full_state_dict=True), dict(full_state_dict=True, cpu_offload=True),
            dict(flatten_optimizer_state_dict=True), dict(flatten_optimizer_state_dict=True, cpu_offload=True)]
-MUON = dict(ns_dtype=torch.float32, ns_coefficients=((3.0, -4.0, 2.0),) * 3, ns_steps=3, split=(20, 12), flatten=True)
+MUON = dict(orthogonalize=NewtonSchulz(dtype=torch.float32), ns_coefficients=((3.0, -4.0, 2.0),) * 3, ns_steps=3,
+            split=(20, 12), flatten=True)
 
 
 def made(kind, **words):
@@ -66,7 +68,7 @@ def test_muon_with_every_option(kind, options):
 @pytest.mark.parametrize("kind", [altgrad.optim.Muon, altgrad.optim.NorMuon])
 @pytest.mark.parametrize("said", [torch.float32, "torch.float32", "float32"])
 def test_a_file_says_the_dtype_as_a_word_and_an_older_one_as_itself(kind, said):
-    model, optimizer = made(kind, ns_dtype=torch.float32)
+    model, optimizer = made(kind, orthogonalize=NewtonSchulz(dtype=torch.float32))
     step(model, optimizer)
     saved = copy.deepcopy(optimizer.state_dict())
     assert saved["param_groups"][0]["ns_dtype"] == "torch.float32"
@@ -82,7 +84,7 @@ def test_a_file_says_the_dtype_as_a_word_and_an_older_one_as_itself(kind, said):
 
 def test_a_word_that_somebody_writes_into_a_group_counts():
     """ZeroRedundancyOptimizer copies groups of a file into its optimizer's."""
-    (model, optimizer), (other, beside) = made(altgrad.optim.Muon, ns_dtype=torch.float32), made(altgrad.optim.Muon)
+    (model, optimizer), (other, beside) = (made(altgrad.optim.Muon, **words) for words in (dict(orthogonalize=NewtonSchulz(dtype=torch.float32)), {}))
     for place in range(2):
         beside.param_groups[0]["ns_dtype"] = "torch.float32"
         step(model, optimizer)

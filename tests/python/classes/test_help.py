@@ -12,11 +12,11 @@ import pytest
 
 import altgrad
 
-MODULES = altgrad, altgrad.amp, altgrad.distributed, altgrad.ops, altgrad.optim
+MODULES = altgrad, altgrad.amp, altgrad.distributed, altgrad.matrices, altgrad.ops, altgrad.optim, altgrad.quant
 PUBLIC = {f"{module.__name__}.{name}": getattr(module, name) for module in MODULES for name in module.__all__}
 CALLABLE = {name: value for name, value in PUBLIC.items() if callable(value)}
 SHARED = {"max_grad_norm": None, "fused_amp": False, "process_group": None, "statistics": False,
-          "norm_in_backward": False, "offload": False, "profile": None, "storage": "", "seed": None}
+          "norm_in_backward": False, "offload": False, "numerics": None, "storage": "", "seed": None}
 
 
 @pytest.mark.parametrize("name", CALLABLE)
@@ -28,8 +28,13 @@ def test_every_argument_is_described_and_typed(name):
     if isinstance(thing, type) and issubclass(thing, (tuple, Exception)):
         assert "Attributes:" in doc
         return
+    shared = SHARED.keys() | {"fallback"} if isinstance(thing, type) and issubclass(thing, altgrad.optim.Optimizer) else ()
     for parameter in inspect.signature(thing).parameters.values():
-        if "arguments are those of" not in doc and len(inspect.signature(thing).parameters) > 1:
+        if parameter.name in shared and not re.search(rf"^    {parameter.name}: ", doc, re.MULTILINE):
+            # What all classes share is described once, in their base, and named in each.
+            named, = re.findall(r"help\(altgrad.optim.Optimizer\) describes them:\n(.*)\.$", doc, re.MULTILINE)
+            assert parameter.name in named.split(", ") and thing is not altgrad.optim.Optimizer
+        elif "arguments are those of" not in doc and len(inspect.signature(thing).parameters) > 1:
             assert re.search(rf"^    \**{parameter.name}(, \*\*\w+)?: \S", doc, re.MULTILINE), parameter.name
         if thing is not altgrad.optim.FromRule or parameter.name != "options":
             assert parameter.annotation is not parameter.empty, parameter.name
@@ -47,8 +52,15 @@ def test_the_shared_keywords_are_in_every_constructor(name):
             cls([], **{"defaults": {}} if cls is altgrad.optim.Optimizer else {}, momentom=0.9)
 
 
-def test_names_that_are_imported_late_are_listed():
-    assert dir(altgrad) == sorted(altgrad.__all__)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_what_completion_lists_is_what_is_public(module):
+    """Each module that has a name of its own, too, and no function or class twice."""
+    assert dir(module) == sorted(module.__all__) and all(hasattr(module, name) for name in module.__all__)
+    homes = [other.__name__ for other in MODULES for name in other.__all__
+             if name in module.__all__ and not inspect.ismodule(getattr(other, name))]
+    assert set(homes) <= {module.__name__}
+    folders = {path.parent.name for path in Path(altgrad.__file__).parent.glob("[a-z]*/__init__.py")}
+    assert module is not altgrad or folders <= set(dir(altgrad))
 
 
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="a type checker needs no GPU")

@@ -5,6 +5,7 @@ import ctypes
 import os
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 import numpy as np
 import pytest
 import torch
@@ -99,7 +100,7 @@ def test_what_a_file_does_not_say_stays_as_the_group_has_it():
     one.load_state_dict(copy.deepcopy(other.state_dict()))
     step_both(ours, theirs, (one, other), 1)
     assert torch.equal(ours[0], theirs[0]) and set(one.state[ours[0]]) == {"step", "exp_avg", "exp_avg_sq"}
-    split = altgrad.optim.Muon(ours, split=3, ns_dtype=torch.float32)
+    split = altgrad.optim.Muon(ours, split=3, orthogonalize=NewtonSchulz(dtype=torch.float32))
     split.load_state_dict(torch.optim.Muon(theirs, momentum=0.9).state_dict())
     assert [split.param_groups[0][key] for key in ("split", "ns_dtype", "momentum")] == [3, torch.float32, 0.9]
 
@@ -137,7 +138,7 @@ def test_what_is_refused(given, words):
 
 
 def test_coefficients_may_be_an_array():
-    """As altgrad.newton_schulz takes it."""
+    """As altgrad.matrices.newton_schulz takes it."""
     params = matrices((6, 9)), matrices((6, 9))
     for (param,), given in zip(params, (np.array([3.4445, -4.775, 2.0315]), (3.4445, -4.775, 2.0315))):
         param.grad = torch.ones(6, 9)
@@ -180,7 +181,7 @@ def test_a_stack_is_its_matrices(shape, dtype):
     for at, param in enumerate(apart):
         param.data.copy_(stack[0][at] if at < shape[0] else stack[at - shape[0] + 1])
     groups = [[{"params": params[:-1]}, {"params": params[-1:], "use_muon": False}] for params in (stack, apart)]
-    one, other = (altgrad.optim.Muon(of, lr=0.02, ns_dtype=dtype) for of in groups)
+    one, other = (altgrad.optim.Muon(of, lr=0.02, orthogonalize=NewtonSchulz(dtype=dtype)) for of in groups)
     for step in range(3):
         new = matrices(shape, (12, 9), (7,), seed=100 + step)
         for param, gradient in zip(stack, new):

@@ -1,6 +1,7 @@
 """The arguments by which Muons differ: coefficients, steps, formats, scales and profiles."""
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 import pytest
 import torch
 
@@ -37,7 +38,7 @@ def iterate(x, rows, length):
 def test_float32_is_the_iteration_in_float64_in_either_form(shape, steps):
     """From 1.5 on the Gram form; 300 rows and more are multiplied in strips."""
     given = gradient(shape)
-    ours = update(shape, given, ns_dtype=torch.float32, ns_steps=steps, nesterov=False, adjust_lr_fn="match_rms_adamw")
+    ours = update(shape, given, nesterov=False, orthogonalize=NewtonSchulz(dtype=torch.float32, steps=steps, scale="match_rms_adamw"))
     wanted = iterate(given, [(3.4445, -4.775, 2.0315)] * steps, lambda norm: norm)
     assert torch.allclose(ours.double() / (0.2 * max(shape) ** 0.5), wanted, atol=2e-4, rtol=0)
 
@@ -45,7 +46,7 @@ def test_float32_is_the_iteration_in_float64_in_either_form(shape, steps):
 @pytest.mark.parametrize("name, interval", [("polar_gns", (0.846, 1.124)), ("polar_dion", (0.859, 1.141)),
                                             ("you", (0.978, 1.032)), ("jordan", (0.682, 1.134))])
 def test_singular_values_are_in_the_interval_of_the_set(name, interval):
-    ours = update((128, 512), gradient((128, 512)), ns_dtype=torch.float32, ns_coefficients=name)
+    ours = update((128, 512), gradient((128, 512)), orthogonalize=NewtonSchulz(dtype=torch.float32, coefficients=name))
     values = torch.linalg.svdvals(ours.double())
     assert interval[0] - 1e-3 <= values.min() and values.max() <= interval[1] + 1e-3
 
@@ -60,18 +61,18 @@ def test_a_scale_that_is_not_clamped_shrinks_wide_matrices():
     assert torch.equal(2 * update((16, 64), given, adjust_lr_fn="spectral_unclamped"), update((16, 64), given))
 
 
-def test_profiles_decide_what_is_not_given():
+def test_presets_decide_what_is_not_given():
     params = lambda: [torch.nn.Parameter(torch.zeros(2, 3))]
-    group, = altgrad.optim.Muon(params(), profile="kj", weight_decay=0.5).param_groups
+    group, = altgrad.optim.Muon(params(), preset="kj", weight_decay=0.5).param_groups
     assert (group["lr"], group["weight_decay"], group["ns_length"]) == (0.02, 0.5, "added")
-    group, = altgrad.optim.Muon(params(), 0.3, profile="dion").param_groups
+    group, = altgrad.optim.Muon(params(), 0.3, preset="dion").param_groups
     assert (group["lr"], group["nesterov"], group["ns_coefficients"]) == (0.3, False, "polar_dion")
 
 
-def test_the_profile_of_kellerjordan_is_its_formula():
+def test_the_preset_of_kellerjordan_is_its_formula():
     """p <- p - lr sqrt(max(1, rows / columns)) NS(g), in float64 but for the operand and what follows."""
     given = gradient((90, 30))
-    ours = update((90, 30), given, profile="kj", ns_dtype=torch.float32, lr=1.0)
+    ours = update((90, 30), given, preset="kj", orthogonalize=NewtonSchulz(dtype=torch.float32), lr=1.0)
     wanted = 3 ** 0.5 * iterate(given, [(3.4445, -4.775, 2.0315)] * 5, lambda norm: norm + 1e-7)
     assert torch.allclose(ours.double(), wanted, atol=3e-4, rtol=0)
 
@@ -82,9 +83,7 @@ def test_the_profile_of_kellerjordan_is_its_formula():
     ({"ns_coefficients": "yuo"}, "no known coefficients; write a name"),
     ({"ns_coefficients": (1.0, 2.0)}, "neither three finite numbers nor three for each step"),
     ({"ns_coefficients": (1.0, float("nan"), 2.0)}, "neither three finite numbers"),
-    ({"ns_dtype": torch.float64}, "ns_dtype is torch.float64, none of"),
-    ({"ns_length": "long"}, "ns_length is 'long', none of 'clamped', 'added'"),
-    ({"profile": "adam"}, "profile is 'adam', none of 'torch', 'kj'"),
+    ({"preset": "adam"}, "preset is 'adam', none of 'torch', 'kj'"),
 ], ids=lambda value: str(value)[:40])
 def test_what_is_refused(given, words):
     with pytest.raises(ValueError, match=words):

@@ -4,6 +4,7 @@ import ctypes
 import os
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 import gemms
 import pytest
 import torch
@@ -25,7 +26,7 @@ def update(kind, shape, grad, **given):
     """What one step subtracts from a parameter of zeros, over lr."""
     param = torch.nn.Parameter(torch.zeros(shape))
     param.grad = grad.clone()
-    kind([param], lr=1.0, ns_dtype=torch.float32, nesterov=False, **given).step()
+    kind([param], lr=1.0, nesterov=False, orthogonalize=NewtonSchulz(dtype=torch.float32, **given)).step()
     return -param.detach()
 
 
@@ -63,7 +64,7 @@ def test_a_cautious_decay_is_where_update_and_weight_have_one_sign(kind):
 
 def test_equal_columns_are_refused():
     with pytest.raises(ValueError, match="equilibrate is 'columns', none of None, 'rows'"):
-        altgrad.optim.Muon(matrices((3, 4)), equilibrate="columns")
+        altgrad.optim.Muon([{"params": matrices((3, 4)), "equilibrate": "columns"}])
 
 
 class Counted(gemms.Products):
@@ -109,8 +110,8 @@ def test_batches_in_strips_are_their_matrices_whatever_the_threads(shape):
     params, alone = matrices(*[shape] * 13), matrices(*[shape] * 13)
     give(params), give(alone)
     with Counted() as seen:
-        altgrad.optim.Muon(params, lr=1.0, ns_dtype=torch.float32).step()
-    altgrad.optim.Muon(alone, lr=1.0, ns_dtype=torch.float32, reproducible=True).step()
+        altgrad.optim.Muon(params, lr=1.0, orthogonalize=NewtonSchulz(dtype=torch.float32)).step()
+    altgrad.optim.Muon(alone, lr=1.0, orthogonalize=NewtonSchulz(dtype=torch.float32), reproducible=True).step()
     assert 1 < max(seen.batches) < 13 or torch.get_num_threads() > 2
     for mine, its in zip(params, alone):
         torch.testing.assert_close(mine.data, its.data, atol=2e-5, rtol=0)

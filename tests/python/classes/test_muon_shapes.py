@@ -1,6 +1,7 @@
 """Parts of a parameter, filters and stacks beside torch.optim.Muon on as many matrices."""
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 import pytest
 import torch
 
@@ -39,7 +40,7 @@ def test_parts_are_matrices_of_their_own(name, dtype):
     rest, other = (([torch.nn.Parameter(drawn((9, 7), 1))], [torch.nn.Parameter(drawn((5,), 2))]) for _ in range(2))
     groups = [[{"params": some, **of}, {"params": more[0]}, {"params": more[1], "use_muon": False}]
               for some, of, more in (([one], says, rest), (apart, {}, other))]
-    ours, beside = (altgrad.optim.Muon(of, lr=LR, ns_dtype=dtype) for of in groups)
+    ours, beside = (altgrad.optim.Muon(of, lr=LR, orthogonalize=NewtonSchulz(dtype=dtype)) for of in groups)
     torchs = torch.optim.Muon(theirs, lr=LR)
     for step in range(3):
         grad, more = drawn(shape, 10 + step), [drawn((9, 7), 20 + step), drawn((5,), 30 + step)]
@@ -59,7 +60,7 @@ def test_filters_in_the_order_of_channels_last():
     params = [torch.nn.Parameter(drawn((12, 5, 3, 3), 0).to(memory_format=order))
               for order in (torch.contiguous_format, torch.channels_last)]
     for param in params:
-        stepped(altgrad.optim.Muon([param], lr=LR, ns_dtype=torch.float32), [param], [drawn((12, 5, 3, 3), 1)])
+        stepped(altgrad.optim.Muon([param], lr=LR, orthogonalize=NewtonSchulz(dtype=torch.float32)), [param], [drawn((12, 5, 3, 3), 1)])
     torch.testing.assert_close(params[0], params[1], rtol=0, atol=1e-5)
 
 

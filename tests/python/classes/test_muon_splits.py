@@ -4,6 +4,7 @@ import contextlib
 import os
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 import numpy as np
 import pytest
 import torch
@@ -45,7 +46,7 @@ def test_the_bits_of_parameters_of_their_own(name, kind):
     one, rest, bias = (torch.nn.Parameter(drawn(of, 7)) for of in (shape, (9, 7), (5,)))
     apart = [torch.nn.Parameter(part.clone()) for part in parts(one.detach())]
     beside = [torch.nn.Parameter(of.detach().clone()) for of in (rest, bias)]
-    given = {"lr": 0.02, "ns_dtype": dtype, "reproducible": True, "weight_decay": 0.1}
+    given = {"lr": 0.02, "orthogonalize": NewtonSchulz(dtype=dtype), "reproducible": True, "weight_decay": 0.1}
     ours, theirs = (kind([{"params": some, **of}, {"params": more[:1]}, {"params": more[1:], "use_muon": False}],
                          **given) for some, of, more in (([one], says, [rest, bias]), (apart, own, beside)))
     for step in range(3):
@@ -68,8 +69,8 @@ def test_parts_of_several_sizes_in_float64():
     grad = drawn((72, 40), 1) * torch.tensor([1e3] * 48 + [1e-3] * 16 + [1.0] * 8)[:, None]
     param = torch.nn.Parameter(torch.zeros(72, 40))
     param.grad = grad
-    altgrad.optim.Muon([param], lr=1.0, ns_dtype=torch.float32, nesterov=False, split=GROUPED,
-                       ns_coefficients="deepseek_v4", ns_steps=10).step()
+    exact = NewtonSchulz(dtype=torch.float32, coefficients="deepseek_v4", steps=10)
+    altgrad.optim.Muon([param], lr=1.0, orthogonalize=exact, nesterov=False, split=GROUPED).step()
     for mine, part in zip((-param.detach()).split(GROUPED), grad.split(GROUPED)):
         u, _, v = np.linalg.svd(part.double().numpy(), full_matrices=False)
         np.testing.assert_allclose(mine.numpy(), u @ v * max(1, part.shape[0] / part.shape[1]) ** 0.5, atol=4e-3)
@@ -150,7 +151,7 @@ def test_norms_in_backward_are_those_of_the_step(kind, shape, split, summed, mon
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_with_all_that_there_is(kind):
     """8 bits, a clip, equal rows, a cautious decay, AdamW and a file: the bits of parameters of their own."""
-    sizes, given = (128, 48, 80), {"storage": "states=bnb8:256", "cautious": True, "equilibrate": "rows",
+    sizes, given = (128, 48, 80), {"storage": "states=bnb8:256", "cautious": True, "orthogonalize": NewtonSchulz(equilibrate="rows"),
                                    "max_grad_norm": 1.0, "reproducible": True, "lr": 0.02}
     one, bias = torch.nn.Parameter(drawn((256, 256), 0)), torch.nn.Parameter(drawn((5000,), 1))
     apart = [torch.nn.Parameter(part.clone()) for part in one.detach().split(sizes)]

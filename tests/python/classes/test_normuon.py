@@ -1,6 +1,7 @@
 """altgrad.optim.NorMuon against its formula in float64, and what goes with it."""
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 import pytest
 import torch
 from altgrad._bundle import compile_sets
@@ -49,7 +50,7 @@ class Formula:
 @pytest.mark.parametrize("given", [{}, {"beta2": 0.5, "weight_decay": 0.1}, {"nesterov": False, "momentum": 0.3}], ids=str)
 def test_steps_are_the_formula_in_float64(given):
     params = matrices((24, 40), (40, 24), (1, 9), (9, 1), (70, 70), (64, 160), (3, 5000))
-    optimizer = altgrad.optim.NorMuon(params, lr=0.02, ns_dtype=torch.float32, **given)
+    optimizer = altgrad.optim.NorMuon(params, lr=0.02, orthogonalize=NewtonSchulz(dtype=torch.float32), **given)
     wanted = [Formula(param, **given) for param in params]
     for step in range(6):
         give(params, step)
@@ -207,8 +208,8 @@ def test_the_axis_by_shape_is_columns_of_wide_matrices(scale):
     shapes = (24, 40), (40, 24), (3, 500), (1, 9), (9, 1), (33, 33)
     params = matrices(*shapes)
     params.append(torch.nn.Parameter(matrices((60, 20), seed=3)[0].detach().t()))  # whose memory lies so
-    optimizer = altgrad.optim.NorMuon(params, red_dim="by_shape", ns_dtype=torch.float32, weight_decay=0.1,
-                                      adjust_lr_fn=scale)
+    words = NewtonSchulz(red_dim="by_shape", dtype=torch.float32, scale=scale)
+    optimizer = altgrad.optim.NorMuon(params, orthogonalize=words, weight_decay=0.1)
     wanted = [ByShape(param, weight_decay=0.1) for param in params]
     for step in range(4):
         give(params, step)
@@ -230,7 +231,7 @@ def test_the_axis_by_shape_is_columns_of_wide_matrices(scale):
 
 def test_a_stack_by_shape_is_its_matrices():
     stack, parts = matrices((3, 8, 20))[0], [torch.nn.Parameter(x.clone()) for x in matrices((3, 8, 20))[0].detach()]
-    one, other = (altgrad.optim.NorMuon(of, red_dim="by_shape", reproducible=True) for of in ([stack], parts))
+    one, other = (altgrad.optim.NorMuon(of, orthogonalize=NewtonSchulz(red_dim="by_shape"), reproducible=True) for of in ([stack], parts))
     for step in range(2):
         give([stack], step)
         for part, grad in zip(parts, stack.grad):
@@ -247,7 +248,7 @@ def test_a_stack_by_shape_is_its_matrices():
 ])
 def test_axes_that_are_refused(shape, given, words):
     with pytest.raises(ValueError, match=words):
-        altgrad.optim.NorMuon(matrices(shape), **{"red_dim": "by_shape", **given})
+        altgrad.optim.NorMuon([{"params": matrices(shape), "red_dim": "by_shape", **given}])
     optimizer = altgrad.optim.NorMuon(matrices(shape))
     optimizer.param_groups[0].update({"red_dim": "by_shape", **given})
     give(optimizer.param_groups[0]["params"], 0)

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 
-WORDS = [(["steps=8"], dict(ns_steps=8)), (["plain", "in=f32"], dict(nesterov=False, ns_dtype=torch.float32)),
-         (["length=added"], dict(ns_length="added")), (["equal=rows"], dict(equilibrate="rows")),
+WORDS = [(["steps=8"], dict(ns_steps=8)), (["plain", "in=f32"], dict(nesterov=False, orthogonalize=NewtonSchulz(dtype=torch.float32))),
+         (["length=added"], dict(orthogonalize=NewtonSchulz(length="added"))), (["equal=rows"], dict(orthogonalize=NewtonSchulz(equilibrate="rows"))),
          (["batches=none"], dict(reproducible=True)), (["scale=match_rms"], dict(adjust_lr_fn="match_rms_adamw")),
          (["decay=cautious"], dict(cautious=True)), (["coefficients=you"], dict(ns_coefficients="you")),
          ({"coefficients=2.0/-1.5/0.5|3.4445/-4.775/2.0315": True, "steps=2": True, "plain": False},

@@ -82,7 +82,7 @@ def train(folder, fault):
         set_model_state_dict(model, state["model"])
         set_optimizer_state_dict(model, optimizer, state["optim"], options=FLAT)
     next(model.parameters()).register_post_accumulate_grad_hook(lambda _: fault("backward", at[0]))
-    optimizer.own.register_step_post_hook(lambda *_: fault("updated", at[0]))
+    optimizer.local_optimizer.register_step_post_hook(lambda *_: fault("updated", at[0]))
     for at[0] in range(first, STEPS):
         fault("begin", at[0])
         backward(model, at[0])

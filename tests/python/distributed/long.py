@@ -56,7 +56,7 @@ def train(make, count):
         optimizer.step()
     gc.collect()
     now = len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return now[0] - before[0], now[1] - before[1], getattr(optimizer, "own", optimizer).slow_ways
+    return now[0] - before[0], now[1] - before[1], getattr(optimizer, "local_optimizer", optimizer).fallback_counts
 
 
 class Rank:

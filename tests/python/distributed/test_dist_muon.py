@@ -26,14 +26,14 @@ def steps(rank, group):
     for step in range(3):
         sum([(param * grad).sum() for param, grad in zip(params, grads_of(step, rank))]).backward()
         optimizer.step()
-    return [param.tolist() for param in params], len(optimizer.own.state), optimizer.grad_norm.item()
+    return [param.tolist() for param in params], len(optimizer.local_optimizer.state), optimizer.grad_norm.item()
 
 
 def narrow(rank, group):
     """Of bfloat16 that travels in float32: the sum over two backward passes."""
     torch.manual_seed(0)
     params = [torch.nn.Parameter(torch.randn(shape).bfloat16()) for shape in SHAPES[:4]]
-    optimizer = altgrad.distributed.DistMuon(params, lr=0.02, wire=torch.float32, reproducible=True)
+    optimizer = altgrad.distributed.DistMuon(params, lr=0.02, reduce_dtype=torch.float32, reproducible=True)
     for step in range(2):
         for part in range(2):
             sum([(param * grad.bfloat16()).sum() for param, grad in zip(params, grads_of(step, part))]).backward()

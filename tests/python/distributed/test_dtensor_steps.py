@@ -45,7 +45,7 @@ def train(name, words, place, steps=3, scaled=False):
             norms.append(optimizer.grad_norm.item())
     said = {} if "statistics" not in words else {key: getattr(optimizer.statistics(), key).tolist() for key in (
         "grad_norm", "param_norm", "update_norm", "nonfinite", "steps")}
-    assert optimizer.slow_ways == {}
+    assert optimizer.fallback_counts == {}
     kept = [{"param": param, **optimizer.state[param]} for param in params]
     assert all(isinstance(value, DTensor) == isinstance(of["param"], DTensor) for of in kept
                for value in of.values() if value.dim())

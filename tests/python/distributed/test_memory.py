@@ -11,7 +11,7 @@ CASES = {
     "AdamW": dict(),
     "AdamW8bit": dict(),
     "AdamW4bit": dict(),
-    "Lion": dict(storage="master=f32 m=bf16", wire=torch.float32),
+    "Lion": dict(storage="master=f32 m=bf16", reduce_dtype=torch.float32),
 }
 
 
@@ -39,7 +39,7 @@ def measured(rank, group):
         optimizer._send, optimizer._tell_groups = counted, arrived
         sum([param.float().sum() for param in params]).backward()
         optimizer.step()
-        states = sum([value.nbytes for held in optimizer.own.state.values() for value in held.values() if value.dim()])
+        states = sum([value.nbytes for held in optimizer.local_optimizer.state.values() for value in held.values() if value.dim()])
         found.append((sum([bucket.flat.nbytes for bucket in optimizer._buckets]), *sums, most[0], states))
     return found
 

@@ -80,12 +80,12 @@ def refused(rank, group):
     train(model, optimizer, 0)
     file = [twins.through_a_file(optimizer.state_dict())]
     torch.distributed.broadcast_object_list(file, 0)
-    before = optimizer.own.state_dict()
+    before = optimizer.local_optimizer.state_dict()
     with pytest.raises(ValueError, match="is of .rank, ranks. .0, 2., and this is .1, 2." if rank
                        else "the file of rank 1 does not fit there, as that rank says"):
         optimizer.load_state_dict(file[0])
     train(model, optimizer, 1)
-    assert optimizer.own.state_dict().keys() == before.keys()
+    assert optimizer.local_optimizer.state_dict().keys() == before.keys()
 
 
 def in_ddp(rank, group):

@@ -43,7 +43,7 @@ def zero2(model, **words):
 
 
 def narrow(model, **words):
-    return zero2(model, wire=torch.bfloat16, **words)
+    return zero2(model, reduce_dtype=torch.bfloat16, **words)
 
 
 def fsdp2(model, **words):

@@ -23,10 +23,10 @@ def counted(rank, group):
         whole.grad = DTensor.from_local(torch.ones(4), mesh, [Partial()], run_check=False)
         wide.grad = wide.detach().clone()
         optimizer.step()
-        said.append(optimizer.slow_ways)
+        said.append(optimizer.fallback_counts)
     whole.grad = wide.grad = None
     optimizer.step()
-    return [*said, optimizer.slow_ways]
+    return [*said, optimizer.fallback_counts]
 
 
 def test_slow_ways_are_counted_and_objects_do_not_grow(tmp_path):

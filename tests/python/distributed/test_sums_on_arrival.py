@@ -51,7 +51,7 @@ def steps(count, group, **words):
             optimizer.step()
         norms.append(optimizer.grad_norm.item())
         if count:
-            rows.append(optimizer.own._built.tables[0].summed_rows())
+            rows.append(optimizer.local_optimizer._built.tables[0].summed_rows())
     return [param.tolist() for param in params], norms, rows
 
 

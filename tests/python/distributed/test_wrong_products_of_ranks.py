@@ -45,7 +45,7 @@ def trained(rank, words, vector, scaled):
         scaler.update()
         still = [torch.equal(*pair) for pair in zip(params, before)]
         assert all(still) if step == 1 else not any(still), (step, still)
-    return [param.tolist() for param in params], int(optimizer.own.skipped_steps), scaler.get_scale()
+    return [param.tolist() for param in params], int(optimizer.local_optimizer.skipped_steps), scaler.get_scale()
 
 
 @dataclass

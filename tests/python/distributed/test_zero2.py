@@ -79,7 +79,7 @@ def accumulated(rank, group):
     found = []
     for apart in (True, False):
         params = params_of({})
-        optimizer = altgrad.distributed.DistAdamW(params, lr=0.01, wire=torch.float32, overlap=apart, bucket_bytes=40000,
+        optimizer = altgrad.distributed.DistAdamW(params, lr=0.01, reduce_dtype=torch.float32, overlap=apart, bucket_bytes=40000,
                                                   order="given" if apart else "reversed")
         assert optimizer._buckets[0].params[0] is params[0 if apart else -1]  # which is sent first
         for part in range(2):

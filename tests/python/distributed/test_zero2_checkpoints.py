@@ -152,8 +152,8 @@ def load(folder, rank, group):
         with pytest.raises(ValueError, match="is of .rank, ranks. .0, 2., and this is .*give the files of all ranks"):
             optimizer.load_state_dict(files[0][1])
         with pytest.raises(ValueError, match="it takes that of each rank, once"):
-            altgrad.distributed.joined([files[0][1]])
-        optimizer.load_state_dict(altgrad.distributed.joined([file[1] for file in files]))
+            altgrad.distributed.merge_state_dicts([files[0][1]])
+        optimizer.load_state_dict(altgrad.distributed.merge_state_dicts([file[1] for file in files]))
         train(model, optimizer, 2)
         after[case, "joined"] = numbers(model)
     return after
@@ -175,7 +175,7 @@ def test_a_run_goes_on_with_other_ranks(tmp_path):
         model.load_state_dict(files[1][0])
         with pytest.raises(ValueError, match="of one rank's part, .rank, ranks. .0, 2.: give the files of all ranks to"):
             optimizer.load_state_dict(files[0][1])
-        optimizer.load_state_dict(altgrad.distributed.joined([file[1] for file in files]))
+        optimizer.load_state_dict(altgrad.distributed.merge_state_dicts([file[1] for file in files]))
         train(model, optimizer, 2)
         assert numbers(model) == expected[case], case
 

@@ -75,7 +75,7 @@ def stepped(shapes, steps=2, **given):
 def test_own_products_give_the_step_of_the_library_within_rounding(cache, dtype):
     """Wide, tall, two tiles of rows, a batch, a stack; what is no multiple of 8 stays the library's."""
     shapes = [(24, 40), (40, 24), (136, 144), (16, 16), (16, 16), (2, 16, 24), (5, 7)]
-    given = {"ns_dtype": torch.bfloat16 if dtype == "bf16" else torch.float16}
+    given = {"orthogonalize": altgrad.optim.NewtonSchulz(dtype=torch.bfloat16 if dtype == "bf16" else torch.float16)}
     cache.setenv("ALTGRAD_CUDA_PRODUCTS", "library")
     with Driver() as plain:
         wanted = stepped(shapes, 1, **given)

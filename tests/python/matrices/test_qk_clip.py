@@ -1,4 +1,4 @@
-"""altgrad.qk_clip_ beside attention itself: the logits of the smaller weights are at most tau."""
+"""altgrad.matrices.qk_clip_ beside attention itself: the logits of the smaller weights are at most tau."""
 
 import altgrad
 import pytest
@@ -25,7 +25,7 @@ def test_logits_are_at_most_tau_afterwards(alpha, key_heads):
     query[8:16] *= 0.01  # a head that is far below tau
     before, tau = logits(x, query, key, 4), 20.0
     ours, its = query.clone(), key.clone()
-    gamma = altgrad.qk_clip_(ours, its, before, tau, alpha)
+    gamma = altgrad.matrices.qk_clip_(ours, its, before, tau, alpha)
     least = (tau / before).clamp(max=1).view(key_heads, -1).amin(1).repeat_interleave(4 // key_heads)
     torch.testing.assert_close(gamma, least)
     after = logits(x, ours, its, 4)
@@ -40,7 +40,7 @@ def test_latent_attention_by_views():
     heads, content, turned, value = 3, 4, 2, 5
     query, key_value = drawn(heads * (content + turned), 7), drawn(heads * (content + value), 7)
     q, kv = query.clone().view(heads, -1, 7), key_value.clone().view(heads, -1, 7)
-    gamma = altgrad.qk_clip_(q[:, :content], kv[:, :content], torch.tensor([200.0, 100.0, 400.0]), rotary=q[:, content:])
+    gamma = altgrad.matrices.qk_clip_(q[:, :content], kv[:, :content], torch.tensor([200.0, 100.0, 400.0]), rotary=q[:, content:])
     assert gamma.tolist() == [0.5, 1.0, 0.25]
     for h, factor in enumerate([0.5, 1.0, 0.25]):
         before, its = query.view(heads, -1, 7)[h], key_value.view(heads, -1, 7)[h]
@@ -51,7 +51,7 @@ def test_latent_attention_by_views():
 def test_biases_and_bfloat16_are_rounded_once():
     weight, bias, key = drawn(6, 5).bfloat16(), drawn(6).bfloat16(), drawn(6, 5)
     ours = weight.clone(), bias.clone()
-    gamma = altgrad.qk_clip_(ours, [key.clone()], torch.tensor([300.0, 1.0]))
+    gamma = altgrad.matrices.qk_clip_(ours, [key.clone()], torch.tensor([300.0, 1.0]))
     factor = (gamma ** 0.5).repeat_interleave(3)
     assert torch.equal(ours[0], (weight.float() * factor[:, None]).bfloat16())
     assert torch.equal(ours[1], (bias.float() * factor).bfloat16())
@@ -60,7 +60,7 @@ def test_biases_and_bfloat16_are_rounded_once():
 def test_logits_that_are_not_finite_change_nothing():
     query, key = drawn(4, 3), drawn(4, 3)
     before = query.clone()
-    gamma = altgrad.qk_clip_(query, key, torch.tensor([torch.inf, torch.nan]))
+    gamma = altgrad.matrices.qk_clip_(query, key, torch.tensor([torch.inf, torch.nan]))
     assert gamma.tolist() == [1.0, 1.0] and torch.equal(query, before)
 
 
@@ -69,14 +69,14 @@ def sharded(rank, group):
     from torch.distributed.tensor import Shard, distribute_tensor
     mesh = init_device_mesh("cpu", (2,))
     query, key = distribute_tensor(drawn(9, 4), mesh, [Shard(0)]), distribute_tensor(drawn(9, 4), mesh, [Shard(1)])
-    altgrad.qk_clip_(query, key, torch.tensor([200.0, 50.0, 400.0]))
+    altgrad.matrices.qk_clip_(query, key, torch.tensor([200.0, 50.0, 400.0]))
     return query.full_tensor().tolist(), key.full_tensor().tolist()
 
 
 def test_parts_of_a_weight_take_the_factors_of_their_heads(tmp_path):
     """Nine rows on two ranks: a head is cut."""
     query, key = drawn(9, 4), drawn(9, 4)
-    altgrad.qk_clip_(query, key, torch.tensor([200.0, 50.0, 400.0]))
+    altgrad.matrices.qk_clip_(query, key, torch.tensor([200.0, 50.0, 400.0]))
     answers, = ranks.run([sharded], tmp_path)
     assert answers == ((query.tolist(), key.tolist()),) * 2, answers
 
@@ -86,7 +86,7 @@ def test_a_master_copy_follows():
     optimizer = altgrad.optim.AdamW([query, key], lr=0.0, storage="master=f32")
     query.grad, key.grad = torch.ones_like(query), torch.ones_like(key)
     optimizer.step()
-    altgrad.qk_clip_(query, key, torch.tensor([400.0, 10.0]))
+    altgrad.matrices.qk_clip_(query, key, torch.tensor([400.0, 10.0]))
     clipped = query.detach().clone()
     optimizer.step()
     assert torch.equal(query, clipped) and torch.equal(optimizer.state[query]["master"].bfloat16(), clipped)
@@ -102,4 +102,4 @@ def test_a_master_copy_follows():
 ], ids=["tau", "rows", "keys", "groups", "logits", "scalar"])
 def test_what_is_refused(query, key, given, error, words):
     with pytest.raises(error, match=words):
-        altgrad.qk_clip_(torch.ones(query), torch.ones(key), **{"max_logits": torch.ones(2), **given})
+        altgrad.matrices.qk_clip_(torch.ones(query), torch.ones(key), **{"max_logits": torch.ones(2), **given})

@@ -7,7 +7,7 @@ import altgrad
 
 
 def blocks(x, fmt):
-    return [part.view(torch.uint8) for part in altgrad.quantize_blocks(x, fmt)]
+    return [part.view(torch.uint8) for part in altgrad.quant.quantize_blocks(x, fmt)]
 
 
 def test_gradients_from_a_generator_come_back():
@@ -34,7 +34,7 @@ def test_zeros_without_memory_are_quantised():
 @pytest.mark.parametrize("fmt", ["mxfp8", "mxfp4", "ocp.e4m3fn:32"])
 def test_blocks_under_compile_and_as_an_operator(fmt):
     x = torch.randn(4, 64)
-    compiled = torch.compile(lambda v: altgrad.quantize_blocks(v, fmt), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(lambda v: altgrad.quant.quantize_blocks(v, fmt), fullgraph=True, backend="aot_eager")
     assert all(map(torch.equal, [part.view(torch.uint8) for part in compiled(x)], blocks(x, fmt)))
     for given in (x, torch.randn(33), torch.randn(64, 4).t()):
         torch.library.opcheck(torch.ops.altgrad.quantize_blocks, (given, fmt))
@@ -45,5 +45,5 @@ def test_blocks_under_compile_and_as_an_operator(fmt):
 def test_blocks_of_each_of_a_batch(fmt, shape):
     x = torch.randn(shape)
     wanted = [torch.stack(parts) for parts in zip(*(blocks(one, fmt) for one in x))]
-    made = [part.view(torch.uint8) for part in torch.vmap(lambda v: altgrad.quantize_blocks(v, fmt))(x)]
+    made = [part.view(torch.uint8) for part in torch.vmap(lambda v: altgrad.quant.quantize_blocks(v, fmt))(x)]
     assert all(map(torch.equal, made, wanted))

@@ -41,7 +41,7 @@ def test_the_nearest_number_times_scale(fmt, scale, dtype):
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_codes_are_those_of_the_values(fmt):
     x = awkward(torch.float32)
-    codes = altgrad.quantize_codes(x, fmt, 0.25)
+    codes = altgrad.quant.quantize_codes(x, fmt, 0.25)
     assert codes.dtype == FORMATS[fmt] and codes.shape == x.shape
     values, back = altgrad.quantize(x, fmt, 0.25), altgrad.dequantize(codes, 0.25)
     assert torch.equal(values.nan_to_num(7), back.nan_to_num(7))
@@ -56,7 +56,7 @@ def test_any_layout(make):
     got = altgrad.quantize(x, "ocp.e4m3fn", 0.5)
     assert torch.equal(got, nearest(x.contiguous().clone().flatten(), "ocp.e4m3fn",
                                     torch.tensor(0.5)).view(x.shape))
-    assert torch.equal(altgrad.dequantize(altgrad.quantize_codes(x, "ocp.e4m3fn", 0.5), 0.5), got)
+    assert torch.equal(altgrad.dequantize(altgrad.quant.quantize_codes(x, "ocp.e4m3fn", 0.5), 0.5), got)
 
 
 def test_a_scale_for_each_row():
@@ -114,7 +114,7 @@ def test_without_grad_mode_nothing_is_recorded():
 def test_tensors_without_memory_have_results_like_them():
     x = torch.empty(3, 40, dtype=torch.bfloat16, device="meta", requires_grad=True)
     assert altgrad.quantize(x, "ocp.e4m3fn", 0.5).dtype == torch.bfloat16
-    codes = altgrad.quantize_codes(x, "altgrad.e3m4", 0.5)
+    codes = altgrad.quant.quantize_codes(x, "altgrad.e3m4", 0.5)
     assert codes.is_meta and codes.shape == x.shape and codes.dtype == torch.uint8
     assert altgrad.dequantize(codes, 0.5, "altgrad.e3m4").is_meta
 
@@ -162,7 +162,7 @@ def test_vmap_over_scales():
     assert torch.equal(torch.vmap(one, in_dims=(None, 0))(x[0], scales), one(x[:1], scales.view(4, 1, 1)))
     rows = scales.view(4, 1).expand(4, 3).unsqueeze(2)
     assert torch.equal(torch.vmap(one)(x, rows), wanted)
-    codes = torch.vmap(lambda v, s: altgrad.quantize_codes(v, "ocp.e4m3fn", s))(x, scales)
+    codes = torch.vmap(lambda v, s: altgrad.quant.quantize_codes(v, "ocp.e4m3fn", s))(x, scales)
     assert torch.equal(altgrad.dequantize(codes, scales.view(4, 1, 1)), wanted)
     by_largest = lambda v: one(v, v.abs().amax() / 448)
     assert torch.equal(torch.vmap(by_largest)(x), torch.stack([by_largest(v) for v in x]))
@@ -226,12 +226,12 @@ def test_formats_without_a_dtype_of_torch(fmt, largest, step):
                                         ("int8", torch.int8), ("bf16", torch.bfloat16)])
 def test_codes_of_formats_without_a_dtype(fmt, dtype):
     x = torch.cat([torch.randn(3000) * torch.exp2(torch.randint(-16, 16, (3000,)).float()), torch.tensor([0.0, -0.0, math.inf])])
-    codes = altgrad.quantize_codes(x, fmt, 0.5)
+    codes = altgrad.quant.quantize_codes(x, fmt, 0.5)
     assert codes.dtype == dtype and codes.shape == x.shape
     values = altgrad.quantize(x, fmt, 0.5)
     back = altgrad.dequantize(codes, 0.5, fmt)
     assert torch.equal(back, values) and torch.equal(back.signbit(), values.signbit())
-    compiled = torch.compile(lambda v: altgrad.dequantize(altgrad.quantize_codes(v, fmt, 0.5), 0.5, fmt), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(lambda v: altgrad.dequantize(altgrad.quant.quantize_codes(v, fmt, 0.5), 0.5, fmt), fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), back)
     assert torch.equal(torch.vmap(lambda c: altgrad.dequantize(c, 0.5, fmt))(codes.view(3, -1)).flatten(), back)
 

@@ -83,4 +83,4 @@ def test_a_dtype_of_torch_as_the_format_keeps_the_scale():
                 assert torch.equal(altgrad.quantize(x, fmt, given), expected)
             leaf = x.clone().requires_grad_()
             assert torch.equal(altgrad.quantize(leaf, fmt, scale).detach(), expected)
-            assert torch.equal(altgrad.quantize_codes(x, fmt, scale), (x.float() / scale).to(dtype))
+            assert torch.equal(altgrad.quant.quantize_codes(x, fmt, scale), (x.float() / scale).to(dtype))

@@ -40,7 +40,7 @@ def test_scales_that_broadcast(shape, fmt, dtype):
     x, scale = numbers(6, 5, 96, dtype=dtype), scales(*shape)
     x.view(-1)[::97] = torch.nan
     same(altgrad.quantize(x, fmt, scale), nearest(x, fmt, scale))
-    codes = altgrad.quantize_codes(x, fmt, scale)
+    codes = altgrad.quant.quantize_codes(x, fmt, scale)
     numbers_of = nearest(x.float() / scale, fmt, 1.0)
     assert torch.equal(codes.view(torch.uint8)[~x.isnan()], codes_of(numbers_of, fmt)[~x.isnan()])
 
@@ -112,7 +112,7 @@ def test_gradients_pass_through_whatever_scales():
         assert torch.equal(again, torch.ones(4, 96))
         with torch.no_grad():
             assert not altgrad.quantize(x, E4M3, scale).requires_grad
-        assert not altgrad.quantize_codes(x, E4M3, scale).requires_grad
+        assert not altgrad.quant.quantize_codes(x, E4M3, scale).requires_grad
 
 
 def test_a_leaf_accumulates_and_hooks_see_it():

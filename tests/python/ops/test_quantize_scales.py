@@ -53,7 +53,7 @@ def test_a_scale_for_each_block():
         for index, part in enumerate(x[row].split(32)):
             one = altgrad.quantize(part.detach(), "ocp.e4m3fn", scale[row, index].item())
             assert torch.equal(got[row, 32 * index:32 * index + 32], one)
-    codes = altgrad.quantize_codes(x.detach(), "ocp.e4m3fn", scale, block=32)
+    codes = altgrad.quant.quantize_codes(x.detach(), "ocp.e4m3fn", scale, block=32)
     assert torch.equal(altgrad.dequantize(codes, scale, block=32), got)
     got.sum().backward()
     assert torch.equal(x.grad, torch.ones_like(x))
@@ -106,7 +106,7 @@ def test_bad_input(call, words):
         call()
 
 
-@pytest.mark.parametrize("what", [lambda x: altgrad.quantize_blocks(x, "mxfp8"), lambda x: altgrad.quantize(x, "ocp.e4m3fn", 1.0),
+@pytest.mark.parametrize("what", [lambda x: altgrad.quant.quantize_blocks(x, "mxfp8"), lambda x: altgrad.quantize(x, "ocp.e4m3fn", 1.0),
                                   lambda x: altgrad.compute_scale(x, "ocp.e4m3fn", block=32), altgrad.AmaxHistory().update])
 def test_a_sparse_tensor_is_refused_in_words(what):
     with pytest.raises(TypeError, match="torch.sparse_coo"):
@@ -115,7 +115,7 @@ def test_a_sparse_tensor_is_refused_in_words(what):
 
 def test_rows_that_are_no_multiple_of_a_block_are_the_tensors():
     with pytest.raises(ValueError, match=r"a tensor of shape \(3, 5\) has rows of 5 elements, no multiple of the 32 in a block of 'mxfp8'"):
-        altgrad.quantize_blocks(torch.randn(3, 5))
+        altgrad.quant.quantize_blocks(torch.randn(3, 5))
 
 
 @pytest.mark.parametrize("scale", [3.4028235e38, 2**127, Fraction(1, 3), 2.0**128 - 2.0**103 - 2.0**75])
@@ -145,7 +145,7 @@ def test_a_scale_that_is_flushed_to_zero_is_refused():
 
 
 def test_a_scale_without_a_number_is_refused():
-    for function in (altgrad.quantize, altgrad.quantize_codes):
+    for function in (altgrad.quantize, altgrad.quant.quantize_codes):
         with pytest.raises(ValueError, match="scale is on the meta device"):
             function(torch.ones(3), "bf16", torch.tensor(1.0, device="meta"))
 
@@ -163,7 +163,7 @@ def test_a_scale_of_a_class_of_its_own_is_asked_through_the_operator(scale):
         pass
 
     x, own = torch.randn(2, 3), scale.as_subclass(Own)
-    for function in (altgrad.quantize, altgrad.quantize_codes):
+    for function in (altgrad.quantize, altgrad.quant.quantize_codes):
         got = function(x, "ocp.e4m3fn", own)
         assert type(got) is Own and torch.equal(got.as_subclass(torch.Tensor).float(), function(x, "ocp.e4m3fn", scale).float())
     assert torch.equal(altgrad.dequantize(x, own).as_subclass(torch.Tensor), x * scale)
@@ -173,7 +173,7 @@ def test_a_scale_of_a_class_of_its_own_is_asked_through_the_operator(scale):
 def test_a_result_has_the_names_of_the_numbers():
     plain, scale = torch.randn(2, 3), torch.tensor([[0.5], [0.25]])
     x, named = plain.clone().rename("a", "b"), scale.clone().rename("c", "d")
-    for function in (altgrad.quantize, altgrad.quantize_codes):
+    for function in (altgrad.quantize, altgrad.quant.quantize_codes):
         for numbers in (plain, x):
             got = function(numbers, "ocp.e4m3fn", named)
             assert got.names == numbers.names

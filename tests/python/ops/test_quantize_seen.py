@@ -24,13 +24,13 @@ class Onlooker(TorchDispatchMode):
 def test_blocks_of_a_negative_view_have_its_signs():
     x = torch.randn(2, 32)
     for fmt in ("mxfp8", "ocp.e4m3fn:32", "mxfp4"):
-        for got, wanted in zip(altgrad.quantize_blocks(torch._neg_view(x), fmt), altgrad.quantize_blocks(-x, fmt)):
+        for got, wanted in zip(altgrad.quant.quantize_blocks(torch._neg_view(x), fmt), altgrad.quant.quantize_blocks(-x, fmt)):
             assert torch.equal(got.view(torch.uint8), wanted.view(torch.uint8))
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("function", [lambda x: altgrad.quantize_blocks(x, "ocp.e4m3fn:32")[1], lambda x: altgrad.quantize(x, FP8),
-                                      lambda x: altgrad.quantize_codes(x, "int8"), lambda x: altgrad.compute_global_grad_norm([x])])
+@pytest.mark.parametrize("function", [lambda x: altgrad.quant.quantize_blocks(x, "ocp.e4m3fn:32")[1], lambda x: altgrad.quantize(x, FP8),
+                                      lambda x: altgrad.quant.quantize_codes(x, "int8"), lambda x: altgrad.compute_global_grad_norm([x])])
 def test_a_trace_has_no_numbers_of_its_example(function):
     traced = torch.jit.trace(function, torch.ones(32), check_trace=False)
     assert torch.equal(traced(torch.ones(32) * 64), function(torch.ones(32) * 64))
@@ -51,7 +51,7 @@ def test_what_compile_would_differentiate_wrongly_is_refused_in_words(differenti
 
 def test_codes_have_no_gradient_whoever_looks_on():
     def product(p):
-        return (p * altgrad.dequantize(altgrad.quantize_codes(p, FP8), 1.0)).sum()
+        return (p * altgrad.dequantize(altgrad.quant.quantize_codes(p, FP8), 1.0)).sum()
 
     x, grads = torch.tensor([1.0, 2.2, -3.0]), []
     for call in (product, torch.compile(product, backend="aot_eager")):
@@ -78,17 +78,17 @@ def test_dequantized_codes_of_a_dtype_have_torchs_gradient(fmt, dtype):
 @pytest.mark.parametrize("scale", [1.0, torch.tensor(0.5), torch.tensor([[0.5], [0.25]])])
 def test_a_class_without_kernels_is_read_as_a_tensor(scale):
     x = torch.randn(2, 32)
-    for function in (altgrad.quantize, altgrad.quantize_codes):
+    for function in (altgrad.quantize, altgrad.quant.quantize_codes):
         got = function(x.as_subclass(Own), FP8, scale)
         assert type(got) is Own and torch.equal(got.as_subclass(torch.Tensor).float(), function(x, FP8, scale).float())
-    codes, scales = altgrad.quantize_blocks(x.as_subclass(Own), "mxfp8")
-    wanted = altgrad.quantize_blocks(x, "mxfp8")
+    codes, scales = altgrad.quant.quantize_blocks(x.as_subclass(Own), "mxfp8")
+    wanted = altgrad.quant.quantize_blocks(x, "mxfp8")
     assert type(codes) is Own and torch.equal(scales.as_subclass(torch.Tensor).float(), wanted[1].float())
 
 
 def test_meta_tensors_have_results_and_refusals():
     x = torch.empty(2, 32, device="meta")
-    codes, scales = altgrad.quantize_blocks(x, "mxfp8")
+    codes, scales = altgrad.quant.quantize_blocks(x, "mxfp8")
     assert codes.shape == (2, 32) and scales.shape == (2, 1) and codes.is_meta
     with pytest.raises(TypeError, match="codes of 'ocp.e2m1' are of torch.uint8"):
         altgrad.dequantize(x, 1.0, "ocp.e2m1")
@@ -105,11 +105,11 @@ def test_a_storage_that_was_shrunk_is_refused(left):
 
     x, scale = torch.ones(4, 8), torch.ones(4, 1)
     for call in (lambda: altgrad.quantize(shrunk(x.clone()), FP8, scale), lambda: altgrad.quantize(x, FP8, shrunk(scale.clone())),
-                 lambda: altgrad.quantize_codes(shrunk(x.clone()), "int8", scale), lambda: altgrad.compute_scale(shrunk(x.clone()), FP8),
+                 lambda: altgrad.quant.quantize_codes(shrunk(x.clone()), "int8", scale), lambda: altgrad.compute_scale(shrunk(x.clone()), FP8),
                  lambda: altgrad.dequantize(shrunk(x.clone()), scale), lambda: altgrad.dequantize(x, shrunk(scale.clone())),
                  lambda: altgrad.quantize(x, FP8, shrunk(torch.ones(4, 2)), block=4), lambda: altgrad.dequantize(x, shrunk(scale.double())),
                  lambda: torch.ops.altgrad.quantize(shrunk(x.clone()), FP8, scale, False),
-                 lambda: altgrad.AmaxHistory().update(shrunk(x.clone())), lambda: altgrad.quantize_blocks(shrunk(torch.ones(2, 32)))):
+                 lambda: altgrad.AmaxHistory().update(shrunk(x.clone())), lambda: altgrad.quant.quantize_blocks(shrunk(torch.ones(2, 32)))):
         with pytest.raises(RuntimeError, match=f"of a storage of {left} bytes"):
             call()
 
@@ -120,9 +120,9 @@ def test_a_storage_that_was_shrunk_is_refused(left):
     (lambda x: altgrad.quantize(x, FP8, "2"), TypeError, "scale is '2', neither a number nor a tensor"),
     (lambda x: altgrad.dequantize(x, b"2"), TypeError, "scale is b'2', neither"),
     (lambda x: altgrad.quantize(x, FP8 + "\0zz"), ValueError, "is no format"),
-    (lambda x: altgrad.quantize_codes(x, "\udc80"), ValueError, "is no format"),
+    (lambda x: altgrad.quant.quantize_codes(x, "\udc80"), ValueError, "is no format"),
     (lambda x: altgrad.compute_scale(x, "int8\0j"), ValueError, "is no format"),
-    (lambda x: altgrad.quantize_blocks(x, "mxfp8\0"), ValueError, "names no blocks"),
+    (lambda x: altgrad.quant.quantize_blocks(x, "mxfp8\0"), ValueError, "names no blocks"),
     (lambda x: altgrad.quantize(x, FP8, torch.ones(4, 1).to_sparse()), TypeError, "scale is a tensor that is torch.sparse_coo; it has to be dense"),
     (lambda x: altgrad.quantize(x, FP8, torch.ones(5, 1)), ValueError, r"scale has the shape \(5, 1\), which does not broadcast"),
     (lambda x: torch.ops.altgrad.quantize(x, FP8, torch.ones(4, 1) * 1j, False), TypeError, "scale is of torch.complex64; it has to be real"),
@@ -168,4 +168,4 @@ def test_a_mask_is_of_what_is_beyond_either_end(fmt, least, greatest):
 
 def test_codes_lie_as_the_numbers_do():
     x = torch.empty_strided((1, 3), (7, 1)).fill_(1.0)
-    assert altgrad.quantize_codes(x, "int8", torch.ones(1)).stride() == altgrad.quantize(x, "int8", torch.ones(1)).stride()
+    assert altgrad.quant.quantize_codes(x, "int8", torch.ones(1)).stride() == altgrad.quantize(x, "int8", torch.ones(1)).stride()

@@ -21,7 +21,7 @@ def check(rank, group):
             given = distribute_tensor(scale, mesh, [Replicate()]) if torch.is_tensor(scale) and scale.dim() else scale
             y = altgrad.quantize(x, FP8, given)
             assert torch.equal(y.full_tensor(), altgrad.quantize(whole, FP8, scale))
-            codes = altgrad.quantize_codes(x.detach(), FP8, given)
+            codes = altgrad.quant.quantize_codes(x.detach(), FP8, given)
             assert torch.equal(altgrad.dequantize(codes, given).full_tensor(), y.full_tensor())
             if not isinstance(place, Replicate):
                 assert y.placements == (place,) and y.to_local().numel() == whole.numel() // COUNT

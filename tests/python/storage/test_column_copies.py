@@ -170,7 +170,7 @@ def test_words_and_places_that_have_no_columns():
     with pytest.raises(ValueError, match="rows of 48 elements"):
         altgrad.optim.AdamW(made((64, 48)), storage="copy=mxfp8,both").step()
     with pytest.raises(ValueError, match=r"quantize x.t\(\).contiguous\(\)"):
-        altgrad.quantize_blocks(torch.ones(32, 32), "mxfp8,both")
+        altgrad.quant.quantize_blocks(torch.ones(32, 32), "mxfp8,both")
 
 
 def test_torchao_has_the_same_columns():

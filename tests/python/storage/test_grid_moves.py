@@ -53,10 +53,10 @@ def test_a_gradient_moves_against_its_sign(sign):
     assert (int(flips), int(updates)) == (5, 6)
 
 
-@pytest.mark.parametrize("profile", [None, "reference"])
-def test_the_clip_bounds_a_move(profile):
+@pytest.mark.parametrize("numerics", [None, "reference"])
+def test_the_clip_bounds_a_move(numerics):
     param = parameter([1.0] * 1000, 1e30)
-    optimizer = altgrad.optim.GridOptim([param], rung_clip=4, profile=profile)
+    optimizer = altgrad.optim.GridOptim([param], rung_clip=4, numerics=numerics)
     optimizer.step()
     assert (rung([1.0]) - rung(param) == 4).all()
 
@@ -217,7 +217,7 @@ def test_backward_reaches_parameters_of_codes():
     (dict(scale=-1.0), ValueError, "Invalid scale value: -1.0"),
     (dict(scale="6"), ValueError, "Invalid scale value: 6; it has to be a number of at least 0"),
     (dict(rung_clip=float("nan")), ValueError, "Invalid rung_clip value: nan"),
-    (dict(profile="source"), ValueError, "Invalid profile value: source"),
+    (dict(numerics="source"), ValueError, "Invalid numerics value: source"),
     (dict(fp8_dtype=torch.int8), TypeError, "fp8_dtype is torch.int8"),
     (dict(format="bf16"), altgrad.Error, "rungs are of formats with a sign, a magnitude and at most 8 bits"),
     (dict(format="e4m3"), altgrad.Error, "unknown format 'e4m3'"),
@@ -253,3 +253,15 @@ def test_any_rule_moves_in_rungs(make):
         optimizer.step()
         moved = rung([1.0]) - rung(param.float())
         assert np.isin(moved, [1, 2]).all() and (moved == 1).mean() > 0.3
+
+
+def test_a_step_with_a_closure_returns_the_loss():
+    """As torch's contract has it; the counts are those that a step without one returns."""
+    (one, other), loss = [parameter([1.0, -1.0, 0.5], 0.25) for _ in range(2)], torch.tensor(3.0)
+    ours, beside = (altgrad.optim.GridOptim([of], seed=1, weight_decay=0.0) for of in (one, other))
+    assert [int(count) for count in ours.counts] == [0, 0]
+    for call in (lambda: ours.step(lambda: loss), lambda: ours.step(closure=lambda: loss), lambda: ours.step(3.0, closure=lambda: loss)):
+        assert call() is loss
+    for scale in (None, None, 3.0):
+        counts = beside.step(scale)
+    assert torch.equal(one, other) and [int(count) for count in ours.counts] == [int(count) for count in counts] == [3, 3]

@@ -49,7 +49,7 @@ def test_the_reference_profile_is_the_source(name, hypers):
     params = model()
     with torch.no_grad():
         params[0][0] *= 1e6
-    optimizer = altgrad.optim.GridOptim(params, fp8_dtype=OF[name], profile="reference", seed=7, **hypers)
+    optimizer = altgrad.optim.GridOptim(params, fp8_dtype=OF[name], numerics="reference", seed=7, **hypers)
     follow(grids.reference_step, optimizer, params, name, 8, **hypers)
 
 

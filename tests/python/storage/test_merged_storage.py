@@ -32,7 +32,7 @@ def test_the_users_word_wins():
     assert state["exp_avg"].dtype == torch.float32 and state["exp_avg_sq"].dtype == torch.float8_e5m2
     state, _ = stepped("AdamW8bit", {"v": "f32"}, amsgrad=True)
     assert state["exp_avg_sq"].dtype == torch.float32 and state["max_exp_avg_sq"].dtype == torch.uint8
-    state, _ = stepped("AdamW8bit", altgrad.Storage(states="f32"))
+    state, _ = stepped("AdamW8bit", altgrad.optim.Storage(states="f32"))
     assert state["exp_avg"].dtype == state["exp_avg_sq"].dtype == torch.float32
 
 

@@ -84,13 +84,13 @@ def test_files_and_copies_of_the_optimizer():
 def test_quantize_blocks_is_what_a_step_writes():
     x = torch.from_numpy(mx.numbers_of_all_kinds(320, 5)).view(40, 256)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        codes, scales = altgrad.quantize_blocks(x.to(dtype), "mxfp4")
+        codes, scales = altgrad.quant.quantize_blocks(x.to(dtype), "mxfp4")
         assert codes.shape == (40, 128) and scales.shape == (40, 8)
         with np.errstate(all="ignore"):
             check(codes, scales, x.to(dtype))
     turned = x.t().contiguous().t()
-    assert torch.equal(altgrad.quantize_blocks(turned, "mxfp4")[0], altgrad.quantize_blocks(x, "mxfp4")[0])
-    codes, scales = altgrad.quantize_blocks(x.view(-1)[:33], "mxfp4,even")
+    assert torch.equal(altgrad.quant.quantize_blocks(turned, "mxfp4")[0], altgrad.quant.quantize_blocks(x, "mxfp4")[0])
+    codes, scales = altgrad.quant.quantize_blocks(x.view(-1)[:33], "mxfp4,even")
     check(codes, scales, x.view(-1)[:33], "even")
 
 
@@ -154,7 +154,7 @@ def test_words_of_nvfp4_that_make_no_sense():
     with pytest.raises(altgrad.Error, match="write copy=nvfp4 of a parameter"):
         altgrad.optim.FromRule("lion", storage="m=nvfp4")
     with pytest.raises(ValueError, match="names no blocks"):
-        altgrad.quantize_blocks(torch.ones(32), "nvfp4")
+        altgrad.quant.quantize_blocks(torch.ones(32), "nvfp4")
     weight, = made((8, 40))
     with pytest.raises(ValueError, match="rows of 40 elements, which is no multiple of the 16 in a block of its copy"):
         altgrad.optim.AdamW([weight], storage="copy=nvfp4").step()

@@ -44,8 +44,8 @@ TURNS = {
 
 @pytest.mark.parametrize("turns", ["all norms weights norms all", "all one all none vectors all one", "norms all weights all"])
 @pytest.mark.parametrize("kwargs", [
-    DRAWS, dict(profile="torch", max_grad_norm=0.5), dict(max_grad_norm=0.5, statistics=True, **DRAWS),
-    dict(max_grad_norm="percentile:50"), dict(max_grad_norm=0.1), dict(profile="torch", max_grad_norm=0.5, storage="master=f32")])
+    DRAWS, dict(numerics="torch", max_grad_norm=0.5), dict(max_grad_norm=0.5, statistics=True, **DRAWS),
+    dict(max_grad_norm="percentile:50"), dict(max_grad_norm=0.1), dict(numerics="torch", max_grad_norm=0.5, storage="master=f32")])
 def test_a_resumed_life(kwargs, turns):
     lists = models()
     optimizers = [altgrad.optim.AdamW(params, lr=0.01, **kwargs) for params in lists]
@@ -56,7 +56,7 @@ def test_a_resumed_life(kwargs, turns):
 @pytest.mark.parametrize("turns", ["all norms", "all weights all", "norms weights"])
 def test_torchs_profile_rounds_by_the_gradients_that_are_there(turns):
     a, b = models()
-    ours = altgrad.optim.SGD(a, lr=0.5, profile="torch", max_grad_norm=0.5)
+    ours = altgrad.optim.SGD(a, lr=0.5, numerics="torch", max_grad_norm=0.5)
     plain = altgrad.optim.SGD(b, lr=0.5)
     for turn in turns.split():
         give([a, b], TURNS[turn])

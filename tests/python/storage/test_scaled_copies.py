@@ -131,25 +131,25 @@ def test_scales_that_do_not_go_with_their_copy(change, words):
 def test_quantize_blocks_is_what_a_step_writes():
     x = torch.from_numpy(mx.numbers_of_all_kinds(320, 5)).view(40, 256)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        codes, scales = altgrad.quantize_blocks(x.to(dtype))
+        codes, scales = altgrad.quant.quantize_blocks(x.to(dtype))
         with np.errstate(all="ignore"):
             check({"copy": codes, "copy_scale": scales}, x.to(dtype))
         assert scales.shape == (40, 8)
     turned = x.t().contiguous().t()
-    np.testing.assert_array_equal(bytes_of(altgrad.quantize_blocks(turned)[0]), bytes_of(altgrad.quantize_blocks(x)[0]))
-    codes, scales = altgrad.quantize_blocks(torch.ones(4, 128), "ocp.e4m3fn:128")
+    np.testing.assert_array_equal(bytes_of(altgrad.quant.quantize_blocks(turned)[0]), bytes_of(altgrad.quant.quantize_blocks(x)[0]))
+    codes, scales = altgrad.quant.quantize_blocks(torch.ones(4, 128), "ocp.e4m3fn:128")
     assert scales.dtype == torch.float32 and torch.equal(codes.float() * scales, torch.ones(4, 128))
     with pytest.raises(ValueError, match="rows of 40 elements"):
-        altgrad.quantize_blocks(torch.ones(3, 40))
+        altgrad.quant.quantize_blocks(torch.ones(3, 40))
     for word in ("ocp.e4m3fn", "mxfp8 m=bf16", 7, "", "ocp.e4m3fn:32\n--emit=ptx"):
         with pytest.raises(ValueError, match="names no blocks"):
-            altgrad.quantize_blocks(torch.ones(32), word)
+            altgrad.quant.quantize_blocks(torch.ones(32), word)
     with pytest.raises(ValueError, match="rounds stochastically, which needs the seed"):
-        altgrad.quantize_blocks(torch.ones(32), "mxfp8,stochastic")
+        altgrad.quant.quantize_blocks(torch.ones(32), "mxfp8,stochastic")
     with pytest.raises(TypeError, match="a tensor of torch.float64 was given"):
-        altgrad.quantize_blocks(torch.ones(32, dtype=torch.float64))
+        altgrad.quant.quantize_blocks(torch.ones(32, dtype=torch.float64))
     with pytest.raises(altgrad.Error, match="blocks of '48' elements"):
-        altgrad.quantize_blocks(torch.ones(48), "ocp.e4m3fn:48:ocp.e8m0")
+        altgrad.quant.quantize_blocks(torch.ones(48), "ocp.e4m3fn:48:ocp.e8m0")
 
 
 def test_torchao_decodes_what_a_step_writes():

@@ -167,7 +167,7 @@ def test_words_and_places_that_have_no_squares():
 @pytest.mark.parametrize("shape", [(130, 200), (3, 50, 7), (300,), (), (0, 5), (5, 0)])
 def test_quantize_blocks_has_the_same(shape, words):
     x = torch.randn(shape)
-    codes, scales = altgrad.quantize_blocks(x, "ocp.e4m3fn:128x128" + words)
+    codes, scales = altgrad.quant.quantize_blocks(x, "ocp.e4m3fn:128x128" + words)
     check({"copy": codes, "copy_scale": scales}, x, words) if x.numel() else None
     rows, columns = (x.numel() // shape[-1] if shape and shape[-1] else 5 if shape else 1), shape[-1] if shape else 1
     assert codes.shape == x.shape and scales.shape == (-(-rows // 128), -(-columns // 128))

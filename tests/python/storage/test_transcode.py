@@ -269,9 +269,12 @@ def test_the_codec_of_the_library_refuses(name, memory, count, words):
     library().altgrad_format_encode(b"bf16", 1, None, None, 0)
 
 
-def test_the_report_is_printed(capsys):
+def test_the_report_is_printed_when_asked(capsys):
     params, = twins.make([(70, 70)], count=1)
-    altgrad.transcode(stepped(altgrad.optim.AdamW, params).state_dict(), to=altgrad.optim.AdamWFp8)
+    given = stepped(altgrad.optim.AdamW, params).state_dict()
+    altgrad.transcode(given, to=altgrad.optim.AdamWFp8)
+    assert capsys.readouterr().out == ""
+    altgrad.transcode(given, to=altgrad.optim.AdamWFp8, report=True)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 and lines[0].startswith("altgrad.transcode: exp_avg of 1 parameters: largest error 0.03")
 

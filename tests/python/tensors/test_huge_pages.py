@@ -39,7 +39,7 @@ def test_results_that_are_large():
     numbers = torch.randn(4 << 20)
     result = altgrad.quantize(numbers, "bf16")
     assert is_asked(result) and torch.equal(result, numbers.bfloat16().float())
-    codes, _ = altgrad.quantize_blocks(torch.randn(1 << 13, 1 << 10))
+    codes, _ = altgrad.quant.quantize_blocks(torch.randn(1 << 13, 1 << 10))
     assert is_asked(codes)
     (clipped,), *_ = altgrad.fused_grad_unscale_clip([numbers], 1e9, 2.0)
     assert is_asked(clipped) and torch.equal(clipped, numbers / 2)

@@ -113,4 +113,4 @@ def test_a_fake_tensor_outside_of_its_mode_is_quantized_in_form():
     x = in_mode(FakeTensorMode)((3, 4))
     for made in (altgrad.quantize(x, "ocp.e4m3fn"), altgrad.quantize(x, "ocp.e4m3fn", 0.5)):
         assert type(made) is type(x) and made.shape == (3, 4) and made.dtype == torch.float32
-    assert altgrad.quantize_codes(x, "ocp.e4m3fn").dtype == torch.float8_e4m3fn
+    assert altgrad.quant.quantize_codes(x, "ocp.e4m3fn").dtype == torch.float8_e4m3fn

@@ -82,13 +82,6 @@ def number_and_kind(value):
     return number, word
 
 
-def profile_of(word):
-    """`word`; raises ValueError unless it is None or "torch"."""
-    if word not in (None, "torch"):
-        raise ValueError(f"Invalid profile value: {word}; it has to be None or 'torch'")
-    return word
-
-
 def check_capturable(group):
     """Raises torch's error where `capturable` is True and a parameter is on the CPU."""
     if group.get("capturable") and any(p.grad is not None and p.device.type == "cpu"

@@ -67,7 +67,7 @@ def check_file(optimizer, given):
     check_state_dict(f"{who}: load_state_dict", given)
     if "ranks" in given:
         raise ValueError(f"{who}: the file has the states of one rank's part, (rank, ranks) {tuple(given['ranks'])}: give the "
-                         "files of all ranks to altgrad.distributed.joined")
+                         "files of all ranks to altgrad.distributed.merge_state_dicts")
     given = {**given, "state": {place: taken(entry) for place, entry in given["state"].items()}}
     own = Storage(line_of(optimizer._words, optimizer._keys))
     for index, group in enumerate(given["param_groups"]):

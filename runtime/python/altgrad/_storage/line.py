@@ -44,7 +44,7 @@ class Storage(Mapping[str, str]):
         TypeError: A word is not a string.
 
     Example:
-        >>> storage = altgrad.Storage(param="bf16", master="f32", v="ocp.e5m2:128")
+        >>> storage = altgrad.optim.Storage(param="bf16", master="f32", v="ocp.e5m2:128")
         >>> str(storage)
         'param=bf16 master=f32 v=ocp.e5m2:128'
         >>> optimizer = altgrad.optim.AdamW(model.parameters(), storage=storage)
@@ -96,10 +96,10 @@ class Storage(Mapping[str, str]):
         return " ".join(f"{name}={word}" for name, word in self._words.items())
 
     def __repr__(self) -> str:
-        return f"altgrad.Storage({str(self)!r})"
+        return f"altgrad.optim.Storage({str(self)!r})"
 
 
-Storage.__module__ = "altgrad"
+Storage.__module__ = "altgrad.optim"
 
 # What every `storage=` takes.
 StorageLike: TypeAlias = Storage | str | Mapping[str, str]
@@ -109,7 +109,7 @@ def _pairs(line: StorageLike) -> list[tuple[str, str]]:
     if isinstance(line, Mapping):
         return list(line.items())
     if not isinstance(line, str):
-        raise TypeError(f"storage is {line!r}, not a line of words such as 'm=bf16 v=bf16', an altgrad.Storage "
+        raise TypeError(f"storage is {line!r}, not a line of words such as 'm=bf16 v=bf16', an altgrad.optim.Storage "
                         "or a dict")
     words = [word.partition("=") for word in line.split()]
     for name, equals, word in words:

@@ -7,9 +7,19 @@ matrices that it owns (Muon).
 Parameters of FSDP2 need nothing of this, but for Muon: every other class of altgrad.optim takes DTensors.
 """
 
-from ._files import joined
+from typing import TYPE_CHECKING
+
+from .._warn import moved
+from ._files import merge_state_dicts
 from ._memory import Memory, memory
 from ._named import DistAdamW, DistMuon
 from ._sharded import Sharded
 
-__all__ = ["DistAdamW", "DistMuon", "Memory", "Sharded", "joined", "memory"]
+__all__ = ["DistAdamW", "DistMuon", "Memory", "Sharded", "memory", "merge_state_dicts"]
+
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        return moved(__name__, name, {"joined": f"{__name__}:merge_state_dicts"})
+
+    def __dir__():
+        return sorted(__all__)

@@ -50,7 +50,7 @@ def look(optimizer):
     if not are_same(optimizer._laid, groups):
         laid, given = [{id(param) for some in lists for param in some} for lists in (optimizer._laid, parameters_of(groups))]
         if laid != given or not optimizer._travels:
-            if not any(optimizer.own.state.values()):
+            if not any(optimizer.local_optimizer.state.values()):
                 return Change.OTHERS, None
             return Change.REFUSED, ("param_groups have other parameters than those that it was made for, and it has states "
                                     f"of these: make another one, and {REMEDY}")

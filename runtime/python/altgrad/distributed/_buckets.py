@@ -8,6 +8,7 @@ import torch.distributed as dist
 from .._binding.ranks import exchange
 from .._binding.shards import Place
 from .._core import chunk
+from .._warn import renamed
 from ..optim import Optimizer
 
 _ALIGNED = 256
@@ -50,7 +51,7 @@ class Arriving:
 class Bucket(Arriving):
     """Parameters of one dtype on one device, one behind the other in `flat`; `own` is what this rank steps of them.
 
-    `wire` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`, which has
+    `reduce_dtype` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`, which has
     a row for each rank's part. Behind each part are `words` numbers, 0 unless `say` sets them: their averages come as `said`.
     """
 
@@ -59,7 +60,7 @@ class Bucket(Arriving):
     flat: torch.Tensor
     own: slice
     group: dist.ProcessGroup
-    wire: torch.dtype
+    reduce_dtype: torch.dtype
     grads: torch.Tensor | None = None
     seen: set = field(default_factory=set)
     sum: torch.Tensor | None = None
@@ -96,13 +97,13 @@ class Bucket(Arriving):
 
     def _rows(self):
         if self.grads is None:
-            self.grads = torch.zeros(dist.get_world_size(self.group), self._size + self.words, dtype=self.wire,
+            self.grads = torch.zeros(dist.get_world_size(self.group), self._size + self.words, dtype=self.reduce_dtype,
                                      device=self.flat.device)
         return self.grads
 
     def say(self, numbers):
         """Has numbers travel with the gradients: every rank finds the averages of all ranks in `said`."""
-        self._rows()[:, self._size:self._size + len(numbers)] = torch.tensor(numbers, dtype=self.wire, device="cpu")
+        self._rows()[:, self._size:self._size + len(numbers)] = torch.tensor(numbers, dtype=self.reduce_dtype, device="cpu")
 
     def is_full(self):
         return len(self.seen) == len(self.params)
@@ -111,7 +112,7 @@ class Bucket(Arriving):
         """Begins to add up what the ranks have, of which each gets its part. Nothing is on its way."""
         rows = self._rows()
         rows /= dist.get_world_size(self.group)
-        part = torch.empty(self._size + self.words, dtype=self.wire, device=self.flat.device)
+        part = torch.empty(self._size + self.words, dtype=self.reduce_dtype, device=self.flat.device)
         work = dist.reduce_scatter_tensor(part, rows.view(-1), group=self.group, async_op=True)
         # Until it is done, the gradients are read.
         self._arriving, self.grads, self.seen = (work, part[:self._size], rows), None, set()
@@ -138,8 +139,8 @@ class Bucket(Arriving):
         begin, end = self.run_of(place)
         part, shape = torch.nn.Parameter(self.flat[begin:end]), tuple(self.params[place].shape)
         part.altgrad_place = Place(shape, begin - self.starts[place] if begin < end else 0, True, True, chunk())
-        if self.wire != part.dtype:
-            part.grad_dtype = self.wire
+        if self.reduce_dtype != part.dtype:
+            part.grad_dtype = self.reduce_dtype
         return part
 
     def grad_of(self, place):
@@ -204,8 +205,17 @@ def laid_out(params, ranks):
     return starts, max(1, -(-end // (size * ranks))) * size
 
 
+def take_reduce_dtype(owner, reduce_dtype, words):
+    """(the dtype in which gradients travel, the other words): `wire` is its old name."""
+    if "wire" in words:
+        given = {} if reduce_dtype is None else {"reduce_dtype": reduce_dtype}
+        words = renamed(owner, {**words, **given}, {"wire": "reduce_dtype"})
+        reduce_dtype = words.pop("reduce_dtype")
+    return reduce_dtype, words
+
+
 @torch.no_grad()
-def make_buckets(params, group, most, wire):
+def make_buckets(params, group, most, reduce_dtype):
     """Buckets of up to `most` bytes, which become the memory of the parameters; these are in the order of backward."""
     rank, world, made = dist.get_rank(group), dist.get_world_size(group), []
     for some in grouped(params, most):
@@ -214,5 +224,5 @@ def make_buckets(params, group, most, wire):
         for param, start in zip(some, starts):
             flat[start:start + param.numel()].view(param.shape).copy_(param)
             param.data = flat[start:start + param.numel()].view(param.shape)
-        made.append(Bucket(some, starts, flat, slice(rank * size, (rank + 1) * size), group, wire or flat.dtype))
+        made.append(Bucket(some, starts, flat, slice(rank * size, (rank + 1) * size), group, reduce_dtype or flat.dtype))
     return made

@@ -17,10 +17,10 @@ from ._whole import cost_of, owners_of, stand_in
 class _Parts:
     """DTensors of one dtype on one device, in the interface of a Bucket. Their gradients are averages already."""
 
-    def __init__(self, params, group, wire):
+    def __init__(self, params, group, reduce_dtype):
         self.params, self.slow = params, Counter()
         self._laid = [self._lies(param) for param in params]
-        self._group, self._wire = group, wire
+        self._group, self._reduce_dtype = group, reduce_dtype
         self.sum, self._arriving, self._grads = None, None, {}
 
     def share(self):
@@ -39,7 +39,7 @@ class _Parts:
 
     def take(self, place):
         param = self.params[place]
-        self._grads[place], param.grad = local_grad(param, self.slow).to(self._wire), None
+        self._grads[place], param.grad = local_grad(param, self.slow).to(self._reduce_dtype), None
 
     def clear(self):
         self.sum, self._arriving, self._grads = None, None, {}
@@ -50,19 +50,19 @@ class _Parts:
     def _take_all(self):
         """The gradients as they lie here; 0 where only other ranks have one."""
         grads, self._grads = self._grads, {}
-        return [grads[place] if place in grads else torch.zeros_like(local_of(param), dtype=self._wire)
+        return [grads[place] if place in grads else torch.zeros_like(local_of(param), dtype=self._reduce_dtype)
                 for place, param in enumerate(self.params)]
 
 
 class Stay(_Parts):
     """DTensors that a rule updates element by element: each rank steps what it has of them."""
 
-    def __init__(self, params, group, wire):
-        super().__init__(params, group, wire)
+    def __init__(self, params, group, reduce_dtype):
+        super().__init__(params, group, reduce_dtype)
         self._parts = [torch.nn.Parameter(local_of(param).detach()) for param in params]
         for part, param in zip(self._parts, params):
             part.altgrad_place = place_of(param)
-            part.grad_dtype = wire
+            part.grad_dtype = reduce_dtype
 
     def part_of(self, place):
         return self._parts[place]
@@ -85,8 +85,8 @@ class Gathered(_Parts):
 
     moves = True  # what lies here is read in every step
 
-    def __init__(self, params, owners, group, wire, reproducible):
-        super().__init__(params, group, wire)
+    def __init__(self, params, owners, group, reduce_dtype, reproducible):
+        super().__init__(params, group, reduce_dtype)
         self._reproducible = reproducible
         self._rank = dist.get_rank(group)
         self._owned = [[place for place, owner in enumerate(owners) if owner == rank]
@@ -98,7 +98,7 @@ class Gathered(_Parts):
         self._wholes = {place: torch.nn.Parameter(self._empty(place, params[place].dtype))
                         for place in self._owned[self._rank]}
         for whole in self._wholes.values():
-            whole.grad_dtype = wire
+            whole.grad_dtype = reduce_dtype
 
     def _empty(self, place, dtype):
         param = self.params[place]
@@ -110,17 +110,17 @@ class Gathered(_Parts):
     def part_of(self, place):
         if place in self._wholes:
             return self._wholes[place]
-        return absent(self.params[place], self._wire) if self._reproducible else stand_in(self.params[place])
+        return absent(self.params[place], self._reduce_dtype) if self._reproducible else stand_in(self.params[place])
 
     def grad_of(self, place):
         if place in self._wholes or not self._reproducible:
             return super().grad_of(place)
-        return local_of(self.params[place]).new_empty(0, dtype=self._wire)
+        return local_of(self.params[place]).new_empty(0, dtype=self._reduce_dtype)
 
     def send(self):
         """Begins to give owners the gradients, and the parameters as the ranks have them now."""
         values = [local_of(param).detach() for param in self.params]
-        self._sums = {place: self._empty(place, self._wire) for place in self._wholes}
+        self._sums = {place: self._empty(place, self._reduce_dtype) for place in self._wholes}
         self._arriving = self._to_owners(self._take_all(), self._sums), self._to_owners(values, self._wholes)
 
     def _to_owners(self, parts, wholes):
@@ -178,7 +178,7 @@ def _boxes_of(params, group):
     return [[tuple([(next(of), next(of)) for _ in param.shape]) for param in params] for of in map(iter, gathered)]
 
 
-def make_dtensors(owner, params, groups, group, wire, reproducible):
+def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible):
     """Stays and Gathereds for DTensors; `groups` has the options of each. Raises TypeError or ValueError for others.
 
     `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too.
@@ -201,8 +201,8 @@ def make_dtensors(owner, params, groups, group, wire, reproducible):
         if not stays:
             check_reach(owner, some, group)
         costs = [cost_of(param, groups[param]) for param in some]
-        made.append(Stay(some, group, wire or dtype) if stays else
-                    Gathered(some, owners_of(costs, group), group, wire or dtype, reproducible))
+        made.append(Stay(some, group, reduce_dtype or dtype) if stays else
+                    Gathered(some, owners_of(costs, group), group, reduce_dtype or dtype, reproducible))
     return made
 
 

@@ -17,7 +17,7 @@ from .._storage.packed import packs
 from ._runs import PartOf, Run
 
 _SCALE = "_scale"
-REMEDY = "give the files of all ranks to altgrad.distributed.joined, or use torch.distributed.checkpoint"
+REMEDY = "give the files of all ranks to altgrad.distributed.merge_state_dicts, or use torch.distributed.checkpoint"
 
 
 def filed(part, given, owners, elsewhere):
@@ -87,7 +87,7 @@ def _places(part, given):
             for param, place in zip(mine["params"], theirs["params"])]
 
 
-def joined(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def merge_state_dicts(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One state_dict with whole states of those that all ranks saved.
 
     The class of altgrad.optim loads it in one process, and an optimizer of altgrad.distributed on any number of ranks.
@@ -101,11 +101,11 @@ def joined(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Example:
         >>> optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=1e-3)
         >>> files = [optimizer.state_dict()]  # of each rank
-        >>> optimizer.load_state_dict(altgrad.distributed.joined(files))
+        >>> optimizer.load_state_dict(altgrad.distributed.merge_state_dicts(files))
     """
     said = sorted(tuple(file.get("ranks", ())) for file in files)
     if not said or said != [(rank, len(said)) for rank in range(len(said))]:
-        raise ValueError(f"altgrad.distributed.joined: the files are of (rank, ranks) {said}; it takes that of each rank, once")
+        raise ValueError(f"altgrad.distributed.merge_state_dicts: the files are of (rank, ranks) {said}; it takes that of each rank, once")
     state = {}
     for file in files:
         for place, held in file["state"].items():
@@ -125,7 +125,7 @@ def gathered(part, group, to):
                 came = [None]
                 dist.recv_object_list(came, dist.get_global_rank(group, other), group=group)
                 files += came
-    return joined(files)
+    return merge_state_dicts(files)
 
 
 def _plain(value):

@@ -8,7 +8,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._core import blocked_numel
-from ._buckets import IN_FLIGHT, check_kind, grouped, laid_out, room_for, way_of
+from ._buckets import IN_FLIGHT, check_kind, grouped, laid_out, room_for, take_reduce_dtype, way_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Memory:
 
 
 def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_bytes: int = 25 << 20,
-           wire: torch.dtype | None = None, order: str = "reversed", **words: Any) -> Memory:
+           reduce_dtype: torch.dtype | None = None, order: str = "reversed", **words: Any) -> Memory:
     """The bytes that `Sharded(kind, params, ...)` takes on the fullest of `ranks` ranks, without activations.
 
     It needs no process group and makes no state but those of a few small tensors; parameters may be on the meta device.
@@ -48,7 +48,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
         params: Parameters or param_groups.
         ranks: The number of ranks.
         bucket_bytes: As Sharded takes it.
-        wire: As Sharded takes it.
+        reduce_dtype: As Sharded takes it.
         order: As Sharded takes it.
         words: What the class takes besides.
 
@@ -60,6 +60,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
         >>> print(altgrad.distributed.memory(altgrad.optim.AdamW, model.parameters(), ranks=64))
     """
     check_kind("altgrad.distributed.memory", kind)
+    reduce_dtype, words = take_reduce_dtype("altgrad.distributed.memory", reduce_dtype, words)
     if ranks < 1:
         raise ValueError(f"altgrad.distributed.memory: ranks is {ranks}; it takes at least one")
     way = way_of("altgrad.distributed.memory", order)
@@ -73,27 +74,27 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
     rates, states, shares, whole, largest, said = {}, [0.0] * ranks, 0, 0, 0, 0
     for some in grouped(list(group_of)[::way], bucket_bytes):
         starts, size = laid_out(some, ranks)
-        bytes_on_wire = (wire or some[0].dtype).itemsize
+        bytes_on_wire = (reduce_dtype or some[0].dtype).itemsize
         whole, shares = whole + size * ranks * some[0].itemsize, shares + size * bytes_on_wire
         largest = max(largest, size * ranks * bytes_on_wire)
         said = room_for(ranks, len(group_of)) * ranks * bytes_on_wire  # of the last one
         for param, start in zip(some, starts):
             key = group_of[param], param.dtype, param.numel() < blocked_numel()
             if key not in rates:
-                rates[key] = _bytes_per_element(kind, options[key[0]], words, key[1], wire or key[1], key[2])
+                rates[key] = _bytes_per_element(kind, options[key[0]], words, key[1], reduce_dtype or key[1], key[2])
             for rank in range(start // size, min(ranks, -(-(start + param.numel()) // size))):
                 states[rank] += rates[key] * (min(start + param.numel(), (rank + 1) * size) - max(start, rank * size))
     frozen = sum([param.nbytes for of in groups for param in of["params"] if not param.requires_grad])
     return Memory(whole + frozen, shares, largest * (1 + IN_FLIGHT) + said, round(max(states)))
 
 
-def _bytes_per_element(kind, options, words, dtype, wire, small):
+def _bytes_per_element(kind, options, words, dtype, reduce_dtype, small):
     """Of the states of a tensor, by those of a small one that makes a step."""
     numel = blocked_numel() // 4 if small else 2 * blocked_numel()
     param = torch.nn.Parameter(torch.ones(numel, dtype=dtype, device="cpu"))
-    if wire != dtype:
-        param.grad_dtype = wire
+    if reduce_dtype != dtype:
+        param.grad_dtype = reduce_dtype
     optimizer = kind([{**{key: value for key, value in options.items() if key != "param_names"}, "params": [param]}], **words)
-    param.grad = torch.ones_like(param, dtype=wire)
+    param.grad = torch.ones_like(param, dtype=reduce_dtype)
     optimizer.step()
     return sum([value.nbytes for value in optimizer.state[param].values() if value.dim()]) / param.numel()

@@ -55,9 +55,9 @@ class DistMuon(Sharded):
             raise TypeError("altgrad.distributed.DistMuon: use_muon is a function, which ranks cannot compare: give groups")
         super().__init__(optim.Muon, params, lr=lr, **words)
 
-    def _made(self, owner, params, group, most, wire):
+    def _made(self, owner, params, group, most, reduce_dtype):
         groups = {param: {"use_muon": self._muon, **of} for of in self.param_groups for param in of["params"]}
         if any(map(is_dtensor, params)):
-            return make_dtensors(owner, params, groups, group, wire, self._reproducible)
+            return make_dtensors(owner, params, groups, group, reduce_dtype, self._reproducible)
         costs = [cost_of(param, groups[param]) for param in params]
-        return make_whole(params, costs, group, wire, self._reproducible)[::self._backward]
+        return make_whole(params, costs, group, reduce_dtype, self._reproducible)[::self._backward]

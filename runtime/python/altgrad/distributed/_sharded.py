@@ -16,11 +16,12 @@ from .._binding.sums import Ahead
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
 from .._storage.lacking import may_lack
+from .._warn import warn_renamed
 from ..optim._around import warn_of_ddp
 from ..optim._shapes import whole_ways
 from ..optim._together import check_group
 from ._agreed import Change, are_same, check_changes, check_same, hook, look, parameters_of
-from ._buckets import Bucket, check_kind, make_buckets, room_for, way_of
+from ._buckets import Bucket, check_kind, make_buckets, room_for, take_reduce_dtype, way_of
 from ._dtensors import Stay, make_dtensors
 from ._files import REMEDY, filed, gathered, taken
 from ._runs import PartOf
@@ -48,7 +49,7 @@ class Sharded(Sending, torch.optim.Optimizer):
             they become those of the first rank.
         process_group: The ranks that share the work; None: all.
         bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
-        wire: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
+        reduce_dtype: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
         overlap: Whether gradients travel during backward, or all of them at its end. The last bucket travels when the
             step begins, with what ranks say of their gradients.
         order: In which order backward is expected to finish gradients: "reversed", that of `params` from the last one
@@ -69,9 +70,10 @@ class Sharded(Sending, torch.optim.Optimizer):
     """
 
     def __init__(self, kind: type[optim.Optimizer], params: ParamsT, *, process_group: Any = None,
-                 bucket_bytes: int = 25 << 20, wire: torch.dtype | None = None, overlap: bool = True,
+                 bucket_bytes: int = 25 << 20, reduce_dtype: torch.dtype | None = None, overlap: bool = True,
                  reproducible: bool = False, order: str = "reversed", **words: Any):
         owner = f"altgrad.distributed.{type(self).__name__}"
+        reduce_dtype, words = take_reduce_dtype(owner, reduce_dtype, words)
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
         group = check_group(dist.group.WORLD if process_group is None else process_group)
@@ -79,8 +81,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         if issubclass(kind, optim.Muon) and not self._whole:
             raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: "
                              + whole_ways(kind))
-        if wire not in (None, torch.float32, torch.bfloat16):
-            raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
+        if reduce_dtype not in (None, torch.float32, torch.bfloat16):
+            raise ValueError(f"{owner}: reduce_dtype is {reduce_dtype}; gradients travel in torch.float32 or torch.bfloat16")
         self._backward = way_of(owner, order)
         if reproducible and self._whole:
             words["reproducible"] = True
@@ -88,16 +90,16 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._inner, self._overlap, self._syncs, self._hooks = None, overlap, True, ()
         super().__init__(params, {})
         self._group, self._ranks = group, Ranks([group])
-        self._asked = kind, words, bucket_bytes, wire
+        self._asked = kind, words, bucket_bytes, reduce_dtype
         self._bind()
 
     def _bind(self):
         """Lays out the parameters that the groups have now, and makes the optimizer of this rank's part."""
-        owner, (kind, words, most, wire) = f"altgrad.distributed.{type(self).__name__}", self._asked
+        owner, (kind, words, most, reduce_dtype) = f"altgrad.distributed.{type(self).__name__}", self._asked
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
         check_reach(owner, [param for param in every if not is_dtensor(param)], self._group)
-        check_same(owner, self.param_groups, self._group, words, kind, most, wire, self._reproducible, self._backward)
-        self._buckets = self._made(owner, every, self._group, most, wire)
+        check_same(owner, self.param_groups, self._group, words, kind, most, reduce_dtype, self._reproducible, self._backward)
+        self._buckets = self._made(owner, every, self._group, most, reduce_dtype)
         for bucket in self._buckets:
             bucket.share()
         self._frozen = [param for of in self.param_groups for param in of["params"] if not param.requires_grad]
@@ -134,11 +136,11 @@ class Sharded(Sending, torch.optim.Optimizer):
     # torch's scaler gives itself to a step that takes it, and otherwise looks at gradients that are elsewhere.
     _step_supports_amp_scaling = True
 
-    def _made(self, owner, params, group, most, wire):
+    def _made(self, owner, params, group, most, reduce_dtype):
         if any(map(is_dtensor, params)):
             groups = {param: {"use_muon": False} for param in params}
-            return make_dtensors(owner, params, groups, group, wire, self._reproducible)
-        return make_buckets(params[::self._backward], group, most, wire)
+            return make_dtensors(owner, params, groups, group, reduce_dtype, self._reproducible)
+        return make_buckets(params[::self._backward], group, most, reduce_dtype)
 
     @property
     def grad_norm(self) -> torch.Tensor | None:
@@ -146,8 +148,14 @@ class Sharded(Sending, torch.optim.Optimizer):
         return self._inner.grad_norm
 
     @property
-    def own(self) -> optim.Optimizer:
+    def local_optimizer(self) -> optim.Optimizer:
         """The optimizer of this rank's part, whose `state` and `statistics()` are of that part and of all ranks."""
+        return self._inner
+
+    @property
+    def own(self) -> optim.Optimizer:
+        """The old name of `local_optimizer`."""
+        warn_renamed("optimizer.own", "optimizer.local_optimizer")
         return self._inner
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -259,7 +267,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         """The states of this rank's part, each of which says where it is in the whole.
 
         torch.distributed.checkpoint saves and loads them by the names of parameters, with any number of ranks. With
-        torch.save each rank has a file of its own; `altgrad.distributed.joined` makes one of all of them. After
+        torch.save each rank has a file of its own; `altgrad.distributed.merge_state_dicts` makes one of all of them. After
         `consolidate_state_dict()` it has whole states.
 
         Returns:
@@ -301,8 +309,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         All ranks call it, and where the file of one does not fit, nothing has changed on any.
 
         Args:
-            state_dict: What `state_dict()` gave on this rank, with as many ranks; what `joined` made of all ranks'
-                files; or the state_dict of one process.
+            state_dict: What `state_dict()` gave on this rank, with as many ranks; what `merge_state_dicts` made of all
+                ranks' files; or the state_dict of one process.
 
         Raises:
             ValueError: It is of another rank, or of another number of ranks or other buckets, or does not fit.

@@ -17,7 +17,7 @@ class Whole(Arriving):
     params: list
     owner: int
     group: dist.ProcessGroup
-    wire: torch.dtype
+    reduce_dtype: torch.dtype
     grads: torch.Tensor | None = None
     sum: torch.Tensor | None = None
     _arriving: tuple | None = None
@@ -32,13 +32,13 @@ class Whole(Arriving):
 
     def take(self, place):
         param = self.params[place]
-        self.grads, param.grad = param.grad.to(self.wire), None
+        self.grads, param.grad = param.grad.to(self.reduce_dtype), None
 
     def is_full(self):
         return self.grads is not None
 
     def send(self):
-        mine = torch.zeros_like(self.flat, dtype=self.wire) if self.grads is None else self.grads
+        mine = torch.zeros_like(self.flat, dtype=self.reduce_dtype) if self.grads is None else self.grads
         mine = mine / dist.get_world_size(self.group)
         work = dist.reduce(mine, dist.get_global_rank(self.group, self.owner), group=self.group, async_op=True)
         self._arriving, self.grads = (work, mine, None), None
@@ -62,9 +62,9 @@ class Whole(Arriving):
     def part_of(self, place):
         """A parameter of its own in the memory of this one, whose `grad` is the average; on other ranks without memory."""
         if not self._is_owned():
-            return absent(self.params[place], self.wire) if self.reproducible else stand_in(self.params[place])
+            return absent(self.params[place], self.reduce_dtype) if self.reproducible else stand_in(self.params[place])
         part = torch.nn.Parameter(self.flat)
-        part.grad_dtype = self.wire
+        part.grad_dtype = self.reduce_dtype
         return part
 
     def is_here(self, place):
@@ -92,9 +92,9 @@ def owners_of(costs, group):
     return owners
 
 
-def make_whole(params, costs, group, wire, reproducible):
+def make_whole(params, costs, group, reduce_dtype, reproducible):
     """One Whole for each parameter."""
-    return [Whole([param], owner, group, wire or param.dtype, reproducible=reproducible)
+    return [Whole([param], owner, group, reduce_dtype or param.dtype, reproducible=reproducible)
             for param, owner in zip(params, owners_of(costs, group))]
 
 

@@ -9,3 +9,7 @@ from ._newton_schulz import newton_schulz
 from ._qk_clip import qk_clip_
 
 __all__ = ["gram", "newton_schulz", "qk_clip_"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

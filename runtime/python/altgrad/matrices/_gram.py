@@ -21,11 +21,11 @@ def gram(x: Tensor) -> Tensor:
         ValueError: `x` has fewer than two dimensions.
 
     Example:
-        >>> altgrad.gram(torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
+        >>> altgrad.matrices.gram(torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
         tensor([[5., 2.],
                 [2., 1.]])
     """
-    check_matrices(x, "altgrad.gram")
+    check_matrices(x, "altgrad.matrices.gram")
     return (_product if is_transformed() else _gram)(x)
 
 

@@ -40,9 +40,9 @@ def newton_schulz(x: Tensor, coefficients: Sequence[float] | Sequence[Sequence[f
         ValueError: `x` has fewer than two dimensions, or another argument is not what it has to be.
 
     Example:
-        >>> o = altgrad.newton_schulz(torch.randn(64, 256))
+        >>> o = altgrad.matrices.newton_schulz(torch.randn(64, 256))
     """
-    name = "altgrad.newton_schulz"
+    name = "altgrad.matrices.newton_schulz"
     check_matrices(x, name)
     if not isinstance(steps, int) or steps < 1:
         raise ValueError(f"{name}: steps is {steps!r}, no whole number from 1 on")

@@ -42,22 +42,22 @@ def qk_clip_(query: Weights, key: Weights, max_logits: Tensor, tau: float = 100.
 
     Example:
         >>> query, key = torch.ones(4, 3), torch.ones(4, 3)
-        >>> altgrad.qk_clip_(query, key, torch.tensor([400.0, 50.0]))
+        >>> altgrad.matrices.qk_clip_(query, key, torch.tensor([400.0, 50.0]))
         tensor([0.2500, 1.0000])
         >>> query[:, 0]
         tensor([0.5000, 0.5000, 1.0000, 1.0000])
     """
     if not 0.0 < tau < float("inf") or not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"altgrad.qk_clip_: tau is {tau} and alpha {alpha}; tau is above 0, and alpha from 0 to 1")
+        raise ValueError(f"altgrad.matrices.qk_clip_: tau is {tau} and alpha {alpha}; tau is above 0, and alpha from 0 to 1")
     if not isinstance(max_logits, Tensor) or max_logits.ndim != 1 or not len(max_logits):
-        raise ValueError("altgrad.qk_clip_: max_logits is no tensor with one number for each head")
+        raise ValueError("altgrad.matrices.qk_clip_: max_logits is no tensor with one number for each head")
     heads = len(max_logits)
     queries, keys, rotaries = _listed(query, "query"), _listed(key, "key"), _listed(rotary, "rotary")
     rows = _rows_of(queries, heads, "query")
     _rows_of(rotaries, heads, "rotary")
     key_heads = keys[0].shape[0] // rows if keys and rows else 0
     if not key_heads or heads % key_heads or _rows_of(keys, key_heads, "key") != rows:
-        raise ValueError(f"altgrad.qk_clip_: a query head has {rows} rows, and the keys of shape "
+        raise ValueError(f"altgrad.matrices.qk_clip_: a query head has {rows} rows, and the keys of shape "
                          f"{[tuple(weight.shape) for weight in keys]} are no heads of which {heads} is a multiple")
     logits = max_logits.float()
     gamma = torch.where((logits > tau) & logits.isfinite(), tau / logits, 1.0)
@@ -73,7 +73,7 @@ def _listed(given, name):
     weights = [given] if isinstance(given, Tensor) else list(given)
     for weight in weights:
         if not isinstance(weight, Tensor) or not weight.is_floating_point() or not weight.ndim:
-            raise TypeError(f"altgrad.qk_clip_: {name} is no tensor of floating-point numbers, and no list of them")
+            raise TypeError(f"altgrad.matrices.qk_clip_: {name} is no tensor of floating-point numbers, and no list of them")
     return weights
 
 
@@ -81,7 +81,7 @@ def _rows_of(weights, heads, name):
     """How many rows each head has, 0 without any."""
     counts = {weight.shape[0] for weight in weights}
     if len(counts) > 1 or any(count % heads for count in counts):
-        raise ValueError(f"altgrad.qk_clip_: {name} has {' and '.join(map(str, sorted(counts)))} rows, which are not "
+        raise ValueError(f"altgrad.matrices.qk_clip_: {name} has {' and '.join(map(str, sorted(counts)))} rows, which are not "
                          f"{heads} heads of the same size")
     return counts.pop() // heads if counts else 0
 

@@ -1,20 +1,34 @@
-"""Functions for gradients around any optimizer (norms, clipping, unscaling) and for number formats.
+"""Functions of gradients around any optimizer: their norm, clips, and the division by a loss scale.
 
-    norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
-    clipped, norm, found_inf = altgrad.fused_grad_unscale_clip(grads, 1.0, loss_scale)
+    norm = altgrad.ops.clip_grad_norm_(model.parameters(), 1.0)
+    clipped, norm, found_inf = altgrad.ops.unscale(grads, loss_scale, max_norm=1.0)
+
+`compute_global_grad_norm` is `grad_norm`, and `fused_grad_unscale_clip(grads, max_norm, loss_scale)` is `unscale`, by
+the names that other libraries have for them.
 
 The kernels are those of a step without a rule. Norms have the same bits for any number
 of threads and on a GPU. Every function is an operator of torch.library, too
 (`torch.ops.altgrad`), and can be compiled and traced.
 """
 
-from . import _registered  # noqa: F401
-from ._blocks import quantize_blocks
-from ._clip import clip_grad_norm_, clip_grad_value_, compute_global_grad_norm
-from ._quantize import dequantize, quantize, quantize_codes
-from ._scales import AmaxHistory, compute_scale
-from ._unscale import dynamic_loss_scale_update, fused_grad_unscale_clip
+from typing import TYPE_CHECKING
 
-__all__ = ["AmaxHistory", "clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
-           "compute_scale", "dequantize", "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize",
-           "quantize_blocks", "quantize_codes"]
+from .._warn import moved
+from . import _registered  # noqa: F401
+from ._clip import clip_grad_norm_, clip_grad_value_, grad_norm
+from ._clip import compute_global_grad_norm as compute_global_grad_norm
+from ._quantize import dequantize as dequantize
+from ._quantize import quantize as quantize
+from ._scales import AmaxHistory as AmaxHistory
+from ._scales import compute_scale as compute_scale
+from ._unscale import dynamic_loss_scale_update, unscale
+from ._unscale import fused_grad_unscale_clip as fused_grad_unscale_clip
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "dynamic_loss_scale_update", "grad_norm", "unscale"]
+
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        return moved(__name__, name, dict.fromkeys(("quantize_blocks", "quantize_codes"), "altgrad.quant"))
+
+    def __dir__():
+        return sorted(__all__)

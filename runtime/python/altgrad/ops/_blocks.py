@@ -42,7 +42,7 @@ def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, 
         altgrad.Error: The compiler refuses `fmt`, in its own words.
 
     Example:
-        >>> codes, scales = altgrad.quantize_blocks(weight, "mxfp8")
+        >>> codes, scales = altgrad.quant.quantize_blocks(weight, "mxfp8")
     """
     if isinstance(x, torch.Tensor) and is_seen(x):
         return torch.ops.altgrad.quantize_blocks(x.detach(), fmt)
@@ -123,7 +123,7 @@ def quantize_into(x, codes, scales, word):
         return
     seen = look([x], written=False)
     if not seen:
-        raise TypeError(f"altgrad.quantize_blocks takes plain strided tensors, not "
+        raise TypeError(f"altgrad.quant.quantize_blocks takes plain strided tensors, not "
                         f"{type(x).__name__} of {x.layout} on {x.device}")
     _run(x, seen, word, {"copy": codes, "copy_scale": scales})
 

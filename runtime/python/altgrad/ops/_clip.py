@@ -37,12 +37,12 @@ def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0
         RuntimeError: The norm is not finite, and `error_if_nonfinite` is True.
 
     Example:
-        >>> norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
+        >>> norm = altgrad.ops.clip_grad_norm_(model.parameters(), 1.0)
     """
     max_norm, norm_type = bound_of("max_norm", max_norm), number_of("norm_type", norm_type)
     grads = grads_of(parameters)
     if grads:
-        clip = torch.ops.altgrad.clip_grads_by_norm_ if is_traced() else clip_by_norm
+        clip = torch.ops.altgrad.ops.clip_grads_by_norm_ if is_traced() else clip_by_norm
         norm = clip(grads, max_norm, norm_type, error_if_nonfinite, per_tensor)
     else:
         norm = norm_of_none(per_tensor)
@@ -61,17 +61,17 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
         ValueError: `clip_value` is negative or NaN.
 
     Example:
-        >>> altgrad.clip_grad_value_(model.parameters(), 0.5)
+        >>> altgrad.ops.clip_grad_value_(model.parameters(), 0.5)
     """
     clip_value = bound_of("clip_value", clip_value)
     grads = grads_of(parameters)
     if grads:
-        clip = torch.ops.altgrad.clip_grads_by_value_ if is_traced() else clip_by_value
+        clip = torch.ops.altgrad.ops.clip_grads_by_value_ if is_traced() else clip_by_value
         clip(grads, clip_value)
 
 
-def compute_global_grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                             foreach: bool | None = None, *, per_tensor: bool = False) -> torch.Tensor:
+def grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None, *,
+              per_tensor: bool = False) -> torch.Tensor:
     """The norm of all tensors together, as torch.nn.utils.get_total_norm gives it.
 
     Args:
@@ -89,7 +89,7 @@ def compute_global_grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_no
         RuntimeError: The norm is not finite, and `error_if_nonfinite` is True.
 
     Example:
-        >>> norm = altgrad.compute_global_grad_norm([p.grad for p in model.parameters()])
+        >>> norm = altgrad.ops.grad_norm([p.grad for p in model.parameters()])
     """
     grads, norm_type = [grad for grad in list_of(grads) if grad is not None], number_of("norm_type", norm_type)
     if not grads:
@@ -98,6 +98,9 @@ def compute_global_grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_no
     if error_if_nonfinite:
         check_finite(norm, norm_type)
     return norm
+
+
+compute_global_grad_norm = grad_norm
 
 
 # What the operators do.
@@ -129,7 +132,7 @@ def clip_by_norm(grads, max_norm, norm_type, error_if_nonfinite, per_tensor):
         written(grads, seen)
         return results["norm"]
     if are_fake(grads):
-        return torch.ops.altgrad.clip_grads_by_norm_(grads, max_norm, norm_type,
+        return torch.ops.altgrad.ops.clip_grads_by_norm_(grads, max_norm, norm_type,
                                                      error_if_nonfinite, per_tensor)
     norm = _by_torch.norm_of(grads, norm_type, per_tensor)
     if error_if_nonfinite:
@@ -145,7 +148,7 @@ def clip_by_value(grads, clip_value):
         run(seen, ("--clip-value",), {"max_norm": single(clip_value)})
         written(grads, seen)
     elif are_fake(grads):
-        torch.ops.altgrad.clip_grads_by_value_(grads, clip_value)
+        torch.ops.altgrad.ops.clip_grads_by_value_(grads, clip_value)
     else:
         _by_torch.clip_value_(grads, clip_value)
 

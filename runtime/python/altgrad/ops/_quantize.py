@@ -104,7 +104,7 @@ def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0,
         TypeError: `x` is of another dtype or no tensor, or `scale` is no number.
 
     Example:
-        >>> codes = altgrad.quantize_codes(x, "altgrad.e3m4", scale)
+        >>> codes = altgrad.quant.quantize_codes(x, "altgrad.e3m4", scale)
         >>> y = altgrad.dequantize(codes, scale, "altgrad.e3m4")
     """
     if block is None and (out := _quickly(x, fmt, scale, fmt)) is not None:

@@ -18,28 +18,27 @@ Number: TypeAlias = float | torch.Tensor
 
 
 @overload
-def fused_grad_unscale_clip(grads: torch.Tensor, max_norm: float | None, loss_scale: Number, *,
-                            norm_type: float = 2.0, per_tensor: bool = False,
-                            inplace: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
+def unscale(grads: torch.Tensor, loss_scale: Number, max_norm: float | None = None, *, norm_type: float = 2.0,
+            per_tensor: bool = False, inplace: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
 
 
 @overload
-def fused_grad_unscale_clip(grads: Iterable[torch.Tensor | None], max_norm: float | None, loss_scale: Number, *,
-                            norm_type: float = 2.0, per_tensor: bool = False, inplace: bool = False
-                            ) -> tuple[Sequence[torch.Tensor | None], torch.Tensor, torch.Tensor]: ...
+def unscale(grads: Iterable[torch.Tensor | None], loss_scale: Number, max_norm: float | None = None, *,
+            norm_type: float = 2.0, per_tensor: bool = False, inplace: bool = False
+            ) -> tuple[Sequence[torch.Tensor | None], torch.Tensor, torch.Tensor]: ...
 
 
-def fused_grad_unscale_clip(grads: Any, max_norm: float | None, loss_scale: Number, *, norm_type: float = 2.0,
-                            per_tensor: bool = False, inplace: bool = False) -> tuple[Any, torch.Tensor, torch.Tensor]:
+def unscale(grads: Any, loss_scale: Number, max_norm: float | None = None, *, norm_type: float = 2.0,
+            per_tensor: bool = False, inplace: bool = False) -> tuple[Any, torch.Tensor, torch.Tensor]:
     """Divides gradients by the loss scale and clips their norm, in the passes over memory that the norm needs.
 
     Each element is multiplied once, by coefficient / loss_scale in float32.
 
     Args:
         grads: A tensor or a list of tensors, in which None is passed over.
-        max_norm: The bound of the norm of the unscaled gradients. 0, None and inf clip nothing.
         loss_scale: What the loss was multiplied by: a number, or a tensor of one element, whose value is not
             read back from a GPU.
+        max_norm: The bound of the norm of the unscaled gradients. 0, None and inf clip nothing.
         norm_type: 1, 2 or inf for the kernels, any other number for torch.
         per_tensor: Whether each tensor is clipped by a norm of its own.
         inplace: Whether the given tensors are written instead of new ones.
@@ -57,7 +56,7 @@ def fused_grad_unscale_clip(grads: Any, max_norm: float | None, loss_scale: Numb
 
     Example:
         >>> grads = [p.grad for p in model.parameters()]
-        >>> clipped, norm, found_inf = altgrad.fused_grad_unscale_clip(grads, 1.0, 65536.0)
+        >>> clipped, norm, found_inf = altgrad.ops.unscale(grads, loss_scale=65536.0, max_norm=1.0)
     """
     max_norm = bound_of("max_norm", max_norm or math.inf)
     grads = grads if isinstance(grads, (torch.Tensor, list, tuple)) else list(grads)
@@ -77,6 +76,12 @@ def fused_grad_unscale_clip(grads: Any, max_norm: float | None, loss_scale: Numb
         return clipped[0], norm, found
     clipped = iter(clipped)
     return [None if grad is None else next(clipped) for grad in grads], norm, found
+
+
+def fused_grad_unscale_clip(grads: Any, max_norm: float | None, loss_scale: Number, *, norm_type: float = 2.0,
+                            per_tensor: bool = False, inplace: bool = False) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """`unscale` by the name and with the order of arguments that boostr has for it; the arguments are those of `unscale`."""
+    return unscale(grads, loss_scale, max_norm, norm_type=norm_type, per_tensor=per_tensor, inplace=inplace)
 
 
 def dynamic_loss_scale_update(found_inf: Number, loss_scale: Number, growth_tracker: Number,
@@ -102,7 +107,7 @@ def dynamic_loss_scale_update(found_inf: Number, loss_scale: Number, growth_trac
         ValueError: `growth_interval` or `backoff_factor` is out of range.
 
     Example:
-        >>> scale, tracker = altgrad.dynamic_loss_scale_update(found_inf, scale, tracker)
+        >>> scale, tracker = altgrad.ops.dynamic_loss_scale_update(found_inf, scale, tracker)
     """
     if not growth_interval >= 1:
         raise ValueError(f"growth_interval is {growth_interval}; it has to be at least 1")

@@ -5,27 +5,36 @@
 - Adam8bit, AdamW4bit, LionFp8 and the other classes with such an ending keep their states in 4 or 8 bits. Every
   class takes `storage=` for any other storage.
 - FromRule makes a class from a rule of your own.
-- Record and plot_run collect and draw statistics of a run; transcode converts state_dicts.
+- Storage is the typed form of a storage line, and NewtonSchulz says how Muon orthogonalizes.
+- Record and plot_run collect and draw statistics of a run.
+
+Every keyword that all classes share is described once, in Optimizer.
 """
 
+from typing import TYPE_CHECKING
 
+from .._storage.line import Storage
+from .._warn import moved
 from ._from_rule import FromRule
 from ._grid import GridOptim
 from ._muon import Muon, NorMuon
 from ._narrow import Adam4bit, Adam8bit, AdamFp8, AdamW4bit, AdamW8bit, AdamWFp8, Lion8bit, LionFp8
 from ._of_papers import ADOPT, LAMB, AdEMAMix, Lion, ManifoldAdamW
 from ._of_torch import SGD, Adagrad, Adam, AdamW, RMSprop
+from ._newton_schulz import NewtonSchulz
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
-from ._transcode import StateError, transcode
 
 __all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW", "AdamW4bit", "AdamW8bit",
            "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim", "LAMB", "Lion", "Lion8bit", "LionFp8",
-           "ManifoldAdamW", "Muon", "NorMuon", "Optimizer", "RMSprop", "Record", "SGD", "StateError", "plot_run", "transcode"]
+           "ManifoldAdamW", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "RMSprop", "Record", "SGD", "Storage", "plot_run"]
 
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        if name in ("DistAdamW", "DistMuon"):  # which need this package, and torch.distributed
+            from .. import distributed
+            return getattr(distributed, name)
+        return moved(__name__, name, {"StateError": "altgrad", "transcode": "altgrad"})
 
-def __getattr__(name: str) -> object:
-    if name in ("DistAdamW", "DistMuon"):  # which need this package, and torch.distributed
-        from .. import distributed
-        return getattr(distributed, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __dir__():
+        return sorted(__all__)

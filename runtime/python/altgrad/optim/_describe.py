@@ -6,12 +6,14 @@ import re
 _SECTIONS = "Args", "Raises", "Example"
 _HEAD = re.compile(rf"^({'|'.join(_SECTIONS)}):$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^    (\w+): ", re.MULTILINE)
+_SHARED = "Further keywords are those that all classes share; help(altgrad.optim.Optimizer) describes them:\n"
 
 
-def describe(cls, names, sources):
+def describe(cls, names, sources, common=()):
     """Gives a class, which has a docstring, one that describes these arguments, in this order.
 
-    An argument is described by the class itself, the nearest of its bases, or one of `sources`. The
+    An argument is described by the class itself, the nearest of its bases, or one of `sources`. Those in `common` are
+    described by altgrad.optim.Optimizer, and the class only names them unless it says something of its own. The
     sections "Raises" and "Example" are those of the nearest class that has them.
     """
     bases = [base for base in cls.__mro__ if base.__dict__.get("__doc__") and base is not object]
@@ -19,8 +21,10 @@ def describe(cls, names, sources):
     known = {}
     for found in [_sections(source.__doc__) for source in sources] + [found for _, found in reversed(parts)]:
         known |= _arguments(found.get("Args", ""))
-    text = [parts[0][1][""]]
     own = _arguments(parts[0][1].get("Args", ""))  # a base describes arguments of its subclasses, too
+    shared = [name for name in names if name in common and name not in own]
+    names = [name for name in names if name not in shared]
+    text = [parts[0][1][""]] + [_SHARED + ", ".join(shared) + "."] * bool(shared)
     described = [known[name] for name in dict.fromkeys([*names, *own]) if name in known]
     text += ["Args:\n" + "\n".join(described)] * bool(described)
     for title in _SECTIONS[1:]:

@@ -23,7 +23,7 @@ from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
 _TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiable", "capturable", "foreach",
-          "fused", "skipped_steps", "counted_steps", "clipped_steps", *DEFAULTS}
+          "fused", "skipped_steps", "counted_steps", "clipped_steps", *Optimizer._renamed, *DEFAULTS}
 # The storage is the class's own.
 _SHARED = [parameter for parameter in parameters_of(Shared) if parameter.name != "storage"]
 
@@ -39,6 +39,7 @@ class _FromRule(Optimizer, metaclass=_Made):
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
+        given = self._new_words(given)
         shared = {key: given.pop(key) for key in [parameter.name for parameter in _SHARED] if key in given}
         if "storage" in given:
             raise TypeError(f"rule @{self._rule.name}: the class has its storage already; give it to FromRule, which "
@@ -101,7 +102,7 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
         source: The path of a file (with a separator or the ending .mlir), the text of a rule, or the name of a
             template of the library such as "adamw". templates/Language.md describes the language.
         storage: In which formats the states, a master copy of the parameter and further copies of it are
-            stored, and how they are rounded: an altgrad.Storage, a storage line such as "m=bf16 master=f32", or
+            stored, and how they are rounded: an altgrad.optim.Storage, a storage line such as "m=bf16 master=f32", or
             a dict. What it does not name is stored as the parameter is. templates/Storage.md describes every
             word. With a master, a value that is written into the parameter between steps is taken over into the
             master, except for writes through `.data`, which leave no trace.

@@ -19,9 +19,10 @@ from .._storage.streams import check_streams
 from ._around import check_untraced
 from ._keywords import Shared, filled, shown
 from ._named import find_template
+from ._numerics import numerics_of
 from ._optimizer import Optimizer
 
-_PROFILES = None, "torch", "reference"
+_NUMERICS = None, "torch", "reference"
 
 
 class GridOptim(Optimizer):
@@ -51,10 +52,10 @@ class GridOptim(Optimizer):
         maximize: Whether the step ascends along the gradient.
         format: The grid by the name of a format with a sign and at most 8 bits ("altgrad.e3m4"), in place of
             `fp8_dtype`.
-        profile: "reference" does what the source does: k = floor(velocity scale + U) of the sum rounded to
+        numerics: "reference" does what the source does: k = floor(velocity scale + U) of the sum rounded to
             float32, where U is a draw in 65536ths, and parameters between two numbers are first rounded up.
             "torch" rounds gradients to their dtype after unscaling and clipping. None does neither.
-        storage: In which format `velocity` is stored, as a storage line, an altgrad.Storage or a dict. The
+        storage: In which format `velocity` is stored, as a storage line, an altgrad.optim.Storage or a dict. The
             parameter has no word.
 
     Raises:
@@ -78,17 +79,33 @@ class GridOptim(Optimizer):
                  weight_decay: float = 1e-4, rung_clip: float = 10, fp8_dtype: torch.dtype = torch.float8_e4m3fn, *,
                  lr: float | torch.Tensor = 1.0, format: str | None = None, maximize: bool = False,
                  **shared: Unpack[Shared]):
-        given = filled(type(self).__name__, shared)
-        profile, storage = given["profile"], given["storage"]
-        if profile not in _PROFILES:
-            raise ValueError(f"Invalid profile value: {profile}; it has to be None, 'torch' or 'reference'")
+        given = filled(type(self).__name__, self._new_words(shared))
+        numerics, storage = given["numerics"], given["storage"]
+        if numerics not in _NUMERICS:
+            raise ValueError(f"Invalid numerics value: {numerics}; it has to be None, 'torch' or 'reference'")
         defaults = dict(scale=scale, momentum=momentum, weight_decay=weight_decay,
                         rung_clip=rung_clip, maximize=maximize, lr=lr)
         for key in ("lr", "scale", "momentum", "weight_decay", "rung_clip"):
             _check(key, defaults[key])
-        words = _words(_format(fp8_dtype, format), profile == "reference", storage)
-        given.update(storage=words, profile=None if profile == "reference" else profile)
+        words = _words(_format(fp8_dtype, format), numerics == "reference", storage)
+        given.update(storage=words)
         super().__init__(params, defaults, **given)
+
+    @property
+    def numerics(self) -> str | None:
+        """"torch", "reference" or None, as the constructor takes it."""
+        return "reference" if self._is_reference() else self._numerics
+
+    @numerics.setter
+    def numerics(self, word: str | None) -> None:
+        if (word == "reference") != self._is_reference():
+            raise ValueError(f"altgrad.optim.GridOptim: numerics was {self.numerics!r} when the optimizer was made and cannot "
+                             f"become {word!r}: 'reference' is said to the constructor")
+        if word != "reference":
+            self._numerics = numerics_of(word)
+
+    def _is_reference(self):
+        return self._words["rungs"].endswith(",reference")
 
     def _rule_of(self, group):
         return find_template("gridoptim")
@@ -96,34 +113,41 @@ class GridOptim(Optimizer):
     @watched
     @uncompiled
     def step(self, current_scale: "float | torch.Tensor | Callable[[], Any] | None" = None, *,
-             closure: Callable[[], Any] | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+             closure: Callable[[], Any] | None = None) -> Any:
         """Performs one step.
 
         Args:
             current_scale: The `scale` of every group in this step, or a closure; None takes the groups' own.
-            closure: Called first, with gradients enabled.
+            closure: Called first, with gradients enabled; it computes the loss and its gradients.
 
         Returns:
-            (flips, updates), two 0-dim int64 tensors on the parameters' device, which is not waited for. Of the
-            elements of all parameters `flips` have another value now, and `updates` had a gradient beyond 1e-10
-            after unscaling and clipping. Counts are exact for parameters of up to 2^24 elements. A skipped step
-            counts neither.
+            What `closure` returns, or without one `counts`: (flips, updates), as the source's step does.
 
         Raises:
             ValueError: `current_scale` is no number from 0. And what the step of Optimizer raises.
         """
         if callable(current_scale) and not isinstance(current_scale, torch.Tensor):
             current_scale, closure = None, current_scale
+        loss = None
         if closure is not None:
             with torch.enable_grad():
-                closure()
+                loss = closure()
         check_untraced(type(self).__name__)
         with self._turns, self._scaled(current_scale):
             if self._built:
                 clear_counts(self._built.tables)
             self._advance(self._scaling)
-            tables = self._built.tables if self._built else []
-            return count(tables, "flips"), count(tables, "updates")
+            return self.counts if closure is None else loss
+
+    @property
+    def counts(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(flips, updates) of the last step, two 0-dim int64 tensors on the parameters' device, which is not waited for.
+
+        Of the elements of all parameters `flips` have another value now, and `updates` had a gradient beyond 1e-10 after
+        unscaling and clipping. Counts are exact for parameters of up to 2^24 elements. A skipped step counts neither.
+        """
+        tables = self._built.tables if self._built else []
+        return count(tables, "flips"), count(tables, "updates")
 
     @contextmanager
     def _scaled(self, scale):

@@ -41,10 +41,10 @@ class Shared(TypedDict, total=False):
             gradients come to the host while backward goes on, and are summed for the norm as they arrive;
             parameters go back while others are stepped. Gradients are known again by their version counter, as with
             `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
-        profile: "torch" rounds gradients to their dtype after unscaling and after clipping, as
+        numerics: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
-            an altgrad.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128,keep_positive", or a dict. A class with narrow
+            an altgrad.optim.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128,keep_positive", or a dict. A class with narrow
             states keeps its own words for the streams that are not named. templates/Storage.md has every word.
         seed: The key of the random numbers for stochastic rounding, a whole number of at most 64 bits.
             None takes one from torch's generator. Only allowed where the storage rounds stochastically.
@@ -56,7 +56,7 @@ class Shared(TypedDict, total=False):
     statistics: bool
     norm_in_backward: bool
     offload: bool
-    profile: str | None
+    numerics: str | None
     storage: StorageLike
     seed: int | None
 
@@ -75,7 +75,7 @@ class OfTorch(Shared, total=False):
 
 
 DEFAULTS = OfTorch(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
-                   norm_in_backward=False, offload=False, profile=None, storage="", seed=None, fallback=True)
+                   norm_in_backward=False, offload=False, numerics=None, storage="", seed=None, fallback=True)
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -139,5 +139,6 @@ def check_numbers(owner: str, given: Mapping[str, Any], defaults: Mapping[str, A
 
 
 def document(cls: type) -> None:
-    """Completes the docstring of a class: every argument is described."""
-    describe(cls, list(inspect.signature(cls).parameters), (Shared, OfTorch))
+    """Completes the docstring of a class: every argument is described, and those of all classes in the base alone."""
+    is_base = cls.__name__ == "Optimizer"
+    describe(cls, list(inspect.signature(cls).parameters), (Shared, OfTorch), () if is_base else DEFAULTS)

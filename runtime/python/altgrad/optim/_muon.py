@@ -1,11 +1,7 @@
 """Muon for matrices, and AdamW for everything else in the same program."""
 
-import ctypes
-import functools
-import math
-import numbers
-import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -13,76 +9,15 @@ import torch
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
-from .._bundle import compile_sets
-from .._coefficients import rows_of
-from .._core import core
-from .._library import Error
-from .._warn import warn
+from .._warn import warn, warn_renamed
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor, find_template
+from ._newton_schulz import ENTRIES, KNOWN, NewtonSchulz, check_iteration, dtype_of, entries_of, option_words
+from ._presets import find_preset
 from ._shapes import matrices_of
 
-# adjust_lr_fn -> the word of altgrad.scale_by_shape
-_SCALES = {None: "original", "original": "original", "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped",
-           "spectral": "spectral"}
-_DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
-# What an entry of a group may be.
-_KNOWN = {"adjust_lr_fn": tuple(_SCALES), "ns_length": ("clamped", "added"), "ns_dtype": tuple(_DTYPES),
-          "equilibrate": (None, "rows"), "red_dim": (-1, "by_shape"), "flatten": (None, True, False),
-          **dict.fromkeys(("nesterov", "cautious", "reproducible"), (True, False))}
-
-
-class _Numbers(ctypes.Structure):
-    """altgrad_table_numbers."""
-
-    _fields_ = [("lr", ctypes.c_double), ("weight_decay", ctypes.c_double), ("eps", ctypes.c_double)]
-
-    def given(self):
-        numbers = {name: getattr(self, name) for name, _ in self._fields_}
-        return {name: number for name, number in numbers.items() if not math.isnan(number)}
-
-
-class _Profile(ctypes.Structure):
-    """altgrad_table_profile."""
-
-    _fields_ = [("muon", _Numbers), ("adamw", _Numbers), ("options", ctypes.c_char_p)]
-
-    def arguments(self):
-        """The constructor's arguments that it decides, which the library has as numbers and options of the rule."""
-        options = dict(word.partition("=")[::2] for word in self.options.decode().split(",") if word)
-        scales = {word: name for name, word in _SCALES.items()}
-        given = {"nesterov": False} if "plain" in options else {}
-        given |= {f"ns_{key}": options[key] for key in ("coefficients", "length") if key in options}
-        given |= {"adjust_lr_fn": scales[options["scale"]]} if "scale" in options else {}
-        given |= {"flatten": options["flatten"] == "true"} if "flatten" in options else {}
-        return given | self.muon.given()
-
-
-def _profile_of(profile):
-    """The profile of this name; ValueError lists the known ones."""
-    found = _Profile()
-    try:
-        core().altgrad_table_find_profile(str(profile).encode(), ctypes.byref(found))
-    except Error as error:
-        raise ValueError(f"altgrad.optim.Muon: {error}") from None
-    return found
-
-
-def _profiled(init):
-    """The constructor with a profile's arguments where the caller gives none."""
-    names = list(init.__signature__.parameters)
-
-    @functools.wraps(init)
-    def __init__(self, *positional, profile=None, **keywords):
-        given = {*names[1:1 + len(positional)], *keywords}
-        found = _Profile() if profile is None else _profile_of(profile)
-        decided = {} if profile is None else {name: value for name, value in found.arguments().items() if name not in given}
-        if profile is not None:
-            self._beside = {name: value for name, value in found.adamw.given().items() if name not in given}
-        # "torch" is what every optimizer takes.
-        init(self, *positional, **({"profile": profile} if profile == "torch" else {}), **decided, **keywords)
-
-    return __init__
+# Old keywords, which are words of NewtonSchulz now.
+_OLD = {entry: name for name, entry in ENTRIES.items() if name in ("dtype", "length", "equilibrate", "red_dim")}
 
 
 class Muon(Named):
@@ -91,33 +26,27 @@ class Muon(Named):
         b = b + (1 - momentum) (g - b);  u = b + (1 - momentum) (g - b), or b without `nesterov`
         p -= lr weight_decay p;  p -= lr scale NS(u)
 
-    NS brings the singular values of a matrix near 1, by products in `ns_dtype`. A group with
+    NS brings the singular values of a matrix near 1, as `orthogonalize` says. A group with
     `use_muon=False` takes AdamW's formula, with its own `lr`, `betas`, `eps` and `weight_decay`, in the same
     step: one norm, one verdict. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
     `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices, stacks of them, as those
     of experts, or filters of convolutions; a group may say otherwise by `flatten` and `split`. On a
     GPU cuBLAS multiplies them, in one call for neighbours of one shape. The formula is in templates/muon.mlir.
 
-    `profile` says whose Muon it is: "torch", or "kj" (KellerJordan), "dion", "moonlight", "emerging"
-    (Emerging-Optimizers) or "vibetensor", which decide arguments that are not given, as the source's class has them in
-    2026-08: lr, weight_decay, eps, nesterov, coefficients, length, scale and flatten, and lr and eps of AdamW's groups.
     The momentum of a source that keeps the sum b = momentum b + g is here 1 - momentum times that sum, which the
     division by the norm undoes.
 
     Args:
         momentum: The decay rate of the momentum, from 0 and below 1.
         nesterov: Whether the step looks ahead of the momentum.
-        ns_coefficients: The polynomial of the iteration's steps: three numbers, a tuple of them for each step, or the
-            name of a set that `altgrad-opt --list-coefficients` describes, such as "polar_gns".
+        ns_coefficients: torch's keyword for `coefficients` of NewtonSchulz.
         eps: The least norm by which a matrix is divided, and what is added to AdamW's denominator.
-        ns_steps: The steps of the iteration, as many as the coefficients are for.
-        adjust_lr_fn: The scale: "original" or None is sqrt(max(1, rows / columns)), "match_rms_adamw" is
-            0.2 sqrt(max(rows, columns)), "spectral" is sqrt(max(rows, columns)), "spectral_unclamped" is
-            sqrt(rows / columns).
-        ns_dtype: What the products take: torch.bfloat16 as torch's do, torch.float16 or torch.float32. In
-            float32 elongated matrices take the Gram form, with fewer operations.
-        ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
-        equilibrate: "rows" divides each row of u by max(|row|, 1e-7) before NS, as MuonEq-R does.
+        ns_steps: torch's keyword for `steps` of NewtonSchulz.
+        adjust_lr_fn: torch's keyword for `scale` of NewtonSchulz; None is "original".
+        orthogonalize: An altgrad.optim.NewtonSchulz: steps, coefficients, dtype, length, scale and equilibration of NS.
+        preset: Whose Muon it is: "torch", "kj" (KellerJordan), "dion", "moonlight", "emerging" (Emerging-Optimizers) or
+            "vibetensor". It decides the arguments that are not given, as the source's class has them in 2026-08: lr,
+            weight_decay, eps, nesterov, coefficients, length, scale and flatten, and lr and eps of AdamW's groups.
         cautious: Whether the weight decays only where the update and the parameter have one sign (L. Chen et al., 2025).
         reproducible: Whether each matrix is multiplied by calls of its own. A library's bits may depend on how many
             matrices it is given at once, and so on which other parameters there are; its calls are slower then.
@@ -133,33 +62,69 @@ class Muon(Named):
 
     Example:
         >>> biases = {"params": [model.bias], "use_muon": False, "lr": 3e-4}
-        >>> optimizer = altgrad.optim.Muon([{"params": [model.weight]}, biases])
+        >>> optimizer = altgrad.optim.Muon([{"params": [model.weight]}, biases], preset="kj")
     """
 
     _template = "muon"
     _hypers = BETAS
     _unchecked = "ns_coefficients", "split"
     _keys = {"buf": "momentum_buffer", "m": "exp_avg", "v": "exp_avg_sq"}
-    _beside: dict[str, Any] = {}  # what a profile decides of AdamW's groups
+    _older = {"ns_dtype": torch.bfloat16, "ns_length": "clamped", "equilibrate": None}
+    _beside: dict[str, Any] = {}  # what a preset decides of AdamW's groups
+    _preset: str | None = None
+    _has_presets = True
 
-    @_profiled
     @constructor
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool | Callable[[torch.Tensor], Any] = True,
-                 ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "clamped",
+                 orthogonalize: NewtonSchulz | None = None, preset: str | None = None,
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
-                 equilibrate: str | None = None, cautious: bool = False, reproducible: bool = False,
-                 **shared: Unpack[Shared]) -> None: ...
+                 cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
 
-    def _start(self, given):
-        clips = given.get("max_grad_norm") is not None
-        super()._start(given)
+    @classmethod
+    def _new_words(cls, given):
+        profile = given.get("profile")
+        given, owner = super()._new_words(given), f"altgrad.optim.{cls.__name__}"
+        if profile is not None and cls._has_presets:
+            given.setdefault("preset", profile)
+            if profile != "torch":  # which was both
+                del given["numerics"]
+        if old := {name: given.pop(entry) for entry, name in _OLD.items() if entry in given}:
+            for name in old:
+                warn_renamed(f"{owner}({ENTRIES[name]}=...)", f"orthogonalize=NewtonSchulz({name}=...)")
+            there = given.get("orthogonalize")
+            given["orthogonalize"] = NewtonSchulz(**old) if there is None else replace(there, **old)
+        return given
+
+    @property
+    def preset(self) -> str | None:
+        """Whose defaults it was made with, as the constructor takes it."""
+        return self._preset
+
+    def _start(self, given, said):
+        clips, owner = given.get("max_grad_norm") is not None, f"altgrad.optim.{type(self).__name__}"
+        orthogonalize, self._preset = given.pop("orthogonalize"), given.pop("preset", None)
+        words = {} if orthogonalize is None else self._entries_of(orthogonalize, owner)
+        for entry in words.keys() & said:
+            raise TypeError(f"{owner}: {entry} is given, and so is its word in orthogonalize: leave one of them out")
+        given |= {entry: self._older[entry] for entry in _OLD if entry in self._older} | words
+        if self._preset is not None:
+            found, said = find_preset(self._preset), {*said, *words}
+            given |= {name: value for name, value in found.arguments().items() if name not in said}
+            self._beside = {name: value for name, value in found.adamw.given().items() if name not in said}
+        super()._start(given, said)
         if clips and any(group["use_muon"] for group in self.param_groups):
-            warn(f"altgrad.optim.{type(self).__name__}: the update of a matrix does not depend on the length of its gradient, so "
+            warn(f"{owner}: the update of a matrix does not depend on the length of its gradient, so "
                  "max_grad_norm only changes how much a step weighs in the momentum, and brings short gradients near eps; "
                  "leave it out, and clip the gradients of AdamW's groups alone, by altgrad.clip_grad_norm_")
+
+    def _entries_of(self, orthogonalize, where):
+        words = entries_of(orthogonalize, where)
+        for entry in words.keys() - self._older.keys():
+            raise TypeError(f"{where}: orthogonalize says {entry}, which is NorMuon's")
+        return words
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group; "use_muon" says which formula it takes.
@@ -171,6 +136,10 @@ class Muon(Named):
             ValueError: A parameter of Muon is no matrix, or the group asks for what is not compiled.
         """
         before = len(self.param_groups)
+        if isinstance(param_group, dict) and "orthogonalize" in param_group:
+            param_group = dict(param_group)
+            where = f"altgrad.optim.{type(self).__name__}, group {before}"
+            param_group = {**self._entries_of(param_group.pop("orthogonalize"), where), **param_group}
         try:
             for group in _parted(param_group, self.defaults):
                 is_muon = not isinstance(group, dict) or group.get("use_muon", self.defaults["use_muon"])
@@ -181,7 +150,7 @@ class Muon(Named):
             raise
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_beside": self._beside}
+        return {**super().__getstate__(), "_beside": self._beside, "_preset": self._preset}
 
     def _filed_groups(self, groups):
         # A word, which torch.distributed.checkpoint takes.
@@ -194,7 +163,7 @@ class Muon(Named):
                 group.setdefault(key, own[key])
         for group in state["param_groups"]:
             if "ns_dtype" in group:
-                group["ns_dtype"] = _dtype_of(group["ns_dtype"])
+                group["ns_dtype"] = dtype_of(group["ns_dtype"])
         super().__setstate__(state)
 
     def _check(self, group):
@@ -204,13 +173,13 @@ class Muon(Named):
         for rate in ("momentum", "beta2"):
             if not 0.0 <= group.get(rate, 0.0) < 1.0:
                 raise ValueError(f"{where}: {rate} is {group[rate]}, not from 0 and below 1")
-        words = {"use_muon": (True, False)} | (_KNOWN if group["use_muon"] else {})
+        words = {"use_muon": (True, False)} | (KNOWN if group["use_muon"] else {})
         for key, known in words.items():
-            if key in group and (_dtype_of(group[key]) if key == "ns_dtype" else group[key]) not in known:
+            if key in group and (dtype_of(group[key]) if key == "ns_dtype" else group[key]) not in known:
                 raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
         if not group["use_muon"]:
             return
-        _check_iteration(group, where)
+        check_iteration(group, where)
         for index, param in enumerate(group["params"]):
             try:
                 self._matrices_of(group, param)
@@ -245,10 +214,7 @@ class Muon(Named):
                                          for param in other["params"]]):
             words.append("over=unit")
         words += ["decay=cautious"] * bool(group["cautious"]) + ["batches=none"] * bool(group["reproducible"])
-        words += [f"scale={_SCALES[group['adjust_lr_fn']]}"]
-        return (*words, f"coefficients={_coefficients(group['ns_coefficients'])}", f"in={_DTYPES[_dtype_of(group['ns_dtype'])]}",
-                f"length={group['ns_length']}", f"steps={group['ns_steps']}")
-
+        return *words, *option_words(group)
 
     def _has_units(self, group, param):
         matrices = self._matrices_of(group, param)
@@ -268,21 +234,17 @@ class NorMuon(Muon):
     Args:
         momentum: The decay rate of the momentum, from 0 and below 1.
         beta2: The decay rate of the rows' mean squares, from 0 and below 1.
-        red_dim: Over which dimension the mean is: -1, that of each row, as in the paper's code (zichongli5/NorMuon);
-            "by_shape", that of each column where a matrix has more columns than rows, as nanochat and
-            Emerging-Optimizers have it. Wide matrices are stepped as their transposes then, which costs copies.
         nesterov: Whether the step looks ahead of the momentum.
-        ns_coefficients: The polynomial of the iteration's steps, as Muon takes it.
+        ns_coefficients: `coefficients` of NewtonSchulz, as Muon takes it.
         eps: The least norm by which a matrix is divided, or what is added to it; also to AdamW's denominator.
-        ns_steps: The steps of the iteration, as many as the coefficients are for.
-        adjust_lr_fn: The scale, as Muon takes it.
+        ns_steps: `steps` of NewtonSchulz, as Muon takes it.
+        adjust_lr_fn: `scale` of NewtonSchulz, as Muon takes it.
         betas: The decay rates of AdamW's averages.
         use_muon: Whether the parameters of a group are updated by NorMuon, or by AdamW, as Muon takes it.
-        ns_dtype: What the products take, as Muon takes it.
-        ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
+        orthogonalize: An altgrad.optim.NewtonSchulz, as Muon takes it; its `red_dim` says whether the mean may also be
+            that of columns.
         flatten: What a parameter of more than two dimensions is, as Muon takes it.
         split: How many rows of a parameter are a matrix of their own, as Muon takes it.
-        equilibrate: None or "rows", as Muon takes it.
         cautious: Whether the weight decays only where the update and the parameter have one sign.
         reproducible: Whether each matrix is multiplied by calls of its own, as Muon takes it.
 
@@ -295,16 +257,17 @@ class NorMuon(Muon):
     _unchecked = *Muon._unchecked, "red_dim"
     _keys = {**Muon._keys, "second": "second_momentum_buffer"}
     _of_units = "second",
+    _older = {"ns_dtype": torch.bfloat16, "ns_length": "added", "equilibrate": None, "red_dim": -1}
+    _has_presets = False
 
     @constructor
     def __init__(self, params: ParamsT, lr: float = 0.02, weight_decay: float = 0.0, momentum: float = 0.95,
                  beta2: float = 0.95, nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool | Callable[[torch.Tensor], Any] = True,
-                 red_dim: int | str = -1, ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "added",
+                 orthogonalize: NewtonSchulz | None = None,
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
-                 equilibrate: str | None = None, cautious: bool = False, reproducible: bool = False,
-                 **shared: Unpack[Shared]) -> None: ...
+                 cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
 
     def _kind_of(self, group):
         return *super()._kind_of(group), group["red_dim"]
@@ -325,36 +288,3 @@ def _parted(group, defaults):
     said = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
     return [{**group, "params": list(compress(entries, map(which.__eq__, said))), "use_muon": which}
             for which in (True, False) if which in said or (which and not said)]
-
-
-def _dtype_of(given):
-    """A torch.dtype, also of the word that a file has for it."""
-    return getattr(torch, given.removeprefix("torch."), given) if isinstance(given, str) else given
-
-
-def _coefficients(given, name="ns_coefficients"):
-    """A set's name, or rows of numbers as the compiler reads them."""
-    if isinstance(given, str):
-        return given
-    return "|".join("/".join(map(repr, row)) for row in rows_of(given, name))
-
-
-def _check_iteration(group, where):
-    """Raises ValueError for coefficients that the compiler cannot take, or not with these steps."""
-    given, steps = group["ns_coefficients"], group["ns_steps"]
-    if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or not 1 <= steps <= 99:
-        raise ValueError(f"{where}: ns_steps is {steps!r}, no whole number of 1 to 99")
-    if isinstance(given, str) and not given.isidentifier():
-        raise ValueError(f"{where}: ns_coefficients is {given!r}, no name of a set")
-    words = _coefficients(given, f"{where}: ns_coefficients")
-    if (words, steps) == ("3.4445/-4.775/2.0315", 5):  # the defaults
-        return
-    # The compiler knows the sets, and which steps they are for.
-    line = f"rule=muon{{coefficients={words},steps={steps}}} param=f32 grad=f32 states=f32"
-    try:
-        compile_sets([line], [find_template("muon")])
-    except Error as error:
-        why = re.search(r"'altgrad.orthogonalize' op has ([^\n]*)", str(error))
-        if why is None:
-            raise
-        raise ValueError(f"{where}: ns_coefficients={given!r} and ns_steps={steps}: it has {why[1]}") from None

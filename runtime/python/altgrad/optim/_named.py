@@ -40,8 +40,8 @@ class Named(Optimizer):
         if "__init__" in cls.__dict__ and hasattr(cls.__init__, "defaults"):
             cls._older = {**cls.__init__.defaults, **cls.__dict__.get("_older", {})}
 
-    def _start(self, given):
-        """What a constructor does with its arguments."""
+    def _start(self, given, said):
+        """What a constructor does with its arguments, of which the caller gave those in `said`."""
         params = given.pop("params")
         shared = {name: given.pop(name) for name in DEFAULTS if name in given}
         check_numbers(type(self).__name__, given, {name: default for name, default in self._older.items()
@@ -61,10 +61,12 @@ class Named(Optimizer):
 def constructor(init: Init) -> Init:
     """The __init__ of a Named class with this signature: some tools ask a class for it, others its constructor."""
     signature = signature_of(init)
+    no_entries = "self", "params", "orthogonalize", "preset", *DEFAULTS
 
     @torch._disable_dynamo
     @functools.wraps(init)
     def __init__(self, *positional, **keywords):
+        keywords = self._new_words(keywords)
         try:
             bound = signature.bind(self, *positional, **keywords)
         except TypeError as error:
@@ -72,14 +74,15 @@ def constructor(init: Init) -> Init:
             unknown = [name for name in keywords if name not in known]
             hint = meant(unknown[0], known) if unknown and "unexpected keyword" in str(error) else ""
             raise TypeError(f"altgrad.optim.{type(self).__name__}: {error}{hint}") from None
+        said = set(bound.arguments)
         bound.apply_defaults()
         given = dict(bound.arguments)
         del given["self"]
-        self._start(given)
+        self._start(given, said)
 
     __init__.__signature__ = signature
     __init__.defaults = {p.name: p.default for p in signature.parameters.values()
-                         if p.name not in ("self", "params", *DEFAULTS)}
+                         if p.name not in no_entries}
     return __init__
 
 

@@ -152,8 +152,8 @@ class Adagrad(Named):
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
                  **shared: Unpack[OfTorch]) -> None: ...
 
-    def _start(self, given):
-        super()._start(given)
+    def _start(self, given, said):
+        super()._start(given, said)
         for group in self.param_groups:
             for param in group["params"]:
                 if self._word:

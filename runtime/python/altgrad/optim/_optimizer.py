@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
-from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, clip_of, profile_of
+from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, clip_of
 from .._binding.offload import Offload, check_offload
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.sums import NormHooks
@@ -32,6 +32,7 @@ from ._checks import check_entries, check_ranks, check_tuples
 from ._forks import remember
 from ._fallback import left_to_torch, warn_once
 from ._keywords import OfTorch, document, filled, shown
+from ._numerics import Numerics
 from ._rule_names import RuleNames
 from ._traced import Traced, trace
 from ._statistics import Measured, Tallies
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 
-class Optimizer(RuleNames, Measured, Traced):
+class Optimizer(RuleNames, Measured, Traced, Numerics):
     """The base of all altgrad optimizers: a torch.optim.Optimizer whose step is compiled from rules.
 
     One program steps all parameters, whatever their groups, shapes and dtypes. It works with
@@ -55,7 +56,7 @@ class Optimizer(RuleNames, Measured, Traced):
         defaults: What every param_group has where it does not say otherwise, as in torch.
 
     Raises:
-        ValueError: A number is out of range, a word of the storage or the profile is unknown, or `params` is empty.
+        ValueError: A number is out of range, a word of the storage or of `numerics` is unknown, or `params` is empty.
         TypeError: An argument is of another type, or `params` are not tensors.
     """
 
@@ -66,7 +67,6 @@ class Optimizer(RuleNames, Measured, Traced):
     norm_in_backward: bool = False
     offload: bool = False
     _offload = None  # the Offload of what is stepped on the host
-    profile: str | None = None
     fused_amp: bool
     _ranks = None
     _together = Ranks()
@@ -75,7 +75,7 @@ class Optimizer(RuleNames, Measured, Traced):
 
     @shown
     def __init__(self, params: ParamsT, defaults: dict[str, Any], **shared: Unpack[OfTorch]):
-        given = filled(type(self).__name__, shared)
+        given = filled(type(self).__name__, self._new_words(shared))
         if self._rule_of is None:
             raise TypeError("altgrad.optim.Optimizer is the base of the optimizers and has no rule: use one of "
                             "altgrad.optim's classes, or FromRule")
@@ -90,7 +90,7 @@ class Optimizer(RuleNames, Measured, Traced):
         if given["process_group"] is None and given["max_grad_norm"] is not None:
             self.process_group = group_of_zero(given["max_grad_norm"])
         self.offload = bool(given["offload"])
-        self.norm_in_backward, self.profile = bool(given["norm_in_backward"]), profile_of(given["profile"])
+        self.norm_in_backward, self.numerics = bool(given["norm_in_backward"]), given["numerics"]
         check_entries(self, defaults)
         self._forget()
         super().__init__(params, defaults)
@@ -209,7 +209,7 @@ class Optimizer(RuleNames, Measured, Traced):
                                "runs; call it afterwards")
         given["max_norm"], clip = clip_of(self.param_groups[0])
         asked = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
-                 self.norm_in_backward, self.profile)
+                 self.norm_in_backward, self._numerics)
         fit, changed, watched = STALE, None, self._watched
         if watched and asked == self._asked:
             changed = watched.changed(self.param_groups)
@@ -316,7 +316,7 @@ class Optimizer(RuleNames, Measured, Traced):
         self._together = ranks_of(self)
         together = theirs is not None or self._together
         check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
-        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, profile=profile_of(self.profile),
+        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, profile=self._numerics,
                       multiplied=multiplies(kinds.rules, watched.params), exchange=bool(together))
         built = build(self, watched, kinds.rules, ours, left, known, wanted, self._together)
         if built:
@@ -381,12 +381,15 @@ class Optimizer(RuleNames, Measured, Traced):
         kept = super().__getstate__()
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._ranks is not None,
-                    norm_in_backward=self.norm_in_backward, offload=self.offload, profile=self.profile,
+                    norm_in_backward=self.norm_in_backward, offload=self.offload, _numerics=self._numerics,
                     _words=self._words, state=picklable(self),
                     param_groups=self._tallies.filed(self.param_groups))
         return kept
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "profile" in state:  # of altgrad before numerics= had its name
+            state = {**state, "_numerics": state["profile"]}
+            del state["profile"]
         super().__setstate__(state)
         self._forget()
         if state.get("_left_behind"):

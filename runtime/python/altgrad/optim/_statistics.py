@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .._bundle import INOUT
+from .._warn import warn_renamed
 
 if TYPE_CHECKING:
     from ._optimizer import Optimizer
@@ -121,13 +122,19 @@ class Measured:
         return self._tallies.value("skipped")
 
     @property
-    def slow_ways(self) -> dict[str, int]:
-        """How many times a tensor took a slow way in the steps of this object so far, by the way; {} where none did.
+    def fallback_counts(self) -> dict[str, int]:
+        """How many times a tensor was not stepped where it lies by a kernel, by the reason; {} where all were.
 
         `torch`: torch's class stepped it, see `fallback`. `redistributed`: its gradient, a DTensor, had other
         placements than the parameter, and was brought to them.
         """
         return dict(self._tallies.slow)
+
+    @property
+    def slow_ways(self) -> dict[str, int]:
+        """The old name of `fallback_counts`."""
+        warn_renamed("optimizer.slow_ways", "optimizer.fallback_counts")
+        return self.fallback_counts
 
     def statistics(self) -> "Statistics":
         """The norms and counts of the last step for every parameter, and the counts of all steps.

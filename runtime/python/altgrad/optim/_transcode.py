@@ -57,7 +57,7 @@ def print_errors(errors: list[StateError]) -> None:
 
 def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | StorageLike, *,
               params: Iterable[torch.Tensor] | None = None, storage: StorageLike = "",
-              report: Callable[[list[StateError]], object] | None = print_errors) -> dict[str, Any]:
+              report: Callable[[list[StateError]], object] | bool | None = None) -> dict[str, Any]:
     """Turns the state_dict of an Adam of one library or storage into that of another.
 
     It reads the state_dict() of torch.optim, altgrad.optim, bitsandbytes (AdamW8bit; with the code books of the
@@ -67,7 +67,7 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
     Args:
         state_dict: What an optimizer's `state_dict()` gave. It stays as it is.
         to: What is to be written: an optimizer of altgrad or its class; a storage ("m=ocp.e4m3fn:256
-            v=ocp.e5m2:256 master=bf16+i16", an altgrad.Storage or a dict, in which m, v and vmax are Adam's
+            v=ocp.e5m2:256 master=bf16+i16", an altgrad.optim.Storage or a dict, in which m, v and vmax are Adam's
             exp_avg, exp_avg_sq and max_exp_avg_sq, and other names are keys); or "torch", "bitsandbytes",
             "torchao.8bit", "torchao.4bit", "torchao.fp8" or "transformer_engine".
         params: The parameters in the order of the param_groups; those of an optimizer in `to` if not given.
@@ -77,7 +77,8 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
             master lay in the middle between two numbers.
         storage: The storage of the optimizer that made the file. Only needed where codes lie in integers and
             the file, of another library or of an older altgrad, does not say how.
-        report: Called with a list of StateError, one for each state of each parameter. None reports nothing.
+        report: Called with a list of StateError, one for each state of each parameter. True prints a line for each
+            state, and None measures nothing.
 
     Returns:
         A new state_dict.
@@ -92,6 +93,7 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
         >>> optimizer = altgrad.optim.AdamWFp8(model.parameters())
         >>> optimizer.load_state_dict(altgrad.transcode(torch.load("bnb.pt"), to=optimizer))
     """
+    report = print_errors if report is True else report
     target = _Target(to)
     check_state_dict("altgrad.transcode", state_dict)
     groups = [dict(group) for group in state_dict["param_groups"]]

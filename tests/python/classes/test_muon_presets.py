@@ -6,6 +6,7 @@ import copy
 import pickle
 
 import altgrad
+from altgrad.optim import NewtonSchulz
 import pytest
 import torch
 
@@ -88,7 +89,7 @@ def draws(shape, count=5):
 
 def moved(params, groups, name, **given):
     """The parameters after five steps, of which the first drawn are where they began."""
-    optimizer = altgrad.optim.Muon(groups, profile=name, ns_dtype=torch.float32, **given)
+    optimizer = altgrad.optim.Muon(groups, preset=name, orthogonalize=NewtonSchulz(dtype=torch.float32), **given)
     for step in range(5):
         for param in params:
             param.grad = draws(param.shape)[1 + step]
@@ -126,9 +127,9 @@ def test_what_is_given_is_given_to_both():
     params = lambda: [{"params": [torch.nn.Parameter(torch.zeros(2, 3))]},
                       {"params": [torch.nn.Parameter(torch.zeros(3))], "use_muon": False}]
     for args, given in (((0.3,), {}), ((), {"lr": 0.3})):
-        one, two = altgrad.optim.Muon(params(), *args, profile="kj", **given).param_groups
+        one, two = altgrad.optim.Muon(params(), *args, preset="kj", **given).param_groups
         assert (one["lr"], two["lr"], two["eps"]) == (0.3, 0.3, 1e-10)
-    one = altgrad.optim.Muon(params()[:1], profile="kj")
+    one = altgrad.optim.Muon(params()[:1], preset="kj")
     for copied in (one, copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
         copied.add_param_group(params()[1])
         assert [group["lr"] for group in copied.param_groups] == [0.02, 3e-4]

@@ -1,4 +1,4 @@
-"""profile="torch": the bits of unscale_ and clip_grad_norm_ before a step that neither unscales nor clips."""
+"""numerics="torch": the bits of unscale_ and clip_grad_norm_ before a step that neither unscales nor clips."""
 
 import itertools
 
@@ -30,7 +30,7 @@ def ulps_apart(one, other):
 def steps(name, dtypes, bound, scale, foreach, count=3, grads=None):
     values = [v.detach() for dtype in dtypes for v in twins.make(SHAPES, dtype, count=1)[0]]
     params, others = ([torch.nn.Parameter(v.clone()) for v in values] for _ in range(2))
-    ours = getattr(altgrad.optim, name)(params, max_grad_norm=bound, fused_amp=True, profile="torch")
+    ours = getattr(altgrad.optim, name)(params, max_grad_norm=bound, fused_amp=True, numerics="torch")
     plain = getattr(altgrad.optim, name)(others)
     for _ in range(count):
         twins.give_grads(params, others, scale=scale)
@@ -91,8 +91,8 @@ def test_where_sums_are_exact_the_norm_is_torchs_too(dtype):
 def test_the_default_rounds_once():
     """So the option says something: the same gradients, other bits."""
     params, others = twins.make(SHAPES, torch.bfloat16)
-    ours = [altgrad.optim.SGD(of, lr=1.0, max_grad_norm=0.37, fused_amp=True, profile=profile)
-            for of, profile in ((params, "torch"), (others, None))]
+    ours = [altgrad.optim.SGD(of, lr=1.0, max_grad_norm=0.37, fused_amp=True, numerics=numerics)
+            for of, numerics in ((params, "torch"), (others, None))]
     twins.give_grads(params, others, scale=3000.0)
     for optimizer in ours:
         optimizer.grad_scale, optimizer.found_inf = torch.tensor(3000.0), torch.tensor(0.0)
@@ -102,7 +102,7 @@ def test_the_default_rounds_once():
 
 def test_a_scaler_of_ours_a_copy_and_what_is_refused():
     params, others = twins.make(SHAPES, torch.bfloat16)
-    ours = altgrad.optim.AdamW(params, max_grad_norm=0.37, profile="torch")
+    ours = altgrad.optim.AdamW(params, max_grad_norm=0.37, numerics="torch")
     plain = altgrad.optim.AdamW(others)
     scaler = altgrad.amp.GradScaler("cpu", init_scale=3000.0)
     twins.give_grads(params, others, scale=3000.0)
@@ -112,22 +112,21 @@ def test_a_scaler_of_ours_a_copy_and_what_is_refused():
     torch.nn.utils.clip_grads_with_norm_(others, 0.37, ours.grad_norm.bfloat16())
     plain.step()
     assert all(map(torch.equal, params, others))
-    with pytest.raises(ValueError, match="Invalid profile value: apex; it has to be None or 'torch'"):
-        altgrad.optim.SGD(params, profile="apex")
+    with pytest.raises(ValueError, match="Invalid numerics value: apex; it has to be None or 'torch'"):
+        altgrad.optim.SGD(params, numerics="apex")
 
 
-def test_the_profile_may_change_between_steps():
+def test_the_numerics_may_change_between_steps():
     weight = torch.nn.Parameter(torch.randn(300).bfloat16())
     optimizer = altgrad.optim.SGD([weight], lr=1.0, max_grad_norm=0.1)
     weight.grad = torch.randn_like(weight)
     optimizer.step()
-    optimizer.profile = "torch"
+    optimizer.numerics = "torch"
     other = torch.nn.Parameter(weight.detach().clone())
     other.grad = weight.grad.clone()
     torch.nn.utils.clip_grad_norm_([other], 0.1)
     torch.optim.SGD([other], lr=1.0).step()
     optimizer.step()
     assert torch.equal(weight, other)
-    optimizer.profile = "torhc"
-    with pytest.raises(ValueError, match="Invalid profile value: torhc"):
-        optimizer.step()
+    with pytest.raises(ValueError, match="Invalid numerics value: torhc"):
+        optimizer.numerics = "torhc"
