@@ -54,7 +54,7 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
         NotImplementedError: torch.compile meets this function under torch.func or in forward mode.
 
     Example:
-        >>> y = altgrad.quantize(x, "ocp.e4m3fn", altgrad.compute_scale(x, "ocp.e4m3fn"))
+        >>> y = altgrad.quant.quantize(x, "ocp.e4m3fn", altgrad.quant.compute_scale(x, "ocp.e4m3fn"))
     """
     if (mask_saturated is False and block is None and not (torch.is_grad_enabled() and _has_gradient(x))
             and (out := _quickly(x, fmt, scale)) is not None):
@@ -105,7 +105,7 @@ def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0,
 
     Example:
         >>> codes = altgrad.quant.quantize_codes(x, "altgrad.e3m4", scale)
-        >>> y = altgrad.dequantize(codes, scale, "altgrad.e3m4")
+        >>> y = altgrad.quant.dequantize(codes, scale, "altgrad.e3m4")
     """
     if block is None and (out := _quickly(x, fmt, scale, fmt)) is not None:
         return out
@@ -142,7 +142,7 @@ def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | No
         TypeError: `x` is no tensor, is complex, or is of another dtype than the codes of `fmt`.
 
     Example:
-        >>> y = altgrad.dequantize(codes, scale)
+        >>> y = altgrad.quant.dequantize(codes, scale)
     """
     if not isinstance(x, torch.Tensor) or x.is_complex():
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__

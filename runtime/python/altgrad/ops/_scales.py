@@ -53,7 +53,7 @@ def compute_scale(x: float | torch.Tensor, fmt: str, *, dim: int | Sequence[int]
         TypeError: `x` is complex, or neither a tensor nor a number.
 
     Example:
-        >>> scale = altgrad.compute_scale(x, "ocp.e4m3fn", dim=-1)  # one for each row
+        >>> scale = altgrad.quant.compute_scale(x, "ocp.e4m3fn", dim=-1)  # one for each row
     """
     check_format(fmt)
     amax = _amax(_as_numbers(x), dim, block).double()
@@ -138,9 +138,9 @@ class AmaxHistory(torch.nn.Module):
         ValueError: `length` is no whole number from 1.
 
     Example:
-        >>> history = altgrad.AmaxHistory()
+        >>> history = altgrad.quant.AmaxHistory()
         >>> history.update(x)
-        >>> y = altgrad.quantize(x, "ocp.e4m3fn", history.scale("ocp.e4m3fn"))
+        >>> y = altgrad.quant.quantize(x, "ocp.e4m3fn", history.scale("ocp.e4m3fn"))
     """
 
     history: torch.Tensor

@@ -118,7 +118,7 @@ class Muon(Named):
         if clips and any(group["use_muon"] for group in self.param_groups):
             warn(f"{owner}: the update of a matrix does not depend on the length of its gradient, so "
                  "max_grad_norm only changes how much a step weighs in the momentum, and brings short gradients near eps; "
-                 "leave it out, and clip the gradients of AdamW's groups alone, by altgrad.clip_grad_norm_")
+                 "leave it out, and clip the gradients of AdamW's groups alone, by altgrad.ops.clip_grad_norm_")
 
     def _entries_of(self, orthogonalize, where):
         words = entries_of(orthogonalize, where)
