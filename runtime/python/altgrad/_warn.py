@@ -21,14 +21,17 @@ def warn_renamed(old, new):
     warn(f"{old} is {new} now; the old spelling works for one more release", FutureWarning)
 
 
-def renamed(owner, given, names):
-    """Keywords with the new name for each old one in `names`; warns of those, and raises TypeError where both are given."""
+def renamed(owner, given, names, more=""):
+    """Keywords with the new name for each old one in `names`; warns of those, and raises TypeError where both are given.
+
+    `more`: what the old one has become besides.
+    """
     given = dict(given)
     for old, new in names.items():
         if old in given:
             if new in given:
                 raise TypeError(f"{owner}: {old}= is the old spelling of {new}=, and both are given: leave {old} out")
-            warn_renamed(f"{owner}({old}=...)", f"{new}=")
+            warn_renamed(f"{owner}({old}=...)", f"{new}={more}")
             given[new] = given.pop(old)
     return given
 

@@ -4,6 +4,7 @@ other libraries are there without a warning."""
 import altgrad
 import pytest
 import torch
+import torch.distributed as dist
 from altgrad.optim import NewtonSchulz
 
 MOVED = ["gram matrices.gram", "newton_schulz matrices.newton_schulz", "qk_clip_ matrices.qk_clip_",
@@ -63,6 +64,7 @@ def weight(shape=(6, 8)):
 OPTIMIZERS = [
     ("SGD", dict(profile="torch"), dict(numerics="torch")), ("GridOptim", dict(profile="reference", seed=1), dict(numerics="reference", seed=1)),
     ("Muon", dict(profile="kj"), dict(preset="kj")), ("Muon", dict(profile="torch"), dict(preset="torch", numerics="torch")),
+    ("Muon", dict(profile="torch", numerics=None), dict(preset="torch")),
     ("NorMuon", dict(profile="torch"), dict(numerics="torch")),
     ("Muon", dict(ns_dtype=torch.float32, ns_length="added"), dict(orthogonalize=NewtonSchulz(dtype=torch.float32, length="added"))),
     ("Muon", dict(equilibrate="rows", orthogonalize=NewtonSchulz(steps=3)), dict(orthogonalize=NewtonSchulz(equilibrate="rows", steps=3))),
@@ -105,6 +107,8 @@ def test_torch_has_three_of_the_words_and_both_at_once_are_refused():
     ({"dtype": torch.float64}, "dtype is torch.float64, none of torch.bfloat16"), ({"length": "long"}, "length is 'long', none of 'clamped', 'added'"),
     ({"scale": "rms"}, "scale is 'rms', none of 'original'"), ({"red_dim": 0}, "red_dim is 0, none of -1, 'by_shape'")], ids=str)
 def test_words_of_newton_schulz_that_are_none(given, words):
+    with pytest.raises(TypeError, match=r"NewtonSchulz got an unexpected keyword argument 'ns_dtype'; did you mean dtype\?"):
+        NewtonSchulz(ns_dtype=torch.float32)
     with pytest.raises(ValueError, match=f"altgrad.optim.NewtonSchulz: {words}"):
         NewtonSchulz(**given)
 
@@ -127,3 +131,23 @@ def test_the_memory_of_ranks_takes_the_old_dtype():
         old = altgrad.distributed.memory(kind, params, 2, wire=torch.float32)
     assert old == altgrad.distributed.memory(kind, params, 2, reduce_dtype=torch.float32)
     assert old != altgrad.distributed.memory(kind, params, 2)
+
+
+def test_ranks_have_the_old_names(tmp_path):
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    try:
+        with warns(r"altgrad.distributed.Sharded\(wire=...\) is reduce_dtype="):
+            optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW, [weight()], wire=torch.bfloat16)
+        with warns("optimizer.own is optimizer.local_optimizer"):
+            assert optimizer.own is optimizer.local_optimizer
+        with pytest.raises(ValueError, match="reduce_dtype is torch.float16; gradients travel in"):
+            altgrad.distributed.Sharded(altgrad.optim.AdamW, [weight()], reduce_dtype=torch.float16)
+        with warns(r"altgrad.optim.Muon\(ns_dtype=...\)"):
+            owners = altgrad.distributed.DistMuon([weight()], ns_dtype=torch.float32)
+        groups = [{"params": [weight()], "orthogonalize": NewtonSchulz(dtype=torch.float32)}]
+        others = altgrad.distributed.DistMuon(groups)
+        says = [{key: value for key, value in of.param_groups[0].items() if key != "params"} for of in (owners, others)]
+        assert says[0] == says[1] and says[1]["ns_dtype"] is torch.float32
+        del optimizer, owners, others
+    finally:
+        dist.destroy_process_group()

@@ -115,6 +115,7 @@ class Sharded(Sending, torch.optim.Optimizer):
             bucket.slow = self._inner._tallies.slow
         self.defaults: dict[str, Any] = self._inner.defaults
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
+            mine.pop("orthogonalize", None)  # whose words are entries of their own by now
             for key, value in theirs.items():
                 mine.setdefault(key, value)
         self._sent, self._backward_of, self._sums, self._waits = 0, None, Ahead(), False

@@ -42,7 +42,7 @@ def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0
     max_norm, norm_type = bound_of("max_norm", max_norm), number_of("norm_type", norm_type)
     grads = grads_of(parameters)
     if grads:
-        clip = torch.ops.altgrad.ops.clip_grads_by_norm_ if is_traced() else clip_by_norm
+        clip = torch.ops.altgrad.clip_grads_by_norm_ if is_traced() else clip_by_norm
         norm = clip(grads, max_norm, norm_type, error_if_nonfinite, per_tensor)
     else:
         norm = norm_of_none(per_tensor)
@@ -66,7 +66,7 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     clip_value = bound_of("clip_value", clip_value)
     grads = grads_of(parameters)
     if grads:
-        clip = torch.ops.altgrad.ops.clip_grads_by_value_ if is_traced() else clip_by_value
+        clip = torch.ops.altgrad.clip_grads_by_value_ if is_traced() else clip_by_value
         clip(grads, clip_value)
 
 
@@ -132,7 +132,7 @@ def clip_by_norm(grads, max_norm, norm_type, error_if_nonfinite, per_tensor):
         written(grads, seen)
         return results["norm"]
     if are_fake(grads):
-        return torch.ops.altgrad.ops.clip_grads_by_norm_(grads, max_norm, norm_type,
+        return torch.ops.altgrad.clip_grads_by_norm_(grads, max_norm, norm_type,
                                                      error_if_nonfinite, per_tensor)
     norm = _by_torch.norm_of(grads, norm_type, per_tensor)
     if error_if_nonfinite:
@@ -148,7 +148,7 @@ def clip_by_value(grads, clip_value):
         run(seen, ("--clip-value",), {"max_norm": single(clip_value)})
         written(grads, seen)
     elif are_fake(grads):
-        torch.ops.altgrad.ops.clip_grads_by_value_(grads, clip_value)
+        torch.ops.altgrad.clip_grads_by_value_(grads, clip_value)
     else:
         _by_torch.clip_value_(grads, clip_value)
 

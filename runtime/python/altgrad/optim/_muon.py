@@ -9,7 +9,7 @@ import torch
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
-from .._warn import warn, warn_renamed
+from .._warn import renamed, warn, warn_renamed
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor, find_template
 from ._newton_schulz import ENTRIES, KNOWN, NewtonSchulz, check_iteration, dtype_of, entries_of, option_words
@@ -85,12 +85,12 @@ class Muon(Named):
 
     @classmethod
     def _new_words(cls, given):
-        profile = given.get("profile")
-        given, owner = super()._new_words(given), f"altgrad.optim.{cls.__name__}"
-        if profile is not None and cls._has_presets:
-            given.setdefault("preset", profile)
-            if profile != "torch":  # which was both
-                del given["numerics"]
+        owner = f"altgrad.optim.{cls.__name__}"
+        if cls._has_presets and given.get("profile") is not None:
+            is_both = given["profile"] == "torch" and "numerics" not in given
+            given = renamed(owner, given, {"profile": "preset"}, " and numerics=" * is_both)
+            given |= {"numerics": "torch"} if is_both else {}
+        given = super()._new_words(given)
         if old := {name: given.pop(entry) for entry, name in _OLD.items() if entry in given}:
             for name in old:
                 warn_renamed(f"{owner}({ENTRIES[name]}=...)", f"orthogonalize=NewtonSchulz({name}=...)")

@@ -1,5 +1,6 @@
 """How a matrix is orthogonalized: the words of NewtonSchulz, which lie in Muon's param_groups one by one."""
 
+import functools
 import numbers
 import re
 from dataclasses import dataclass, fields
@@ -10,6 +11,7 @@ import torch
 from .._bundle import compile_sets
 from .._coefficients import rows_of
 from .._library import Error
+from ._keywords import meant
 from ._named import find_template
 
 # The scale -> the word of altgrad.scale_by_shape
@@ -75,6 +77,20 @@ class NewtonSchulz:
     def __repr__(self) -> str:
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]
         return f"NewtonSchulz({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
+
+
+def _named(init):
+    """The constructor with words about a keyword that is none."""
+    @functools.wraps(init)
+    def __init__(self, *positional, **given):
+        for name in given.keys() - ENTRIES.keys():
+            near = {entry: word for word, entry in ENTRIES.items()}.get(name, name)
+            raise TypeError(f"altgrad.optim.NewtonSchulz got an unexpected keyword argument {name!r}" + meant(near, ENTRIES))
+        init(self, *positional, **given)
+    return __init__
+
+
+NewtonSchulz.__init__ = _named(NewtonSchulz.__init__)
 
 
 def entries_of(given, where):
