@@ -95,6 +95,8 @@ def test_torch_has_three_of_the_words_and_both_at_once_are_refused():
         assert all(one[key] == other[key] for key in given) and "orthogonalize" not in other
     with pytest.raises(TypeError, match="ns_steps is given, and so is its word in orthogonalize"):
         altgrad.optim.Muon([weight()], ns_steps=4, orthogonalize=same)
+    with pytest.raises(TypeError, match="group 1: ns_steps is given, and so is its word in orthogonalize"):
+        altgrad.optim.Muon([{"params": [weight()], "orthogonalize": None}, {"params": [weight()], "orthogonalize": same, "ns_steps": 4}])
     with pytest.raises(TypeError, match="profile= is the old spelling of numerics=, and both are given"):
         altgrad.optim.SGD([weight()], profile="torch", numerics="torch")
     with pytest.raises(TypeError, match="orthogonalize says red_dim, which is NorMuon's"):

@@ -106,9 +106,7 @@ class Muon(Named):
     def _start(self, given, said):
         clips, owner = given.get("max_grad_norm") is not None, f"altgrad.optim.{type(self).__name__}"
         orthogonalize, self._preset = given.pop("orthogonalize"), given.pop("preset", None)
-        words = {} if orthogonalize is None else self._entries_of(orthogonalize, owner)
-        for entry in words.keys() & said:
-            raise TypeError(f"{owner}: {entry} is given, and so is its word in orthogonalize: leave one of them out")
+        words = self._entries_of(orthogonalize, said, owner)
         given |= {entry: self._older[entry] for entry in _OLD if entry in self._older} | words
         if self._preset is not None:
             found, said = find_preset(self._preset), {*said, *words}
@@ -120,10 +118,13 @@ class Muon(Named):
                  "max_grad_norm only changes how much a step weighs in the momentum, and brings short gradients near eps; "
                  "leave it out, and clip the gradients of AdamW's groups alone, by altgrad.ops.clip_grad_norm_")
 
-    def _entries_of(self, orthogonalize, where):
-        words = entries_of(orthogonalize, where)
+    def _entries_of(self, orthogonalize, said, where):
+        """What a NewtonSchulz says as entries of a group, none of which is in `said`."""
+        words = {} if orthogonalize is None else entries_of(orthogonalize, where)
         for entry in words.keys() - self._older.keys():
             raise TypeError(f"{where}: orthogonalize says {entry}, which is NorMuon's")
+        for entry in words.keys() & said:
+            raise TypeError(f"{where}: {entry} is given, and so is its word in orthogonalize: leave one of them out")
         return words
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -139,7 +140,7 @@ class Muon(Named):
         if isinstance(param_group, dict) and "orthogonalize" in param_group:
             param_group = dict(param_group)
             where = f"altgrad.optim.{type(self).__name__}, group {before}"
-            param_group = {**self._entries_of(param_group.pop("orthogonalize"), where), **param_group}
+            param_group |= self._entries_of(param_group.pop("orthogonalize"), param_group.keys(), where)
         try:
             for group in _parted(param_group, self.defaults):
                 is_muon = not isinstance(group, dict) or group.get("use_muon", self.defaults["use_muon"])
