@@ -91,7 +91,8 @@ def test_signature_defaults_and_unknown_names():
                     norm_in_backward=False, offload=False, numerics=None, seed=None)
     first, *shown = inspect.signature(Mine).parameters.values()
     assert Mine.__name__ == "Fading" and first.name == "params" and {p.name: p.default for p in shown} == keywords
-    assert all(f"\n    {name}: " in Mine.__doc__ for name in keywords)
+    assert all(f"\n    {name}: " in Mine.__doc__ for name in ("lr", "fade"))
+    assert "describes them:\n" + ", ".join(list(keywords)[2:]) + "." in Mine.__doc__
     params, = twins.make(count=1)
     assert Mine(params).defaults == {"lr": 0.01, "fade": 0.5}
     with pytest.raises(TypeError, match="@fading has no hyper-parameter momentum; it takes lr, fade"):
