@@ -15,7 +15,7 @@ for folder in Path(__file__).parents[1], Path(__file__).parents[2] / "reference"
     sys.path.append(str(folder))
 import gemms  # noqa: E402
 import runner  # noqa: E402
-from altgrad import _bundle  # noqa: E402
+from altgrad import _bundle, _core  # noqa: E402
 from altgrad._rule import find_rule  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("ALTGRAD_STANDS_FOR_CUDA") != "cpu", reason="only GPUs have these kernels")
@@ -114,6 +114,14 @@ def test_the_faster_one_is_used_and_measured_once(us, own):
         alive = [driver.fake.fakecuda_get(b"alive") for _ in range(5) if stepped([shape], 2)]
         assert (len(driver.own()), driver.calls) == (40 * own, 60 - 40 * own)
         assert driver.fake.fakecuda_calls(b"cuEventElapsedTime") == events and len(set(alive)) == 1
+
+
+def test_without_the_variable_the_library_multiplies_whatever_kernels_a_bundle_has(cache):
+    cache.setattr(_core.core(), "altgrad_table_own_products", lambda bundle, alone: 1)
+    cache.delenv("ALTGRAD_CUDA_PRODUCTS")
+    with Driver(50) as driver:
+        stepped([(24, 72)], 1)
+    assert driver.calls and not driver.own()
 
 
 def test_who_asks_for_bits_gets_the_librarys():
