@@ -28,11 +28,18 @@ def test_a_cell():
     assert names["p"].tolist() == [0.75] * 3
 
 
-def test_python_m_and_standard_input(tmp_path):
+def test_python_m(tmp_path):
     (tmp_path / "mine.py").write_text(CELL + USE)
-    for words, text in ((["-m", "mine"], None), (["-"], CELL + USE), (["-c", CELL + USE], None)):
-        done = subprocess.run([sys.executable, *words], cwd=tmp_path, input=text, capture_output=True, text=True)
-        assert done.stdout == "[0.75, 0.75, 0.75]\n", done.stderr
+    done = subprocess.run([sys.executable, "-m", "mine"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "[0.75, 0.75, 0.75]\n", done.stderr
+
+
+def test_standard_input_and_a_word(tmp_path):
+    names = {"__name__": "__main__"}
+    exec(CELL, names)
+    for words in (["-"], ["-c", CELL + "print(halves)"]):
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, input=CELL + "print(halves)", capture_output=True, text=True)
+        assert done.stdout == names["halves"].text + "\n", done.stderr
 
 
 def test_python_shows_the_line_and_a_caret(tmp_path):

@@ -5,6 +5,8 @@ import inspect
 import linecache
 import re
 import sys
+import textwrap
+import tokenize
 from itertools import islice
 from typing import NamedTuple, NoReturn
 
@@ -106,19 +108,26 @@ _ANY = ("a value of a rule is neither true nor false while the rule is traced: "
 
 def fail_as_truth() -> NoReturn:
     """Refuses a value where Python wants true or false, in the words of what the line does."""
-    place = place_of(*here())
-    fail_at(place, _TRUTH.get(_asks(place), _ANY))
+    code, *at = here()
+    place = place_of(code, *at)
+    fail_at(place, _TRUTH.get(_asks(place, code.co_firstlineno), _ANY))
 
 
-def _asks(place):
-    """The kind of the smallest piece of syntax around a place that asks for a truth; None without a source."""
+def _asks(place, first):
+    """The kind of the smallest piece of syntax around a place that asks for a truth; None where no source can be read."""
+    lines = linecache.getlines(place.file)
     try:
-        tree = ast.parse("".join(linecache.getlines(place.file)))
-    except (SyntaxError, ValueError):
-        return None
+        tree, shift = ast.parse("".join(lines)), 0
+    except (SyntaxError, ValueError):  # a page with other text around the function
+        try:
+            block = inspect.getblock(lines[first - 1:])
+            tree, shift = ast.parse(textwrap.dedent("".join(block))), len(block[0]) - len(block[0].lstrip())
+        except (SyntaxError, ValueError, IndexError, tokenize.TokenError):
+            return None
+        ast.increment_lineno(tree, first - 1)
     if place.column is None or place.end is None:
         return None
-    start, end, found = (place.line, place.column), (place.end_line, place.end), []
+    start, end, found = (place.line, place.column - shift), (place.end_line, place.end - shift), []
     for node in ast.walk(tree):
         test = getattr(node, "test", node)
         if not hasattr(test, "end_lineno") or (test.lineno, test.col_offset) > start or (test.end_lineno, test.end_col_offset) < end:

@@ -1,5 +1,6 @@
 """@ag.rule: a function that is run once, on names, and becomes the text of a rule."""
 
+import importlib
 import inspect
 import re
 import types
@@ -8,11 +9,10 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from .._library import Error
-from ._arithmetic import check, level_of, narrow
-from ._errors import Place, RuleError, fail, fail_at, place_of
-from ._signature import Param, Signature, State, Step, Unit
-from ._trace import ELEMENT, HYPER, STEP, UNIT, Symbol, Trace, now, spelled
-from ._values import Value
+from ._errors import RuleError, fail, fail_at, place_of
+from ._signature import Signature
+from ._text import write
+from ._trace import now
 
 if TYPE_CHECKING:
     from .._storage.line import StorageLike
@@ -113,94 +113,14 @@ class Rule:
     def _trace(self):
         """(the text, where each of its lines is written)."""
         if self._traced is None:
-            mark = now.set(trace := Trace(Value))
             try:
-                self._traced = self._written(trace)
+                self._traced = write(self._signature, self.options)
             except RuleError as error:
                 raise error.with_traceback(None) from None
-            finally:
-                now.reset(mark)
         return self._traced
-
-    def _written(self, trace):
-        signature, states = self._signature, self._signature.states(self.options)
-        given, rows = {**self.options}, []
-        for name, role in signature.order.items():
-            if isinstance(role, State) and name not in states:
-                given[name] = None
-                continue
-            word = role.word if isinstance(role, State) else type(role).__name__.lower()
-            kind, level = ("i64", STEP) if isinstance(role, Step) else ("f32", UNIT if isinstance(role, Unit) else ELEMENT)
-            given[name] = trace.argument(name, kind, level, word)
-            rows.append(f"{word} %{name}: {kind}")
-        parts = {}
-        for part, (name, place) in signature.pairs.items():
-            value = signature.hypers[name] if place is None else signature.hypers[name][place]
-            rows.append(f"hyper %{part}: f64" + (f" = {spelled(value)}" if value is not None else ""))
-            parts.setdefault(name, []).append(trace.argument(part, "f64", HYPER, ""))
-        for name, values in parts.items():
-            given[name] = tuple(values) if isinstance(signature.hypers[name], tuple) else values[0]
-        new = self._results(self._function(**given), given, states, trace)
-        head = [f"// {line}".rstrip() for line in (inspect.getdoc(self._function) or "").splitlines()]
-        head += [f"altgrad.rule @{self.__name__}("] + [f"    {row}," for row in rows[:-1]] + [f"    {rows[-1]}) {{"]
-        end = f"  altgrad.yield param({new[0]}) state({', '.join(new[1:])})"
-        def_line = (self._function.__code__, -1, self._function.__code__.co_firstlineno)
-        places = [def_line] * len(head) + trace.places + [def_line] * 2
-        return "\n".join([*head, *[f"  {line}" for line in trace.lines], end, "}", ""]), places
-
-    def _results(self, out, given, states, trace):
-        """The names of the new parameter and the new states."""
-        param = next(name for name, role in self._signature.order.items() if isinstance(role, Param))
-        wanted = f"return {param}" + (f", dict({', '.join(f'{s}=…' for s in states)})" if states else "")
-        if out is None:
-            self._fail_at_end(f"the function returns nothing: write {wanted}")
-        first, *rest = out if isinstance(out, tuple) and out else (out,)
-        if isinstance(first, (dict, list, tuple)):
-            self._fail_at_end(f"the new parameter comes first: write {wanted}")
-        if len(rest) == 1 and isinstance(rest[0], Mapping):
-            new = dict(rest[0])
-        elif len(rest) == len(states):
-            new = dict(zip(states, rest))
-        else:
-            self._fail_at_end(f"the function returns {1 + len(rest)}, and {1 + len(states)} values are wanted: write {wanted}")
-        for name, value in new.items():
-            if name not in states and not (value is None and isinstance(self._signature.order.get(name), State)):
-                self._fail_at_end(f"{name!r} is returned and is no state" + (" without its option" if name in self._signature.order else
-                                  f" of the rule; there are {', '.join(states) or 'none'}"))
-        for name in states:
-            if name not in new:
-                self._fail_at_end(f"state {name} has no new value: write {wanted}")
-            if new[name] is given[name]:
-                used = any(re.search(rf"%{name}\b", line) for line in trace.lines)
-                self._fail_at_end(f"state {name} " + ("is read and returned as it came" if used else "is never used")
-                                  + f": give it a new value, or take it out, or write {name}: ag.State(when=…) if an option needs it", name)
-        return [self._named(param, first, trace)] + [self._named(name, new[name], trace) for name in states]
-
-    def _named(self, name, value, trace):
-        try:
-            check(value)
-        except RuleError as error:
-            self._fail_at_end(f"the new {name} is none: {error.msg}")
-        role = self._signature.order[name]
-        if isinstance(value, Symbol) and (value.kind == "i1" or value.trace is not trace):
-            self._fail_at_end(f"the new {name} is a comparison or of another trace: write ag.where(condition, a, b)")
-        if isinstance(role, Param) and level_of(value) < ELEMENT and not getattr(value, "kind", "").startswith("tensors"):
-            self._fail_at_end(f"the new {name} is one number for the whole tensor: return p - …")
-        if isinstance(role, Unit) and level_of(value) == ELEMENT:
-            self._fail_at_end(f'the new {name} differs within a unit: write .mean("unit"), .sum("unit") or .max("unit")', name)
-        return narrow(value, trace).name
-
-    def _fail_at_end(self, words, argument=None):
-        """Refuses what the function returns, at its last `return`, or at the argument that is meant."""
-        if argument:
-            self._signature.fail(argument, words)
-        code = self._function.__code__
-        lines = [line for _, _, line in code.co_lines() if line]
-        fail_at(Place(code.co_filename, max(lines)), words)
 
 
 def _chosen(module, name, options):
-    import importlib
     found = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 from ._errors import fail_at, place_of_argument
 
@@ -58,29 +58,8 @@ class Later(Role):
         pass
 
 
-class Row(Later):
-    """Later; today a row of a matrix is a Unit."""
-
-
-class Column(Later):
-    """Later."""
-
-
-class Scalar(Later):
-    """Later."""
-
-
-class Global(Later):
-    """Later."""
-
-
-class Square(Later):
-    """Later."""
-
-
-class Input(Later):
-    """Later."""
-
+Row, Column, Scalar, Global, Square, Input = (type(name, (Later,), {"__doc__": "Not there yet.", "__module__": __name__})
+                                             for name in ("Row", "Column", "Scalar", "Global", "Square", "Input"))
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Unit, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
@@ -102,7 +81,7 @@ class Signature:
         self._check_once()
         self.pairs = self._named()
 
-    def fail(self, name: str | None, words: str) -> None:
+    def fail(self, name: str | None, words: str) -> NoReturn:
         fail_at(place_of_argument(self.function, name), words)
 
     def states(self, chosen: dict[str, bool]) -> list[str]:
