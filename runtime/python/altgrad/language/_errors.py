@@ -100,6 +100,7 @@ _TRUTH = {
     ast.And: "`and` takes no values of a rule: write (a) & (b)",
     ast.Or: "`or` takes no values of a rule: write (a) | (b)",
     ast.Not: "`not` takes no value of a rule: write ~(a)",
+    ast.Call: "Python's max(), min(), any(), all() and sorted() take no values of a rule: write ag.maximum(a, b), x.max(), x.all()",
     ast.Compare: "a chain of comparisons takes no values of a rule: write (a < b) & (b < c)",
 }
 _ANY = ("a value of a rule is neither true nor false while the rule is traced: " + _DECIDES
@@ -137,6 +138,8 @@ def _asks(place, first):
             found.append((size, 1, type(node)))
         elif isinstance(node, ast.BoolOp) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             found.append((size, 0, type(node.op)))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("max", "min", "any", "all", "sorted"):
+            found.append((size, 0, ast.Call))
         elif isinstance(node, ast.Compare) and len(node.ops) > 1:
             found.append((size, 0, ast.Compare))
     return min(found, key=lambda one: one[:2])[2] if found else None
