@@ -16,7 +16,7 @@ def words(reason):
 
 
 def test_words_that_python_reserves():
-    assert words("no hyper-parameter may") == _from_rule._TAKEN - {"self"}
+    assert words("no hyper-parameter may") == _from_rule.TAKEN - {"self"}
 
 
 def test_words_that_the_storage_line_reserves():

@@ -17,11 +17,11 @@ def describe(cls, names, sources, common=()):
     sections "Raises" and "Example" are those of the nearest class that has them.
     """
     bases = [base for base in cls.__mro__ if base.__dict__.get("__doc__") and base is not object]
-    parts = [(base.__name__, _sections(base.__doc__)) for base in bases]
+    parts = [(base.__name__, sections(base.__doc__)) for base in bases]
     known = {}
-    for found in [_sections(source.__doc__) for source in sources] + [found for _, found in reversed(parts)]:
-        known |= _arguments(found.get("Args", ""))
-    own = _arguments(parts[0][1].get("Args", ""))  # a base describes arguments of its subclasses, too
+    for found in [sections(source.__doc__) for source in sources] + [found for _, found in reversed(parts)]:
+        known |= arguments(found.get("Args", ""))
+    own = arguments(parts[0][1].get("Args", ""))  # a base describes arguments of its subclasses, too
     shared = [name for name in names if name in common and name not in own]
     names = [name for name in names if name not in shared]
     text = [parts[0][1][""]] + [_SHARED + ", ".join(shared) + "."] * bool(shared)
@@ -33,13 +33,13 @@ def describe(cls, names, sources, common=()):
     cls.__doc__ = "\n\n".join(text) + "\n"
 
 
-def _sections(doc):
+def sections(doc):
     """{title: text}, with what comes before the first title under ""."""
     first, *rest = _HEAD.split(inspect.cleandoc(doc))
     return {"": first.strip(), **{title: words.strip("\n") for title, words in zip(rest[::2], rest[1::2])}}
 
 
-def _arguments(words):
+def arguments(words):
     """{name: its lines} of a section "Args"."""
     starts = [*_ARGUMENT.finditer(words)]
     ends = [*[match.start() for match in starts[1:]], len(words)]

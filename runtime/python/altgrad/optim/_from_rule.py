@@ -22,8 +22,8 @@ from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
-_TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiable", "capturable", "foreach",
-          "fused", "skipped_steps", "counted_steps", "clipped_steps", *Optimizer._renamed, *DEFAULTS}
+TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiable", "capturable", "foreach",
+         "fused", "skipped_steps", "counted_steps", "clipped_steps", *Optimizer._renamed, *DEFAULTS}
 # The storage is the class's own.
 _SHARED = [parameter for parameter in parameters_of(Shared) if parameter.name != "storage"]
 
@@ -57,7 +57,8 @@ class _FromRule(Optimizer, metaclass=_Made):
         missing = [key for key, value in self._older.items() if value is None and key not in given]
         if missing:
             raise TypeError(f"rule @{self._rule.name} gives no default to {', '.join(missing)}")
-        check_hypers({**self._older, **given})
+        check_hypers({**self._older, **{key: tuple(value) if isinstance(self._older[key], tuple) else value
+                                        for key, value in given.items()}})
         super().__init__(params, {**self._older, **given}, **shared)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -146,11 +147,10 @@ def _make(rule, storage, options):
     _check_names(rule, part, hypers)
     check_copy(words)
     made = _Made(_title(rule.name), (_FromRule,), {
-        "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": _signature(hypers),
+        "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
         "_multiplies": bundle if bundle.matrices else None,
-        "_recipe": (rule.text if rule.text is not None else rule.name, storage, options,
-                    rule.name),
+        "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name)),
     })
     return made
 
@@ -168,12 +168,12 @@ def _check_names(rule, part, hypers):
             raise ValueError(f"rule @{rule.name} has a state {key!r}, a name that an optimizer with this "
                              "storage uses itself: rename it")
     for key in hypers:
-        if key in _TAKEN or keyword.iskeyword(key) or not key.isidentifier():
+        if key in TAKEN or keyword.iskeyword(key) or not key.isidentifier():
             raise ValueError(f"rule @{rule.name} has a hyper-parameter {key!r}, a name that is taken "
                              "or not allowed in Python: rename it")
 
 
-def _signature(hypers):
+def signature_for(hypers):
     kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     own = [inspect.Parameter(key, kind, default=empty if value is None else value, annotation=float)
            for key, value in hypers.items()]
@@ -187,7 +187,7 @@ def _title(name):
 
 def _reduce(made):
     recipe = made.__dict__.get("_recipe")
-    return (FromRule, recipe) if recipe else made.__qualname__
+    return recipe or made.__qualname__
 
 
 copyreg.pickle(_Made, _reduce)

@@ -1,0 +1,40 @@
+"""Optimizers in Python: a function is run once, on names, and becomes a rule, which is compiled.
+
+    import altgrad.language as ag
+
+    @ag.rule
+    def signum(p: ag.Param, g: ag.Grad, m: ag.State, *, lr=1e-3, beta=0.9):
+        m = ag.lerp(m, g, 1 - beta)
+        return p - lr * ag.sign(m), dict(m=m)
+
+    optimizer = signum.optimizer(storage="m=bf16")(model.parameters(), lr=1e-4)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ._errors import RuleError, fail
+from ._functions import (abs, clamp, copysign, exp, floor, fma, log, lerp, maximum, minimum, rms, sign, sqrt, where)
+from ._functions import EXTENTS as _EXTENTS
+from ._hints import said_of_function as _said
+from ._matrices import descend, matrix, orthogonalize, product, scale_by_shape
+from ._reductions import extent as _extent
+from ._rule import Rule, rule
+from ._signature import Column, Global, Grad, Input, Option, Param, Row, Scalar, Square, State, Step, Unit
+from ._trace import now as _now
+
+if TYPE_CHECKING:
+    rows: Any
+    columns: Any
+    numel: Any
+
+__all__ = ["Column", "Global", "Grad", "Input", "Option", "Param", "Row", "Rule", "RuleError", "Scalar", "Square", "State", "Step",
+           "Unit", "abs", "clamp", "columns", "copysign", "descend", "exp", "floor", "fma", "lerp", "log", "matrix", "maximum",
+           "minimum", "numel", "orthogonalize", "product", "rms", "rows", "rule", "scale_by_shape", "sign", "sqrt", "where"]
+
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        if name in _EXTENTS:
+            return _extent(name)
+        if _now.get() is not None and not name.startswith("_"):
+            fail(_said(name))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {_said(name)}")

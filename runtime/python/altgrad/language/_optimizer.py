@@ -1,0 +1,77 @@
+"""The class of optimizers of a rule: FromRule's, with the hyper-parameters and the documentation of the function."""
+
+import inspect
+from typing import Any, NamedTuple
+
+import torch
+from torch.optim.optimizer import ParamsT
+
+from .._storage.line import Storage, StorageLike
+from ..optim._describe import arguments, sections
+from ..optim._from_rule import FromRule, TAKEN, signature_for
+
+
+class Recipe(NamedTuple):
+    """All that a class is made of. It needs no function, so the class is pickled as this."""
+
+    text: str
+    name: str
+    doc: str
+    hypers: "tuple[tuple[str, Any], ...]"
+    places: "tuple[tuple[str, tuple[str, int | None]], ...]"  # of the text's hyper-parameters
+    options: "tuple[str, ...]"
+    of: str | None
+
+
+_made: dict = {}
+
+
+def make(recipe: Recipe, storage: StorageLike, words: "tuple[str, ...]") -> type:
+    """The class for a recipe and a storage; the same one for the same. Raises KeyError for a name that is taken."""
+    key = recipe, str(Storage(storage)), words
+    if key not in _made:
+        hypers = dict(recipe.hypers)
+        for name in [*hypers, *dict(recipe.places)]:
+            if name in TAKEN:
+                raise KeyError(name)
+        base = FromRule(recipe.text, storage, words, recipe.name)
+        _made[key] = type(base)(base.__name__, (_OfFunction, base), {
+            "__doc__": _doc(recipe.doc, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
+            "_older": hypers, "_hypers": {part: place if place[1] is not None else place[0] for part, place in recipe.places},
+            "_chooses": recipe.options, "_takes": recipe.of, "_recipe": (make, key)})
+    return _made[key]
+
+
+class _OfFunction:
+    """What such a class refuses, in the words of its rule."""
+
+    _chooses, _takes = (), None
+
+    @torch._disable_dynamo
+    def __init__(self, params: ParamsT, **given: Any):
+        for name in [name for name in ("storage", *self._chooses) if name in given]:
+            words = "storage=…" if name == "storage" else f"options={{{name!r}: {given[name]!r}}}"
+            raise TypeError(f"{name} of rule @{self._rule.name} is chosen when the class is made: {self._rule.name}.optimizer({words})")
+        super().__init__(params, **given)
+
+    def _hyper_place(self, name):
+        place = self._hypers.get(name, name)
+        return place if isinstance(place, tuple) else (place, None)
+
+    def add_param_group(self, param_group: "dict[str, Any]") -> None:
+        super().add_param_group(param_group)
+        for index, param in enumerate(self.param_groups[-1]["params"] if self._takes == "matrices" else ()):
+            if param.dim() != 2:
+                place = len(self.param_groups) - 1
+                del self.param_groups[place]
+                raise ValueError(f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place} of shape {tuple(param.shape)} is "
+                                 "no matrix, and the rule is of matrices: give it parameters of two dimensions")
+
+
+def _doc(doc, hypers):
+    """The function's documentation with a line for each hyper-parameter."""
+    found = sections(doc)
+    described = arguments(found.pop("Args", ""))
+    rows = [described.pop(key, f"    {key}: A hyper-parameter of the rule. Every param_group has its own.") for key in hypers]
+    parts = [found.pop("")] + ["Args:\n" + "\n".join(rows)] * bool(rows)
+    return "\n\n".join(parts + [f"{title}:\n{words}" for title, words in found.items()])

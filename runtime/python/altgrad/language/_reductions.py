@@ -1,0 +1,48 @@
+"""Sums, means and largest elements of the tensor, of its units and of blocks."""
+
+import re
+
+from ._arithmetic import check, meet
+from ._errors import fail
+from ._trace import ELEMENT, LEVELS, TENSOR, UNIT, Symbol, current
+
+_LATER = {"row": 'a row of a matrix is a "unit"', "column": "numbers of columns come with a later version",
+          "step": "sums over all tensors come with a later version"}
+
+
+def reduce(how: str, value: Symbol, over: str) -> Symbol:
+    block = isinstance(over, str) and re.fullmatch(r"block<[1-9]\d*x[1-9]\d*>", over)
+    if over not in ("tensor", "unit") and not block:
+        fail(f'no reduction over {over!r}: write "tensor", "unit" (one index of dimension 0, a row) or "block<1x32>"'
+             + (f"; {_LATER[over]}" if isinstance(over, str) and over in _LATER else ""))
+    (operand,), _, level = meet(value)
+    if level < ELEMENT:
+        fail(f"a reduction of {LEVELS[level]}, which is the same for all elements of a unit: reduce elements, or use the number itself")
+    return value.trace.emit(f"altgrad.reduce {how} {{}} over {over}", [operand], "f32", "f32",
+                            ELEMENT if block else UNIT if over == "unit" else TENSOR)
+
+
+def mean(total: Symbol, over: str) -> Symbol:
+    if over == "tensor":
+        return total / extent("numel")
+    if over == "unit":
+        return total / extent("unit")
+    rows, columns = map(int, re.findall(r"\d+", over))
+    return total / float(rows * columns)
+
+
+def of_condition(how: str, value: Symbol, kind: str) -> Symbol:
+    check(value)
+    if value.kind != "i1" or value.level < ELEMENT:
+        fail("all() and count() take a comparison of elements, such as (g > 0).count()")
+    return value.trace.emit(f"altgrad.reduce {how} {{}} over tensor", [value], "i1", kind, TENSOR)
+
+
+def extent(name: str) -> Symbol:
+    """An extent of the parameter as a number: rows, columns, unit, or numel, all elements."""
+    trace = current(f"ag.{name}")
+    if name == "numel":
+        return extent("rows") * extent("columns") * extent("batch")
+    whole = trace.emit(f"altgrad.dim {name}", [], "i64", "i64", TENSOR)
+    return trace.emit("sitofp {}", [whole], "i64 to f64", "f64", TENSOR)
+

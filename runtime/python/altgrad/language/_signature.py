@@ -1,0 +1,152 @@
+"""What the arguments of a rule's function are: annotations give roles, and numbers are hyper-parameters."""
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, NoReturn
+
+from ._errors import fail_at, place_of_argument
+
+
+class Role:
+    """What an argument of a rule is."""
+
+    when: str | None = None
+
+
+class Param(Role):
+    """The element of the parameter."""
+
+
+class Grad(Role):
+    """The element of its gradient."""
+
+
+class Step(Role):
+    """The number of this step, from 1."""
+
+
+class Option(Role):
+    """A choice, True or False, that is made when the class of optimizers is made; `if` decides on it."""
+
+
+class State(Role):
+    """The element of a tensor that is kept from step to step and begins as 0.
+
+    Args:
+        when: The option without which there is no such state; it is None then.
+    """
+
+    word = "state"
+
+    def __init__(self, when: str | None = None, **later: Any) -> None:
+        self.when, self.later = when, later
+
+
+class Unit(State):
+    """A number that is kept for each unit of the tensor, an index of dimension 0: a row of a matrix."""
+
+    word = "unit_state"
+
+
+class Later(Role):
+    """A kind of state or input that a later version has."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+Row, Column, Scalar, Global, Square, Input = (type(name, (Later,), {"__doc__": "Not there yet.", "__module__": __name__})
+                                             for name in ("Row", "Column", "Scalar", "Global", "Square", "Input"))
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Unit, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
+
+
+class Signature:
+    """The arguments of a function: `order` has all roles by name, and `hypers` the numbers, None where there is none."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.order, self.hypers, self.options = function, {}, {}, {}
+        try:
+            parameters = inspect.signature(function, eval_str=True).parameters
+        except NameError as error:
+            self.fail(None, f"an annotation names {error.name!r}, which there is not: write import altgrad.language as ag, and ag.Param")
+        if not _NAME.fullmatch(function.__name__):
+            self.fail(None, f"a rule's name consists of letters, digits and underscores, not {function.__name__!r}: use def")
+        for name, parameter in parameters.items():
+            self._take(name, parameter)
+        self._check_once()
+        self.pairs = self._named()
+
+    def fail(self, name: str | None, words: str) -> NoReturn:
+        fail_at(place_of_argument(self.function, name), words)
+
+    def states(self, chosen: dict[str, bool]) -> list[str]:
+        """The states that there are with these options, in order."""
+        return [name for name, role in self.order.items() if isinstance(role, State) and (role.when is None or chosen[role.when])]
+
+    def _take(self, name, parameter):
+        role, default = parameter.annotation, parameter.default
+        if not _NAME.fullmatch(name) or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            self.fail(name, f"{parameter} is no argument of a rule: every state and number has a name of letters, digits and underscores")
+        role = role() if isinstance(role, type) and issubclass(role, Role) else role
+        if isinstance(role, Later):
+            self.fail(name, f"{name}: ag.{type(role).__name__} is not there yet: today's are Param, Grad, State, Unit (a number for each row), "
+                            "Step and Option")
+        if isinstance(role, State) and role.later:
+            self.fail(name, f"{', '.join(role.later)}= of a state is not there yet: a state begins as 0; use ag.where(t == 1, …, …) on an ag.Step")
+        if isinstance(role, Option):
+            if not isinstance(default, bool):
+                self.fail(name, f"option {name} needs a default: {name}: ag.Option = False")
+            self.options[name] = default
+        elif isinstance(role, Role):
+            if default not in (parameter.empty, None):
+                self.fail(name, f"{name} is given by the optimizer and has no default")
+            self.order[name] = role
+        elif role is not parameter.empty and role not in (float, int, tuple):
+            self.fail(name, f"{name} has the annotation {role!r}, which is no role: {_WANTED}")
+        else:
+            self.hypers[name] = self._number(name, parameter)
+
+    def _number(self, name, parameter):
+        value = parameter.default
+        if value is parameter.empty and parameter.kind == parameter.KEYWORD_ONLY:
+            return None
+        if value is parameter.empty:
+            self.fail(name, f"argument {name} has no role: {_WANTED}")
+        if isinstance(value, bool):
+            self.fail(name, f"{name}={value} is a choice: write {name}: ag.Option = {value}")
+        parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        if not parts or not all(isinstance(part, Real) and not isinstance(part, bool) for part in parts):
+            self.fail(name, f"{name}={value!r} is no number: a hyper-parameter is a number or a tuple of numbers")
+        if not all(map(math.isfinite, parts)):
+            self.fail(name, f"{name}={value!r}: a default is finite")
+        return tuple(map(float, parts)) if isinstance(value, (tuple, list)) else float(value)
+
+    def _check_once(self):
+        for kind, least in ((Param, 1), (Grad, 1), (Step, 0)):
+            names = [name for name, role in self.order.items() if isinstance(role, kind)]
+            if len(names) > 1:
+                self.fail(names[1], f"{' and '.join(names)} are both ag.{kind.__name__}: a rule has one"
+                          + ("; a second input comes with a later version" if kind is Grad else ""))
+            if len(names) < least:
+                self.fail(None, f"no argument is the {kind.__name__.lower()}: write {kind.__name__.lower()[0]}: ag.{kind.__name__}")
+        for name, role in self.order.items():
+            if role.when is not None and role.when not in self.options:
+                self.fail(name, f"when={role.when!r} names no option of the rule; there are {', '.join(self.options) or 'none'}")
+
+    def _named(self):
+        """{name in the text: (hyper-parameter, place in its tuple or None)}: beta1 and beta2 for betas."""
+        named = {}
+        for name, value in self.hypers.items():
+            parts = [(name, None)] if not isinstance(value, tuple) else [
+                (name.removesuffix("s") + str(place + 1), place) for place in range(len(value))]
+            for part, place in parts:
+                if part in named or part in self.order or part in self.options or (part != name and part in self.hypers):
+                    self.fail(name, f"{name} is {', '.join(p for p, _ in parts)} in the text of the rule, and {part} is another argument: "
+                                    "rename one")
+                named[part] = name, place
+        return named

@@ -1,0 +1,105 @@
+"""Runs the function of a rule once, on names, and writes the text."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ._arithmetic import check, level_of, narrow
+from ._errors import Place, RuleError, fail_at
+from ._signature import Param, Signature, State, Step, Unit
+from ._trace import ELEMENT, HYPER, STEP, UNIT, Symbol, Trace, now, spelled
+from ._values import Value
+
+
+def write(signature: Signature, options: dict[str, bool]) -> "tuple[str, list[tuple]]":
+    """(the text of the rule with these options, the user's code for each of its lines)."""
+    mark = now.set(trace := Trace(Value))
+    try:
+        given, rows = _arguments(signature, options, trace)
+        out, function = signature.function(**given), signature.function
+        own = function.__code__, -1, function.__code__.co_firstlineno  # the place of a line that no line of the body stands for
+        written = list(trace.places)
+        param, *states = _Results(signature, options, given, trace).names(out)
+    finally:
+        now.reset(mark)
+    head = [f"// {line}".rstrip() for line in (inspect.getdoc(function) or "").splitlines()]
+    head += [f"altgrad.rule @{function.__name__}(", *[f"    {row}," for row in rows[:-1]], f"    {rows[-1]}) {{"]
+    lines = [*head, *[f"  {line}" for line in trace.lines], f"  altgrad.yield param({param}) state({', '.join(states)})", "}", ""]
+    return "\n".join(lines), [own] * len(head) + written + [own] * (len(lines) - len(head) - len(written))
+
+
+def _arguments(signature, options, trace):
+    """(what the function is called with, the arguments of the text)."""
+    given, rows, parts = dict(options), [], {}
+    for name, role in signature.order.items():
+        if isinstance(role, State) and name not in signature.states(options):
+            given[name] = None
+            continue
+        word = role.word if isinstance(role, State) else type(role).__name__.lower()
+        kind, level = ("i64", STEP) if isinstance(role, Step) else ("f32", UNIT if isinstance(role, Unit) else ELEMENT)
+        given[name] = trace.argument(name, kind, level, word)
+        rows.append(f"{word} %{name}: {kind}")
+    for part, (name, place) in signature.pairs.items():
+        value = signature.hypers[name] if place is None else signature.hypers[name][place]
+        rows.append(f"hyper %{part}: f64" + (f" = {spelled(value)}" if value is not None else ""))
+        parts.setdefault(name, []).append(trace.argument(part, "f64", HYPER, ""))
+    given |= {name: tuple(values) if isinstance(signature.hypers[name], tuple) else values[0] for name, values in parts.items()}
+    return given, rows
+
+
+class _Results:
+    """What the function returns: the new parameter, and the new states by name or in order."""
+
+    def __init__(self, signature, options, given, trace):
+        self.signature, self.given, self.trace, self.states = signature, given, trace, signature.states(options)
+        self.param = next(name for name, role in signature.order.items() if isinstance(role, Param))
+        self.wanted = f"write return {self.param}" + (f", dict({', '.join(f'{state}=…' for state in self.states)})" if self.states else "")
+
+    def names(self, out: Any) -> list[str]:
+        """The names of the new parameter and the new states in the text."""
+        if out is None:
+            self.fail(f"the function returns nothing: {self.wanted}")
+        first, *rest = out if isinstance(out, tuple) and out else (out,)
+        if isinstance(first, (dict, list, tuple)):
+            self.fail(f"the new parameter comes first: {self.wanted}")
+        by_name = len(rest) == 1 and isinstance(rest[0], Mapping)
+        if not by_name and len(rest) != len(self.states):
+            self.fail(f"the function returns {1 + len(rest)}, and {1 + len(self.states)} values are wanted: {self.wanted}")
+        new = dict(rest[0]) if by_name else dict(zip(self.states, rest))
+        self.check_names(new)
+        return [self.name_of(name, value) for name, value in [(self.param, first)] + [(name, new[name]) for name in self.states]]
+
+    def check_names(self, new):
+        order, states = self.signature.order, ", ".join(self.states) or "none"
+        for name, value in new.items():
+            if name not in self.states and not (value is None and isinstance(order.get(name), State)):
+                self.fail(f"{name!r} is returned and is no state " + ("without its option" if name in order else f"of the rule; there are {states}"))
+        for name in self.states:
+            if name not in new:
+                self.fail(f"state {name} has no new value: {self.wanted}")
+            if new[name] is self.given[name]:
+                used = any(re.search(rf"%{name}\b", line) for line in self.trace.lines)
+                self.fail(f"state {name} is {'read and returned as it came' if used else 'never used'}: give it a new value, or take it "
+                          f"out, or write {name}: ag.State(when=…) if an option needs it", name)
+
+    def name_of(self, name, value):
+        try:
+            check(value)
+        except RuleError as error:
+            self.fail(f"the new {name} is none: {error.msg}")
+        role, level = self.signature.order[name], level_of(value)
+        if isinstance(value, Symbol) and (value.kind == "i1" or value.trace is not self.trace):
+            self.fail(f"the new {name} is a comparison or of another trace: write ag.where(condition, a, b)")
+        if isinstance(role, Param) and level < ELEMENT:
+            self.fail(f"the new {name} is one number for the whole tensor: return p - …")
+        if isinstance(role, Unit) and level == ELEMENT:
+            self.fail(f'the new {name} differs within a unit: write .mean("unit"), .sum("unit") or .max("unit")', name)
+        return narrow(value, self.trace).name
+
+    def fail(self, words, argument=None):
+        """Refuses what the function returns, at its last line, or at the argument that is meant."""
+        if argument:
+            self.signature.fail(argument, words)
+        code = self.signature.function.__code__
+        fail_at(Place(code.co_filename, max(line for _, _, line in code.co_lines() if line)), words)

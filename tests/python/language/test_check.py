@@ -1,0 +1,45 @@
+"""rule.check finds a formula that is another one."""
+
+import numpy as np
+import pytest
+import rules
+import torch
+
+import altgrad.language as ag
+
+
+def test_what_agrees_differs_by_rounding_and_is_printed(capsys):
+    largest = rules.adamw.check(torch.optim.AdamW, steps=5, lr=0.01, betas=(0.8, 0.9))
+    assert list(largest) == ["param"] and largest["param"] < 1e-6
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("adamw: the largest differences in 5 steps, where the parameter moves by 0.0")
+    assert said[1].split()[0] == "param"
+
+
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+def test_what_is_another_formula_is_seen_where_it_is(arrays):
+    library = {"numpy": np, "torch": torch}[arrays]
+
+    def lion(p, g, exp_avg, lr, betas, weight_decay):
+        u = library.sign(betas[0] * exp_avg + (1 - betas[0]) * g)
+        return p * (1 - lr * weight_decay) - lr * u, dict(exp_avg=betas[1] * exp_avg + (1 - betas[0]) * g)
+    largest = rules.lion.check(lion, steps=3, arrays=arrays, lr=0.1)
+    assert largest["exp_avg"] > 0.1 and largest["p"] > 0.05
+
+
+def test_options_and_their_states_reach_the_reference():
+    @ag.rule
+    def f(p: ag.Param, g: ag.Grad, m: ag.State(when="heavy") = None, *, lr=0.1, heavy: ag.Option = False):
+        m = ag.lerp(m, g, 0.5) if heavy else None
+        return p - lr * (m if heavy else g), dict(m=m)
+
+    def reference(p, g, m, lr, heavy):
+        m = (m + g) / 2 if heavy else None
+        return p - lr * (m if heavy else g), dict(m=m)
+    assert list(f.check(reference)) == ["p"] and list(f.choose(heavy=True).check(reference)) == ["p", "m"]
+    assert max(f.choose(heavy=True).check(reference).values()) < 1e-6
+
+
+def test_a_reference_that_returns_too_little():
+    with pytest.raises(ValueError, match="the reference returns no exp_avg"):
+        rules.lion.check(lambda p, **_: p)
