@@ -8,7 +8,8 @@ import sys
 import textwrap
 import tokenize
 from itertools import islice
-from typing import NamedTuple, NoReturn
+from types import CodeType
+from typing import Any, NamedTuple, NoReturn
 
 from .._library import Error
 
@@ -33,7 +34,8 @@ class RuleError(Error, SyntaxError):
         status: "COMPILE".
     """
 
-    def __init__(self, words: str, where: tuple) -> None:
+    def __init__(self, words: str, where: tuple[Any, ...]) -> None:
+        """As SyntaxError is made: the words, and (file, line, column, text of the line, last line, last column)."""
         SyntaxError.__init__(self, words, where)
         self.status = "COMPILE"
 
@@ -63,7 +65,7 @@ def _character(line, column):
     return None if column is None else len(line.encode()[:column].decode(errors="replace")) + 1 if line else column + 1
 
 
-def here():
+def here() -> tuple[CodeType, int, int]:
     """The user's code that is now being run: (code, instruction, line). Columns are looked up for errors only."""
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
@@ -71,14 +73,14 @@ def here():
     return frame.f_code, frame.f_lasti, frame.f_lineno
 
 
-def place_of(code, instruction, line) -> Place:
+def place_of(code: CodeType, instruction: int, line: int) -> Place:
     if not hasattr(code, "co_positions"):  # Python 3.10
         return Place(code.co_filename, line)
     first, last, column, end = next(islice(code.co_positions(), instruction // 2, None))
     return Place(code.co_filename, first or line, column, last, end)
 
 
-def place_of_argument(function, name: str | None = None) -> Place:
+def place_of_argument(function: Any, name: str | None = None) -> Place:
     """Where a function names an argument; its first line where there is no source."""
     code = function.__code__
     found, _ = inspect.findsource(code) if linecache.getline(code.co_filename, code.co_firstlineno) else ([], 0)

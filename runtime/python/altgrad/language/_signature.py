@@ -42,7 +42,8 @@ class State(Role):
     word = "state"
 
     def __init__(self, when: str | None = None, **later: Any) -> None:
-        self.when, self.later = when, later
+        self.when: str | None = when
+        self._later = later
 
 
 class Unit(State):
@@ -58,8 +59,29 @@ class Later(Role):
         pass
 
 
-Row, Column, Scalar, Global, Square, Input = (type(name, (Later,), {"__doc__": "Not there yet.", "__module__": __name__})
-                                             for name in ("Row", "Column", "Scalar", "Global", "Square", "Input"))
+class Row(Later):
+    """Not there yet; today a row of a matrix is a Unit."""
+
+
+class Column(Later):
+    """Not there yet."""
+
+
+class Scalar(Later):
+    """Not there yet."""
+
+
+class Global(Later):
+    """Not there yet."""
+
+
+class Square(Later):
+    """Not there yet."""
+
+
+class Input(Later):
+    """Not there yet."""
+
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Unit, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
@@ -96,8 +118,8 @@ class Signature:
         if isinstance(role, Later):
             self.fail(name, f"{name}: ag.{type(role).__name__} is not there yet: today's are Param, Grad, State, Unit (a number for each row), "
                             "Step and Option")
-        if isinstance(role, State) and role.later:
-            self.fail(name, f"{', '.join(role.later)}= of a state is not there yet: a state begins as 0; use ag.where(t == 1, …, …) on an ag.Step")
+        if isinstance(role, State) and role._later:
+            self.fail(name, f"{', '.join(role._later)}= of a state is not there yet: a state begins as 0; use ag.where(t == 1, …, …) on an ag.Step")
         if isinstance(role, Option):
             if not isinstance(default, bool):
                 self.fail(name, f"option {name} needs a default: {name}: ag.Option = False")

@@ -1,6 +1,7 @@
 """The lines of a rule while its function runs."""
 
 from contextvars import ContextVar
+from types import CodeType
 from typing import Any
 
 from ._errors import fail, here
@@ -26,9 +27,13 @@ class Trace:
     """Collects operations. Equal ones are one; `places` says for each line where in the user's code it was written."""
 
     def __init__(self, make: type[Symbol]) -> None:
-        self.make, self.lines, self.places, self.known = make, [], [], {}
+        self.make: type[Symbol] = make
+        self.lines: list[str] = []
+        self.places: list[tuple[CodeType, int, int]] = []
+        self.known: dict[str, Symbol] = {}
 
     def argument(self, name: str, kind: str, level: int, role: str) -> Symbol:
+        """An argument of the rule."""
         return self.make(self, "%" + name, kind, level, role=role)
 
     def emit(self, words: str, operands: "list[Symbol]", types: str, kind: str, level: int, root: str = "") -> Symbol:
@@ -44,6 +49,7 @@ class Trace:
         return self.known[text]
 
     def constant(self, number: Any, kind: str) -> Symbol:
+        """A number that is written in the text."""
         return self.emit(f"constant {spelled(number, kind)}", [], "" if kind == "i1" else kind, kind, CONSTANT)
 
 
