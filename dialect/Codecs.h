@@ -15,8 +15,7 @@ struct CodecFacts {
   bool negative;        ///< There are numbers below 0,
   bool zero;            ///< and 0 itself.
   float least, most;    ///< The smallest number above 0, and the largest.
-  llvm::ArrayRef<llvm::StringLiteral> scales; ///< Formats of scales that its blocks may have.
-  float leastScale;                           ///< In f32.
+  float leastScale;     ///< In f32.
 };
 
 /// Nothing of a format that is null.

@@ -30,6 +30,30 @@ FormatAttr FormatAttr::getNamed(MLIRContext *context, StringRef name) {
   return {};
 }
 
+CodecFacts altgrad::getCodecFacts(FormatAttr attribute) {
+  if (!attribute)
+    return {};
+  Format f = attribute.toFormat();
+  const Book *table = f.book ? &books[f.book - 1] : nullptr;
+  bool zero = table ? table->numbers[table->zero] == 0 : f.hasZero;
+  return {.table = table,
+          .nearestOnly = table || attribute.isF32(),
+          .sharesBytes = f.canPack(),
+          .isSignMagnitude = !table && f.bits() <= 8 && f.hasSign && !f.complement,
+          .negative = table ? table->hasSign : f.hasSign,
+          .zero = zero,
+          .least = table ? table->numbers[table->zero + zero] : decode(f, zero),
+          .most = decode(f, f.maxCode()),
+          .leastScale = table ? table->leastScale : 0x1p-120f};
+}
+
+const Book *altgrad::getTable(Operation *op) {
+  if (auto encode = dyn_cast<EncodeOp>(op))
+    return getCodecFacts(encode.getFormat()).table;
+  auto decode = dyn_cast<DecodeOp>(op);
+  return decode ? getCodecFacts(decode.getFormat()).table : nullptr;
+}
+
 // What torch, NumPy and others call a format.
 static StringRef nameElsewhere(StringRef name) {
   return llvm::StringSwitch<StringRef>(name)

@@ -1,5 +1,4 @@
-// Sets of tensors ==> the step that updates all of them: norms and clips, updates,
-// counts, and one commit.
+// Sets of tensors ==> the step that updates all of them: norms and clips, updates, counts, and one commit.
 #include "dialect/frontend/SetBuilder.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -39,8 +38,7 @@ static Value coefficientFor(StepBuilder &step, const std::string &suffix, Value 
   return finite ? ops.select("kept" + suffix, finite, most, ops.f32("kept" + suffix + ".one", 1)) : most;
 }
 
-// bitsandbytes' gnorm_scale: bound / norm where the norm is greater, else 1. `bound` is a
-// percentile of past norms.
+// bitsandbytes' gnorm_scale: bound / norm where the norm is greater, else 1. `bound` is a percentile of past norms.
 static Value factorFor(StepBuilder &step, const std::string &suffix, Value norm, Value history, Value &bound) {
   NamedOpBuilder ops = step.ops("clip.");
   bound = ops.make<PercentileOp>("bound" + suffix, step.f32, history, norm, step.scalar("max_norm"));
@@ -200,9 +198,8 @@ static void countSteps(StepBuilder &step, Value norm, Value bound) {
   step.write(ops.select("count", ops.above("over", norm, bound), more, clipped), clipped);
 }
 
-// Sets without a rule: nothing is skipped, and a gradient that is not finite
-// leaves all of them unclipped. Where every gradient would be multiplied by 1,
-// none is written.
+// Sets without a rule: nothing is skipped, and a gradient that is not finite leaves all of them unclipped. Where every
+// gradient would be multiplied by 1, none is written.
 static void changeGradients(StepBuilder &step, Sets sets, const StepRequest &request) {
   if (request.unscale)
     takeInverseScale(step, sets);
@@ -265,7 +262,7 @@ static LogicalResult check(const StepRequest &request, const SetStorage &set) {
   if (getCodecFacts(set.format("copy")).table && !set.hasBlocks("copy"))
     return set.error("copy") << "a copy of a gradient in a code book, whose numbers end at 1; say --quantize with "
                                 "its format, or give the copy blocks, as copy=bnb8:256";
-  if (set.word("copy").both || set.word("copy").hasSquareBlock())
+  if (set.word("copy").hasSquareBlock())
     return set.error("copy") << "a copy in blocks of 128x128 of a gradient, which only --quantize writes";
   return success();
 }

@@ -1,103 +1,42 @@
 // The words of a request ==> what they say: rules with options, sets, and lines of storage.
-#include "dialect/frontend/Request.h"
-
 #include "altgrad/format.h"
 #include "dialect/SpellCheck.h"
+#include "dialect/frontend/BlockCodec.h"
 #include "dialect/frontend/RulePath.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace altgrad;
 
-// What may stand behind a comma: rounding, what is beyond a format, scales, codes.
-static constexpr StringRef modifiers[] = {"nearest_even", "toward_zero", "stochastic",    "stochastic32", "reference",
-                                          "saturate",     "nonfinite",   "keep_positive", "rceil",        "floor",
-                                          "ceil",         "even",        "both",          "delayed",      "current",
-                                          "bounded",      "pow2",        "softsign",      "sqrt"};
-
 static std::string quote(StringRef text) { return ("'" + text + "'").str(); }
 
-// Sets what `modifier` says of the one scale of a copy; nothing if it is no such word.
-static std::optional<std::string> readTensorScale(StringRef modifier, StorageWord &word) {
-  auto [name, steps] = modifier.split(':');
-  auto kind = llvm::StringSwitch<TensorScale>(name)
-                  .Case("delayed", TensorScale::Delayed)
-                  .Case("current", TensorScale::Current)
-                  .Case("bounded", TensorScale::Bounded)
-                  .Default(TensorScale::None);
-  bool pow2 = modifier == "pow2", squares = pow2 && word.hasSquareBlock();
-  if (kind == TensorScale::None && !pow2)
-    return std::nullopt;
-  if (word.stream != "copy" || (word.block && !squares))
-    return ", which is of the one scale of a copy without blocks; write copy=ocp.e4m3fn,delayed";
-  if (squares && word.scale == "ocp.e8m0")
-    return " of scales in ocp.e8m0, which are powers of two";
-  if (pow2 && word.tensorScale == TensorScale::None && !squares)
-    return " of a scale; write delayed,pow2";
-  if (pow2 ? word.pow2 : word.tensorScale != TensorScale::None)
-    return pow2 || word.tensorScale == kind ? " twice" : " of a scale that is something else already";
-  word.pow2 |= pow2;
-  if (pow2)
-    return "";
-  word.tensorScale = kind;
-  if (!modifier.contains(':'))
-    return "";
-  if (kind != TensorScale::Delayed)
-    return "; only a delayed scale looks back";
-  if (steps.getAsInteger(10, word.history) || !word.history || word.history > 64)
-    return "; a delayed scale looks back 1 to 64 steps";
+// Takes what `modifier` says, which nothing before it may have said. Returns why it may not say so, or "".
+static std::string readModifier(StringRef modifier, StorageWord &word) {
+  const CodecWord *of = findCodecWord(modifier);
+  if (!of) {
+    llvm::SetVector<StringRef> known;
+    for (const CodecRow *codec : llvm::reverse(getCodecs()))
+      known.insert_range(llvm::map_range(codec->words, [](const CodecWord &one) -> StringRef { return one.word; }));
+    return quote(modifier) + describeChoices(modifier, known.getArrayRef());
+  }
+  for (StringRef said : word.said)
+    if (findCodecWord(said)->says == of->says)
+      return "twice " + of->says.str() + "; leave one out";
+  word.said.push_back(modifier.str());
+  if (auto round = symbolizeRound(modifier == "stochastic32" ? "stochastic" : modifier))
+    word.round = round;
+  if (auto overflow = symbolizeOverflowMode(modifier))
+    word.overflow = overflow;
   return "";
 }
 
-// Sets what `modifier` says, which nothing before it may have said. Returns why it may not
-// say so, or "".
-static std::string readModifier(StringRef text, StringRef modifier, StorageWord &word) {
-  std::string where = "storage " + quote(text);
-  auto set = [&](auto &slot, auto value, StringRef what) {
-    return std::exchange(slot, value) ? (where + " says twice " + what + "; leave one out").str() : "";
-  };
-  if (modifier == "reference" && !word.reference && !word.round) {
-    word.reference = true;
-    return "";
-  }
-  if (auto rule = llvm::StringSwitch<std::optional<ScaleRule>>(modifier)
-                      .Case("rceil", ScaleRule::RCeil)
-                      .Case("floor", ScaleRule::Floor)
-                      .Case("ceil", ScaleRule::Ceil)
-                      .Case("even", ScaleRule::Even)
-                      .Default(std::nullopt)) {
-    if (word.scale != "ocp.e8m0")
-      return where + " says by which rule a scale is a power of two, and has none in ocp.e8m0; write " + word.stream +
-             "=ocp.e4m3fn:32:ocp.e8m0," + modifier.str();
-    return set(word.rule, rule, "by which rule a scale is chosen");
-  }
-  for (Companding bent : {Companding::Softsign, Companding::Sqrt})
-    if (modifier == stringifyCompanding(bent))
-      return set(word.companding, bent, "how numbers are bent before they are codes");
-  if (std::optional<std::string> why = readTensorScale(modifier, word))
-    return why->empty() ? "" : where + " says " + quote(modifier) + *why;
-  if (modifier == "both" && (word.stream != "copy" || word.scale != "ocp.e8m0" || word.block != "32"))
-    return where + " says 'both', which is of a copy in blocks of 32 with scales in ocp.e8m0, as copy=mxfp8,both";
-  if (bool *slot = modifier == "both" ? &word.both : modifier == "keep_positive" ? &word.keepPositive : nullptr) {
-    bool twice = std::exchange(*slot, true);
-    return twice ? where + " says " + quote(modifier) + " twice; leave one out" : "";
-  }
-  bool longDraw = modifier == "stochastic32";
-  std::optional<Round> round = symbolizeRound(longDraw ? "stochastic" : modifier);
-  std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
-  word.drawBits = longDraw && !word.round ? 32 : word.drawBits;
-  if (round)
-    return set(word.round, round, "how it rounds");
-  if (overflow)
-    return set(word.overflow, overflow, "what a number beyond its format becomes");
-  return where + " says " + quote(modifier) + describeChoices(modifier, modifiers);
-}
+using ErrorAt = function_ref<InFlightDiagnostic(unsigned column)>;
 
 // `text` is a part of `line`: "m=ocp.e4m3fn:128,stochastic".
-static StorageProblem readWord(StringRef line, StringRef text, StorageWord &word) {
+static LogicalResult readWord(StringRef line, StringRef text, StorageWord &word, ErrorAt errorAt) {
   auto problem = [&](StringRef part, const Twine &why) {
-    return StorageProblem{unsigned(part.data() - line.data()) + 1, ("storage " + quote(text) + why).str()};
+    return errorAt(part.data() - line.data() + 1) << "storage " << quote(text) << why;
   };
   auto [stream, rest] = text.split('=');
   if (stream.size() == text.size())
@@ -120,27 +59,29 @@ static StorageProblem readWord(StringRef line, StringRef text, StorageWord &word
   word.format = fields[0].str();
   if (StringRef(word.format).find_first_of("=;") != StringRef::npos)
     return problem(rest, " has two words; words are separated by spaces");
-  if (fields.size() > 1)
+  if (fields.size() > 1) {
     word.block = fields[1].str();
+    (void)fields[1].getAsInteger(10, word.elements); // 0 of what is no number
+  }
   if (fields.size() > 2)
     word.scale = name.drop_front(fields[0].size() + fields[1].size() + 2).str();
   for (StringRef modifier : ArrayRef<StringRef>(parts).drop_front()) {
     if (modifier.empty() || modifier.contains('='))
       return problem(modifier, " ends in a comma or has two words; words are separated by "
                                "spaces, what is said of one word by commas");
-    if (std::string why = readModifier(text, modifier, word); !why.empty())
-      return {unsigned(modifier.data() - line.data()) + 1, why};
+    if (std::string why = readModifier(modifier, word); !why.empty())
+      return problem(modifier, " says " + why);
   }
-  return {};
+  return success();
 }
 
-StorageProblem altgrad::readStorageLine(StringRef line, SmallVectorImpl<StorageWord> &words) {
+LogicalResult altgrad::readStorageLine(StringRef line, SmallVectorImpl<StorageWord> &words, ErrorAt errorAt) {
   SmallVector<StringRef> texts;
   line.split(texts, ' ', -1, /*KeepEmpty=*/false);
   for (StringRef text : texts)
-    if (StorageProblem problem = readWord(line, text, words.emplace_back()); !problem.why.empty())
-      return problem;
-  return {};
+    if (failed(readWord(line, text, words.emplace_back(), errorAt)))
+      return failure();
+  return success();
 }
 
 ArrayRef<StringRef> altgrad::commonStorageWords() {

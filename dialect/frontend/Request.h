@@ -9,22 +9,8 @@
 
 namespace altgrad {
 
-/// How the power of two is chosen that scales a block, as MX formats have it.
-enum class ScaleRule { RCeil, Floor, Ceil, Even };
-
-/// By what the one scale of a copy without blocks is chosen: the largest numbers of
-/// past steps, this step's, or what this step's cannot pass.
-enum class TensorScale { None, Delayed, Current, Bounded };
-
-/// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
-/// behind a comma is how what lies between two codes, or beyond the last, is stored.
-/// "copy=ocp.e4m3fn,delayed,pow2": one scale for a tensor; "delayed:16", by the largest
-/// number of 16 steps.
-/// "copy=mxfp8,both": blocks of rows, and beside them blocks of columns.
-/// "copy=ocp.e4m3fn:128x128", "copy=ocp.e4m3fn:128x128,pow2": blocks of rows and columns.
-/// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
-/// "m=int8:32:f16,softsign": scales are in f16, codes are of bent numbers.
-/// "v=bnb8u:256,keep_positive": a number above 0 is not stored as 0.
+/// "m=ocp.e4m3fn:128:f16,stochastic": 128 elements share a scale in f16; how they do so, codes are found, and what lies
+/// between two or beyond the last is stored, is for codecs and what stands behind commas.
 struct StorageWord {
   std::string text;    // all of it
   unsigned column = 1; // in the line, from 1
@@ -32,31 +18,19 @@ struct StorageWord {
   std::optional<std::string> block;     // as it was written
   unsigned elements = 0;                // that share a scale; 0: none do, or squares
   std::string scale = "f32";            // the format of what they share
-  std::optional<ScaleRule> rule;        // rceil where nothing is said
-  std::optional<Companding> companding; // FlashOptim's: 2x / (1 + |x|), or the root
+  std::vector<std::string> said;        // behind commas: BlockCodec.h has all there is
   std::optional<Round> round;           // nearest_even where nothing is said
-  unsigned drawBits = 16;               // 32 of stochastic32
   std::optional<OverflowMode> overflow; // what suits the format
-  bool reference = false;               // of rungs: draws as GridOptim's source adds them
-  TensorScale tensorScale = TensorScale::None;
-  unsigned history = 1;      // steps that a delayed scale looks back
-  bool keepPositive = false; // what is above 0 is at least the smallest code's number
-  bool both = false;         // blocks of columns beside those of rows
-  bool pow2 = false;         // that scale, or each of squares, is rounded down to a power of two
+  bool says(llvm::StringRef modifier) const { return llvm::is_contained(said, modifier); }
   bool hasSquareBlock() const { return block == "128x128"; }
-  bool hasModifiers() const { return round || overflow || reference; }
+  bool hasModifiers() const { return round || overflow || says("reference"); }
   bool stochastic() const { return round == Round::Stochastic; }
+  unsigned drawBits() const { return says("stochastic32") ? 32 : 16; }
 };
 
-/// Why a line is not one of storage, and where in it, from 1; `why` is "" where it is.
-struct StorageProblem {
-  unsigned column = 1;
-  std::string why;
-};
-
-/// Reads the words of a line. Whether streams and formats are known is for SetStorage
-/// to say.
-StorageProblem readStorageLine(llvm::StringRef line, llvm::SmallVectorImpl<StorageWord> &words);
+/// Reads the words of a line. Whether streams and formats are known is for SetStorage to say.
+mlir::LogicalResult readStorageLine(llvm::StringRef line, llvm::SmallVectorImpl<StorageWord> &words,
+                                    llvm::function_ref<mlir::InFlightDiagnostic(unsigned column)> errorAt);
 
 /// What a word may name beside a rule's states and its step count.
 llvm::ArrayRef<llvm::StringRef> commonStorageWords();
@@ -78,9 +52,8 @@ struct SetRequest {
   std::string storage;              // "param=bf16 master=f32 states=param"
 };
 
-/// What bounds gradients: the norm of all by a number, or by a percentile of
-/// what it was in past steps; or each tensor's, or each unit's, by that of its
-/// parameter.
+/// What bounds gradients: the norm of all by a number, or by a percentile of what it was in past steps; or each
+/// tensor's, or each unit's, by that of its parameter.
 enum class Clip { Norm, Percentile, Agc, AgcUnit };
 
 struct StepRequest {
@@ -107,20 +80,17 @@ struct StepRequest {
   bool adapts() const { return clip.has_value() && *clip != Clip::Norm; }
 };
 
-/// What diagnostics call the `rule` or the `storage` of a set: a text of one line, to
-/// which their columns point.
+/// What diagnostics call the `rule` or the `storage` of a set: a text of one line, to which their columns point.
 std::string describeSource(llvm::StringRef what, unsigned set, bool several);
 
 /// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
 std::string readRule(llvm::StringRef spelled, SetRequest &set);
-/// Reads "rule=adamw{amsgrad} param=bf16", or "grad=bf16 copy=f32" without a
-/// rule. Returns why it is no set, or "".
+/// Reads "rule=adamw{amsgrad} param=bf16", or "grad=bf16 copy=f32" without a rule. Returns why it is no set, or "".
 std::string readSet(llvm::StringRef text, SetRequest &set);
 
-/// The step that updates each set by its rule; `rules` are those of the sets, null where
-/// one has none. One clip, one scaler and one commit are over all sets. The dialects
-/// altgrad, arith and math are loaded. Fails after an error at a word of a storage line
-/// or of a rule; the step is not verified yet.
+/// The step that updates each set by its rule; `rules` are those of the sets, null where one has none. One clip, one
+/// scaler and one commit are over all sets. The dialects altgrad, arith and math are loaded. Fails after an error at a
+/// word of a storage line or of a rule; the step is not verified yet.
 mlir::FailureOr<mlir::OwningOpRef<StepOp>> buildStep(const StepRequest &request, llvm::ArrayRef<RuleOp> rules,
                                                      mlir::MLIRContext &context);
 

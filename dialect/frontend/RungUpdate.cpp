@@ -4,6 +4,12 @@
 using namespace mlir;
 using namespace altgrad;
 
+// A format of integers of so many bits, besides its sign if it has one.
+static FormatAttr integers(MLIRContext *context, unsigned bits, int bias, bool hasSign = true) {
+  return FormatAttr::get(context, /*exponent=*/0, bits, bias, /*inf=*/false, Nan::None, hasSign,
+                         /*hasZero=*/true, Tie::Even, /*complement=*/false, /*book=*/0);
+}
+
 // The place of a code is its number among integers of its width.
 static TensorsType getPlaces(FormatAttr grid) {
   int bits = grid.getBits() - 1;
@@ -21,7 +27,7 @@ Value SetBuilder::loadRung(const Argument &param) {
   if (coded)
     return list;
   rung.number = ops.element("number", before);
-  if (!storage.word("rungs").reference)
+  if (!storage.word("rungs").says("reference"))
     return list;
   // As searchsorted does: what lies between two numbers belongs to the upper one.
   Value near = ops.element("nearest", ops.dequantize("near", codes)), none = ops.f32("none", 0);
@@ -45,9 +51,9 @@ Value SetBuilder::storeRung(const Argument &param, Value change) {
   NamedOpBuilder ops = this->ops(param, "rungs");
   const StorageWord &word = storage.word("rungs");
   Round round = word.round.value_or(Round::Stochastic);
-  Value draw = storage.drawsRungs() ? this->draw(ops, word.drawBits, 0) : Value();
+  Value draw = storage.drawsRungs() ? this->draw(ops, word.drawBits(), 0) : Value();
   Value by = rung.change = ops.element("change.number", change);
-  if (word.reference) {
+  if (word.says("reference")) {
     by = roundAsReference(ops, by, std::exchange(draw, {}));
     by = rung.shift ? ops.add("by.shifted", by, rung.shift) : by;
     round = Round::TowardZero;

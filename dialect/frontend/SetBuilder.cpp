@@ -1,5 +1,5 @@
 // A rule and its storage ==> streams, scalars, an update and its writes.
-#include "dialect/frontend/SetBuilder.h"
+#include "dialect/frontend/BlockCodec.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -13,6 +13,10 @@ Argument SetBuilder::list(Access access, Role role, StringRef key, TensorsType t
                                             : role == Role::remainder ? "master"
                                                                       : stringifyRole(role)));
   return names;
+}
+
+std::unique_ptr<BlockCodec> SetBuilder::codec(Access access, Role role, StringRef key, StringRef stream) {
+  return storage.codec(stream).make(*this, list(access, role, key, storage.type(stream)), access, stream);
 }
 
 Argument SetBuilder::scales(Access access, const Argument &of, StringRef stream, TensorsType type) {
@@ -37,21 +41,15 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream, s
     const StorageWord &word = storage.word(stream);
     NamedOpBuilder ops = this->ops(target, stream);
     OverflowMode fitting = format.overflowsToInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
-    Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.getStore(stream)) : Value();
+    Value draw = word.stochastic() ? this->draw(ops, word.drawBits(), storage.getStore(stream)) : Value();
     value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
                          word.overflow.value_or(overflow.value_or(fitting)), draw);
-    value.getDefiningOp<QuantizeOp>().setCompanding(word.companding);
   }
   step.write(value, target.value);
   return value;
 }
 
-// The second one is that of columns, which TransformerEngine keeps of a weight in MXFP8 beside that of rows.
-void SetBuilder::writeCopy(Value value) {
-  TensorCodec(*this, Access::Out, Role::copy, "copy", "copy").store(value);
-  if (storage.word("copy").both)
-    TensorCodec(*this, Access::Out, Role::copy, "copy_columns", "copy", /*columns=*/true).store(value);
-}
+void SetBuilder::writeCopy(Value value) { codec(Access::Out, Role::copy, "copy", "copy")->encode(value); }
 
 //===-- The gradient --------------------------------------------------------===//
 
@@ -88,10 +86,9 @@ Value SetBuilder::takeNorm(NormKind kind) {
   return norm;
 }
 
-// Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale
-// Image Recognition Without Normalization"), by units or with the whole tensor as
-// one: to max_norm * max(|w|, 1e-3). A norm that is NaN makes all of its gradient NaN,
-// as a global clip does.
+// Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale Image Recognition Without
+// Normalization"), by units or with the whole tensor as one: to max_norm * max(|w|, 1e-3). A norm that is NaN makes all
+// of its gradient NaN, as a global clip does.
 void SetBuilder::clipToParameter() {
   NamedOpBuilder ops = this->ops();
   Value norm = ops.norm("length", NormKind::L2, gradient, *clippedOver);
@@ -129,18 +126,16 @@ void SetBuilder::countStep() {
 
 void SetBuilder::update() {
   bool keepsMaster = storage.says("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
-  TensorCodec param(*this, keepsMaster ? Access::Out : Access::InOut, Role::param, getName(Role::param), "param");
-  std::optional<TensorCodec> master;
-  if (keepsMaster)
-    master.emplace(*this, Access::InOut, Role::master, "master", "master");
-  before = (master ? *master : param).load();
-  Value operand = inRungs ? loadRung(param.target) : before;
+  auto param = codec(keepsMaster ? Access::Out : Access::InOut, Role::param, getName(Role::param), "param");
+  auto master = keepsMaster ? codec(Access::InOut, Role::master, "master", "master") : nullptr;
+  before = (master ? master : param)->decode();
+  Value operand = inRungs ? loadRung(param->target) : before;
   if (clippedOver)
     clipToParameter();
-  std::vector<TensorCodec> states;
+  std::vector<std::unique_ptr<BlockCodec>> states;
   SmallVector<Argument> ofUnits;
   SmallVector<Value> operands, unitOperands;
-  SmallVector<std::string> names{param.target.name + (inRungs ? ".change" : ".new")};
+  SmallVector<std::string> names{param->target.name + (inRungs ? ".change" : ".new")};
   for (BlockArgument state : storage.states) {
     StringRef key = rule.getName(state);
     if (rule.isOfUnit(state)) {
@@ -148,8 +143,8 @@ void SetBuilder::update() {
       unitOperands.push_back(ofUnits.back().value);
       continue;
     }
-    operands.push_back(states.emplace_back(*this, Access::InOut, Role::state, key, key).load());
-    names.push_back(states.back().target.name + ".new");
+    operands.push_back(states.emplace_back(codec(Access::InOut, Role::state, key, key))->decode());
+    names.push_back(states.back()->target.name + ".new");
   }
   takeHypers();
   countStep();
@@ -163,16 +158,16 @@ void SetBuilder::update() {
                                       gradient, operands, unitOperands, numbers, count, inRungs ? before : Value());
   after = update.getNewParam();
   if (inRungs)
-    after = storeRung(param.target, after);
+    after = storeRung(param->target, after);
   else
-    param.store(after);
-  code = inRungs ? code : param.code;
+    param->encode(after);
+  code = inRungs ? code : param->code;
   if (master)
-    master->store(after);
+    master->encode(after);
   if (storage.says("copy"))
     writeCopy(after);
   for (auto [state, value] : llvm::zip(states, update.getNewStates()))
-    state.store(value);
+    state->encode(value);
   for (auto [state, value] : llvm::zip(ofUnits, update.getNewStates().take_back(ofUnits.size())))
     step.write(value, state.value);
 }
@@ -255,8 +250,7 @@ FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
   if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
     return storage.error("copy") << "--scales=" << scales << " is neither tensor nor element nor a power of two from "
                                  << minBlock << " to " << maxBlock;
-  FormatAttr f32 = FormatAttr::getNamed(step.f32.getContext(), "f32");
-  Argument given = list(Access::In, Role::input, "grad_scale", storage.runs(f32, block));
+  Argument given = list(Access::In, Role::input, "grad_scale", storage.tensors("f32", 1, block));
   NamedOpBuilder ops = this->ops(given, "grad");
   return ops.element("unit", ops.dequantize("old", given.value));
 }
@@ -267,8 +261,7 @@ LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
     return storage.error() << "--quantize wants a copy in the set: \"grad=f32 copy=f32\"";
   const StorageWord &word = storage.word("copy");
   FormatAttr known = FormatAttr::getNamed(step.f32.getContext(), format);
-  bool scaled = word.tensorScale != TensorScale::None, same = storage.formatName("copy") == format;
-  bool hasScales = storage.hasBlocks("copy") || scaled;
+  bool hasScales = &storage.codec("copy") != &plain, same = storage.formatName("copy") == format;
   if (hasScales && !scales.empty())
     return storage.error("copy") << "--scales=" << scales << " beside a copy that has its own";
   FailureOr<Value> unit = takeGivenScales(scales);
@@ -279,7 +272,7 @@ LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
   Value number = ops.div("scaled", ops.element("element", gradient), *unit);
   if (hasScales && !same)
     return storage.error("copy") << "--quantize=" << format << " beside a copy "
-                                 << (scaled ? "with a scale in " : "in blocks of ") << storage.formatName("copy")
+                                 << (word.block ? "in blocks of " : "with a scale in ") << storage.formatName("copy")
                                  << ", which takes codes of its own format";
   size_t before = step.countWrites();
   if (hasScales) {

@@ -14,6 +14,8 @@ struct CodeUpdate {
   mlir::Value code, number, shift, change, moved, up, beyond;
 };
 
+class BlockCodec;
+
 class SetBuilder {
 public:
   using Value = mlir::Value;
@@ -48,6 +50,8 @@ public:
   //===-- Parts -------------------------------------------------------------===//
   /// An argument that the rule, or the step, calls `key`.
   Argument list(Access access, Role role, llvm::StringRef key, TensorsType type);
+  /// One that is kept as the word about `stream` says.
+  std::unique_ptr<BlockCodec> codec(Access access, Role role, llvm::StringRef key, llvm::StringRef stream);
   Argument scales(Access access, const Argument &of, llvm::StringRef stream, TensorsType type);
   Argument scalar(Access access, Role role, llvm::StringRef key, mlir::Type type, Scope scope = Scope::Tensor,
                   mlir::FloatAttr fallback = {});
@@ -94,49 +98,6 @@ private:
   void measureRungs();
 
   Value code; // what is stored of the parameter
-};
-
-/// A list and how its elements are kept: as codes, as codes over scales of blocks, of the tensor or of both, or in two
-/// parts.
-class TensorCodec {
-public:
-  using Value = mlir::Value;
-  /// Takes it as an argument, and its scales or its lower part as another one; `columns`: blocks of columns.
-  TensorCodec(SetBuilder &set, Access access, Role role, llvm::StringRef key, llvm::StringRef stream,
-              bool columns = false);
-
-  /// Its numbers.
-  Value load();
-  void store(Value values);
-
-  const Argument target;
-  Value code; // what was stored of numbers that have no scale
-
-private:
-  void storeBlocks(Value value);
-  /// Scales of two levels, as NVFP4's.
-  void storeTwoLevels(Value value);
-  void storeTensorScaled(Value value);
-  Value keptPositive(Value number, Value scale);
-  Value getLargest(Value number, bool finite);
-  Value anyScale(Value largest);
-  Value powerOfTwo(Value largest);
-  Value expand(Value number, Value unit);
-  Value compress(Value number, Value scale);
-  Value getFactor(Value largest, float top);
-  Value largestOfHistory(Value newest);
-  Value boundOfLargest(Value newest);
-  void finish(Value scaled);
-
-  SetBuilder &set;
-  StepBuilder &step;
-  llvm::StringRef stream;
-  const StorageWord &word;
-  Argument scales, remainder;
-  CodecFacts codec;
-  float top; // the largest number of the format
-  NamedOpBuilder ops;
-  Value one, most, scaleCode; // 1; the largest f32; what is written to the scales
 };
 
 //===-- Scales of losses ----------------------------------------------------===//

@@ -1,7 +1,6 @@
 // Which words go with a rule, and with each other.
-#include "dialect/frontend/SetStorage.h"
+#include "dialect/frontend/BlockCodec.h"
 
-#include "dialect/Codecs.h"
 #include "dialect/SpellCheck.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -10,8 +9,7 @@ using namespace altgrad;
 
 static constexpr StringLiteral listing = "altgrad-opt --list-rules=verbose describes all rules";
 
-/// Whether a master is the parameter and a remainder: "bf16+i16", "bf16+i8".
-static bool isSplit(StringRef format) { return format == "bf16+i16" || format == "bf16+i8"; }
+static bool isSplit(const StorageWord &word) { return &getCodec(word) == &splitMaster; }
 static bool isCommon(StringRef stream) { return llvm::is_contained(commonStorageWords(), stream); }
 
 SetStorage::SetStorage(MLIRContext &context, const SetRequest &request, RuleOp rule, unsigned set, bool several)
@@ -41,16 +39,16 @@ StringRef SetStorage::formatName(StringRef stream) const {
 FormatAttr SetStorage::format(StringRef stream) const { return FormatAttr::getNamed(&context, formatName(stream)); }
 
 TensorsType SetStorage::type(StringRef stream) const {
-  return tensors(format(stream), 1, 1, hasBlocks(stream) && getCodecFacts(format(stream)).sharesBytes);
+  return tensors(formatName(stream), 1, 1, hasBlocks(stream) && getCodecFacts(format(stream)).sharesBytes);
 }
 
-TensorsType SetStorage::scaleType(StringRef stream, bool columns) const {
-  const StorageWord &word = this->word(stream);
-  if (!word.block)
-    return {};
-  int64_t square = word.hasSquareBlock() ? squareBlock : 1;
-  return tensors(FormatAttr::getNamed(&context, word.scale), columns ? columnBlock : square,
-                 columns ? 1 : std::max<int64_t>(square, word.elements));
+TensorsType SetStorage::tensors(StringRef format, int64_t rows, int64_t columns, bool packed) const {
+  return TensorsType::get(&context, FormatAttr::getNamed(&context, format), BlockAttr::get(&context, rows, columns),
+                          packed);
+}
+
+const CodecRow &SetStorage::codec(StringRef stream) const {
+  return getCodec(word(stream == "param" && splitsMaster() ? "master" : stream));
 }
 
 unsigned SetStorage::getStore(StringRef stream) const {
@@ -68,12 +66,7 @@ bool SetStorage::draws() const {
   return drawsRungs() || llvm::any_of(words, [](const StorageWord &word) { return word.stochastic(); });
 }
 
-bool SetStorage::splitsMaster() const { return isSplit(word("master").format); }
-
-TensorsType SetStorage::remainderType() const {
-  StringRef half = word("master").format == "bf16+i16" ? "int16" : "int8";
-  return tensors(FormatAttr::getNamed(&context, half));
-}
+bool SetStorage::splitsMaster() const { return isSplit(word("master")); }
 
 //===-- Places --------------------------------------------------------------===//
 
@@ -95,155 +88,58 @@ InFlightDiagnostic SetStorage::error(StringRef stream) const {
   return emitError(at("storage", word ? word->column : 1));
 }
 
-InFlightDiagnostic SetStorage::error(const StorageWord &word) const {
-  InFlightDiagnostic error = emitError(at("storage", word.column));
+InFlightDiagnostic SetStorage::error(const StorageWord &word, StringRef modifier) const {
+  size_t behind = modifier.empty() ? 0 : word.text.find("," + modifier.str()) + 1;
+  InFlightDiagnostic error = emitError(at("storage", word.column + behind));
   error << "storage '" << word.text << "'";
   return error;
 }
 
-//===-- Single words --------------------------------------------------------===//
-
-using EmitError = function_ref<InFlightDiagnostic()>; // an error that names the word
-
-// Blocks that go over rows, as `says` calls them.
-static LogicalResult verifyTile(StringRef says, const StorageWord &word, FormatAttr format, EmitError emitError) {
-  bool byte = format && format.getBytes() == 1;
-  if (!byte || getCodecFacts(format).sharesBytes)
-    return emitError() << says << " of codes in " << word.format
-                       << (byte ? ", which share bytes" : ", which are wider than a byte");
-  if (word.stochastic())
-    return emitError() << says << " and 'stochastic'; " << (word.both ? "copies of columns" : "copies in squares")
-                       << " are not rounded by draws";
-  return success();
+InFlightDiagnostic SetStorage::refuse(const StorageWord &word, StringRef modifier) const {
+  return error(word, modifier) << " says '" << modifier << "', which is of " << findCodecWord(modifier)->of;
 }
 
-static LogicalResult verifySquares(const StorageWord &word, FormatAttr format, EmitError emitError) {
-  StringRef blocks = " has blocks of 128x128";
-  if (word.stream != "copy")
-    return emitError() << blocks << ", which are of a copy of the parameter";
-  if (failed(verifyTile(blocks, word, format, emitError)))
-    return failure();
-  if (getCodecFacts(format).table)
-    return emitError() << blocks << " of codes in " << word.format << ", a code book's";
-  if (word.scale != "f32" && word.scale != "ocp.e8m0")
-    return emitError() << blocks << " with scales in '" << word.scale << "'; these are in f32 or ocp.e8m0";
-  return success();
-}
+//===-- Words beside each other ---------------------------------------------===//
 
-// `m=ocp.e4m3fn:128`: what stands behind the colon.
-static LogicalResult verifyBlock(StorageWord &word, FormatAttr format, EmitError emitError) {
-  if (!word.block)
-    return success();
-  if (word.hasSquareBlock())
-    return verifySquares(word, format, emitError);
-  StringRef name = word.stream, scale = word.scale;
-  if (llvm::is_contained({"param", "grad", "master", "step", "rungs"}, name))
-    return emitError() << ": only states and copies have a scale for each block";
-  if (StringRef(*word.block).getAsInteger(10, word.elements) || !isBlock(word.elements))
-    return emitError() << " has blocks of '" << *word.block << "' elements, expected a power of two from " << minBlock
-                       << " to " << maxBlock;
-  ArrayRef<StringLiteral> scales = getCodecFacts(format).scales;
-  if (scales.empty())
-    return emitError() << " scales blocks of " << word.format << "; a scale is for formats of 8 and 16 bits";
-  bool levels = scale == "ocp.e4m3fn";
-  if (llvm::is_contained(scales, scale) && (!levels || name == "copy"))
-    return success();
-  if (levels)
-    return emitError() << " has scales in ocp.e4m3fn, below one of the tensor; write copy=nvfp4 of a parameter, or "
-                       << name << "=ocp.e2m1:16";
-  if (getCodecFacts(format).table && (scale == "f16" || scale == "ocp.e8m0"))
-    return emitError() << ": the scales of a code book, whose numbers end at 1, are in f32";
-  return emitError() << " has scales in '" << scale
-                     << "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn";
-}
-
-// A code book's numbers end at 1: what is stored needs a scale, or is scaled by
-// whoever asks for codes alone.
-static LogicalResult verifyBook(const StorageWord &word, FormatAttr format, bool ruled, EmitError emitError) {
-  if (!getCodecFacts(format).table)
-    return success();
-  if (!word.block && (ruled || word.stream != "copy"))
-    return emitError() << ": the numbers of " << word.format
+LogicalResult SetStorage::check(const StorageWord &word) const {
+  StringRef stream = word.stream;
+  const CodecRow &codec = getCodec(word);
+  bool state = stream == "states" || (!isCommon(stream) && stream != "step");
+  for (StringRef said : word.said)
+    if (!codec.find(said) && !plain.find(said))
+      return refuse(word, said);
+  if (word.says("keep_positive") && !(rule && state))
+    return error(word) << " says keep_positive of '" << stream << "'; it is for states, as v=bnb8u:256,keep_positive";
+  if (word.hasModifiers() && ((rule && stream == "grad") || isSplit(word) || stream == "step"))
+    return error(word) << " says how '" << stream << "' is rounded, which is not; leave out what follows the comma";
+  if (word.says("reference") && stream != "rungs")
+    return error(word) << ": only rungs are rounded as the reference does; leave it out";
+  if (word.says("reference") && word.says("stochastic32"))
+    return error(word) << ": the reference draws 16 bits; leave out stochastic32";
+  // A code book's numbers end at 1: what is stored needs a scale, or is scaled by whoever asks for codes alone.
+  bool table = getCodecFacts(named(word)).table;
+  if (table && !word.block && (rule || stream != "copy"))
+    return error(word) << ": the numbers of " << word.format
                        << " end at 1; it is for states with a scale for each block, as m=" << word.format << ":256";
-  if (word.round.value_or(Round::NearestEven) != Round::NearestEven)
-    return emitError() << ": a code book has the nearest number alone";
-  return success();
-}
-
-static LogicalResult verifyCompanding(const StorageWord &word, EmitError emitError) {
-  if (!word.companding)
-    return success();
-  bool root = word.companding == Companding::Sqrt;
-  std::string says = (" says " + stringifyCompanding(*word.companding)).str();
-  StringRef format = root ? "uint8" : "int8";
-  if (word.format != format || !word.block)
-    return emitError() << says << ", which is of codes in " << format << " with a scale for each block, as "
-                       << (root ? "v=uint8:32:f16,sqrt" : "m=int8:32:f16,softsign");
-  if (word.stream == "copy")
-    return emitError() << says << " of a copy; it is for states";
-  if (word.scale == "ocp.e8m0")
-    return emitError() << says << " of scales that are powers of two; they are in f16 or f32";
-  if (word.hasModifiers())
-    return emitError() << says << " and how codes are rounded, which FlashOptim's are to the nearest, halves up";
-  return success();
-}
-
-static LogicalResult verifyColumns(const StorageWord &word, FormatAttr format, bool ruled, EmitError emitError) {
-  if (!word.both)
-    return success();
-  if (!ruled)
-    return emitError() << " says 'both' of a set without a rule; only the sweep of an update sees columns";
-  return verifyTile(" says 'both'", word, format, emitError);
-}
-
-static LogicalResult verifyTensorScale(const StorageWord &word, bool ruled, EmitError emitError) {
-  if (word.tensorScale == TensorScale::None)
-    return success();
-  if (word.format == "f32")
-    return emitError() << " has a scale, and f32 needs none";
-  if (!ruled && word.tensorScale != TensorScale::Current)
-    return emitError() << " has a scale by the step before, and gradients have none; write current";
-  return success();
-}
-
-static LogicalResult verifyPositive(const StorageWord &word, bool ruled, EmitError emitError) {
-  bool state = word.stream == "states" || (!isCommon(word.stream) && word.stream != "step");
-  if (word.keepPositive && !(ruled && state))
-    return emitError() << " says keep_positive of '" << word.stream
-                       << "'; it is for states, as v=bnb8u:256,keep_positive";
-  return success();
-}
-
-static LogicalResult verifyRounding(const StorageWord &word, bool ruled, EmitError emitError) {
-  if (word.hasModifiers() && ((ruled && word.stream == "grad") || isSplit(word.format) || word.stream == "step"))
-    return emitError() << " says how '" << word.stream
-                       << "' is rounded, which is not; leave out what follows the comma";
-  if (word.reference && word.stream != "rungs")
-    return emitError() << ": only rungs are rounded as the reference does; leave it out";
-  if (word.reference && word.drawBits != 16)
-    return emitError() << ": the reference draws 16 bits; leave out stochastic32";
-  return success();
-}
-
-LogicalResult SetStorage::take(StorageWord &word) {
-  bool ruled = bool(rule);
-  FormatAttr format = FormatAttr::getNamed(&context, word.format);
-  auto onWord = [&] { return error(word); };
-  if (failed(verifyRounding(word, ruled, onWord)) || failed(verifyBook(word, format, ruled, onWord)) ||
-      failed(verifyCompanding(word, onWord)) || failed(verifyColumns(word, format, ruled, onWord)) ||
-      failed(verifyTensorScale(word, ruled, onWord)) || failed(verifyPositive(word, ruled, onWord)) ||
-      failed(verifyBlock(word, format, onWord)))
+  if (table && word.round.value_or(Round::NearestEven) != Round::NearestEven)
+    return error(word) << ": a code book has the nearest number alone";
+  if (failed(codec.verify(*this, word)))
     return failure();
-  if (says(word.stream))
-    return emitError(at("storage", word.column)) << "storage names '" << word.stream << "' twice; leave one out";
-  words.push_back(word);
+  if (!word.hasModifiers() && !word.says("keep_positive"))
+    return success();
+  FormatAttr format = this->format(stream);
+  if (format.isF32())
+    return error(word) << " says how to round, and f32 needs no rounding; write " << stream
+                       << "=f32, or another format";
+  if (word.overflow == OverflowMode::NonFinite && stream != "rungs" && !format.getInf() && format.getNan() == Nan::None)
+    return error(word) << " says 'nonfinite' of " << formatName(stream)
+                       << ", which has neither an infinity nor a NaN; leave it out or write saturate";
   return success();
 }
 
 //===-- Words and streams ---------------------------------------------------===//
 
-// Why no stream is called so: what the rule calls it, the option that it needs, or what
-// streams there are.
+// Why no stream is called so: what the rule calls it, the option that it needs, or what streams there are.
 LogicalResult SetStorage::noStream(const StorageWord &word) const {
   StringRef name = word.stream;
   InFlightDiagnostic why = error(word);
@@ -267,8 +163,10 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
 // A stream of the rule, `states` or `step`, and a format that it may have.
 LogicalResult SetStorage::readWord(StorageWord &word) {
   std::string &name = word.stream, &format = word.format;
+  if (!rule && name != "grad" && name != "copy")
+    return error(word) << " of a set without a rule, which has a grad and a copy";
   bool state = llvm::any_of(states, [&](auto one) { return rule.getName(one) == name && !rule.isOfUnit(one); });
-  auto steps = rule.getByRole(Role::step);
+  auto steps = rule ? rule.getByRole(Role::step) : SmallVector<BlockArgument>();
   // As `states`, `step` may be said of a rule that has none.
   bool called = !steps.empty() && rule.getName(steps[0]) == name && !isCommon(name);
   bool step = !state && (name == "step" || called);
@@ -276,23 +174,14 @@ LogicalResult SetStorage::readWord(StorageWord &word) {
     name = "step";
   if (!state && !step && !isCommon(name))
     return noStream(word);
-  if (name == "master" && format != "f32" && !isSplit(format))
+  if (name == "master" && format != "f32" && !isSplit(word))
     return error(word) << ": a master is f32, bf16+i16 or bf16+i8; write master=f32";
   if (step && format != "i64" && format != "f32")
     return error(word) << ": a step count is i64 or f32";
   bool known = name == "master" || step || (name == "states" && format == "param");
   if (!known && !FormatAttr::getNamed(&context, format))
     return error(word) << ": " << unknownFormat(format);
-  return take(word);
-}
-
-// Of a set without a rule.
-LogicalResult SetStorage::readGradientWord(StorageWord &word) {
-  if (word.stream != "grad" && word.stream != "copy")
-    return error(word) << " of a set without a rule, which has a grad and a copy";
-  if (!FormatAttr::getNamed(&context, word.format))
-    return error(word) << ": " << unknownFormat(word.format);
-  return take(word);
+  return success();
 }
 
 LogicalResult SetStorage::checkOptions() {
@@ -321,73 +210,18 @@ LogicalResult SetStorage::read() {
   if (rule && failed(checkOptions()))
     return failure();
   SmallVector<StorageWord> line;
-  if (StorageProblem problem = readStorageLine(request.storage, line); !problem.why.empty())
-    return emitError(at("storage", problem.column)) << problem.why;
-  for (StorageWord &word : line)
-    if (failed(rule ? readWord(word) : readGradientWord(word)))
-      return failure();
-  if (failed(checkRounding()))
+  if (failed(readStorageLine(request.storage, line, [&](unsigned column) { return emitError(at("storage", column)); })))
     return failure();
-  if (!rule)
-    return success();
-  bool bounded = word("copy").tensorScale == TensorScale::Bounded;
-  return failure((splitsMaster() && failed(checkRemainder())) || (bounded && failed(checkBounded())) ||
-                 (inRungs() && failed(checkRungs())));
-}
-
-//===-- Words beside each other ---------------------------------------------===//
-
-// What words say of formats, one of which may be another stream's.
-LogicalResult SetStorage::checkRounding() const {
-  for (const StorageWord &word : words) {
-    if (word.stream == "step" || !(word.hasModifiers() || word.keepPositive))
-      continue;
-    FormatAttr format = this->format(word.stream);
-    if (format.isF32())
-      return error(word) << " says how to round, and f32 needs no rounding; write " << word.stream
-                         << "=f32, or another format";
-    if (word.overflow == OverflowMode::NonFinite && word.stream != "rungs" && !format.getInf() &&
-        format.getNan() == Nan::None)
-      return error(word) << " says 'nonfinite' of " << formatName(word.stream)
-                         << ", which has neither an infinity nor a NaN; leave it out or write saturate";
+  for (StorageWord &word : line) {
+    if (failed(readWord(word)))
+      return failure();
+    if (says(word.stream))
+      return emitError(at("storage", word.column)) << "storage names '" << word.stream << "' twice; leave one out";
+    words.push_back(word);
   }
-  return success();
-}
-
-// The parameter is the upper half of its master, and rounded as that is split.
-LogicalResult SetStorage::checkRemainder() const {
-  if (formatName("param") != "bf16")
-    return error(word("master")) << " of a parameter in " << formatName("param")
-                                 << "; the upper half of an f32 is a bf16";
-  if (word("param").hasModifiers())
-    return error(word("master")) << " says how 'param' is rounded, and so does its own word";
-  return success();
-}
-
-// A rule says that it moves a parameter as Adam or as AdamW does, with whatever gradient: {altgrad.step_bound =
-// "adam"}.
-LogicalResult SetStorage::checkBounded() {
-  auto bound = rule->getAttrOfType<StringAttr>("altgrad.step_bound");
-  shrinks = bound && bound.getValue() == "adamw";
-  SmallVector<StringRef> wanted{"lr", "beta1", "beta2"};
-  if (shrinks)
-    wanted.push_back("decay");
-  auto hypers =
-      llvm::map_to_vector(rule.getByRole(Role::hyper), [&](BlockArgument hyper) { return rule.getName(hyper); });
-  if (!bound || (!shrinks && bound.getValue() != "adam") || rule.getByRole(Role::step).empty() ||
-      !llvm::all_of(wanted, [&](StringRef name) { return llvm::is_contained(hypers, name); }))
-    return error(word("copy"))
-           << " of rule '" << rule.getSymName()
-           << "', whose steps have no bound that is known; adam's and adamw's have one, write delayed or current";
-  for (BlockArgument state : states)
-    if (StringRef name = rule.getName(state); formatName(name) != "f32")
-      return error(word("copy")) << " and state '" << name << "' in " << formatName(name)
-                                 << "; the bound is of states in f32";
-  StringRef master = word("master").format;
-  if (inRungs() || (master != "f32" && master != "bf16+i16" && formatName("param") != "f32"))
-    return error(word("copy")) << " of a parameter in " << formatName(inRungs() ? "rungs" : "param")
-                               << "; the bound is of parameters or masters in f32";
-  return success();
+  if (llvm::any_of(words, [&](const StorageWord &word) { return failed(check(word)); }))
+    return failure();
+  return inRungs() ? checkRungs() : success();
 }
 
 static bool holds(const Format &format, const Format &grid) {

@@ -6,6 +6,8 @@
 
 namespace altgrad {
 
+struct CodecRow;
+
 class SetStorage {
 public:
   /// `rule` is null for a set without one. `several`: the step has other sets, too.
@@ -20,10 +22,11 @@ public:
   llvm::StringRef formatName(llvm::StringRef stream) const;
   FormatAttr format(llvm::StringRef stream) const;
   TensorsType type(llvm::StringRef stream) const;
-  /// Of the scales of its blocks, or of blocks of columns beside them; null where it has none.
-  TensorsType scaleType(llvm::StringRef stream, bool columns = false) const;
-  /// Of a value for each run of elements.
-  TensorsType runs(FormatAttr format, unsigned elements) const { return tensors(format, 1, elements); }
+  /// Of a value for each block.
+  TensorsType tensors(llvm::StringRef format, int64_t rows = 1, int64_t columns = 1, bool packed = false) const;
+  const CodecRow &codec(llvm::StringRef stream) const;
+  /// The format of this word alone; null where that is another stream's, or two.
+  FormatAttr named(const StorageWord &word) const { return FormatAttr::getNamed(&context, word.format); }
   bool hasBlocks(llvm::StringRef stream) const { return word(stream).block.has_value(); }
   /// Its number among the stores of an element, which no other word changes.
   unsigned getStore(llvm::StringRef stream) const;
@@ -32,7 +35,6 @@ public:
 
   /// Whether the parameter is the upper half of its master.
   bool splitsMaster() const;
-  TensorsType remainderType() const;
   /// Parameters on a format's grid, which rules move in rungs; stored as codes or not.
   bool inRungs() const { return says("rungs"); }
   bool isCoded() const { return format("param") == format("rungs"); }
@@ -43,6 +45,10 @@ public:
   mlir::Location placeOfRule() const;
   /// An error at the word about `stream`, or where the line begins.
   mlir::InFlightDiagnostic error(llvm::StringRef stream = "") const;
+  /// One that names the word, at what it says behind a comma.
+  mlir::InFlightDiagnostic error(const StorageWord &word, llvm::StringRef modifier = "") const;
+  /// That what is said is not of this word, but of others.
+  mlir::InFlightDiagnostic refuse(const StorageWord &word, llvm::StringRef modifier) const;
 
   const SetRequest &request;
   mutable RuleOp rule;
@@ -50,23 +56,14 @@ public:
   const bool several;
   llvm::SmallVector<llvm::StringRef> options;
   llvm::SmallVector<mlir::BlockArgument> states; // that are stored
-  bool shrinks = false; // where a copy is bounded: the parameter by its decay
 
 private:
   const StorageWord *find(llvm::StringRef stream) const;
-  TensorsType tensors(FormatAttr format, int64_t rows = 1, int64_t columns = 1, bool packed = false) const {
-    return TensorsType::get(&context, format, BlockAttr::get(&context, rows, columns), packed);
-  }
   mlir::Location at(llvm::StringRef what, unsigned column) const;
-  mlir::InFlightDiagnostic error(const StorageWord &word) const;
   mlir::LogicalResult checkOptions();
   mlir::LogicalResult readWord(StorageWord &word);
-  mlir::LogicalResult readGradientWord(StorageWord &word);
   mlir::LogicalResult noStream(const StorageWord &word) const;
-  mlir::LogicalResult take(StorageWord &word);
-  mlir::LogicalResult checkRounding() const;
-  mlir::LogicalResult checkRemainder() const;
-  mlir::LogicalResult checkBounded();
+  mlir::LogicalResult check(const StorageWord &word) const;
   mlir::LogicalResult checkRungs() const;
 
   mlir::MLIRContext &context;

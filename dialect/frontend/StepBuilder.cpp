@@ -23,54 +23,6 @@ std::string altgrad::printStep(StepOp step) {
   return text + "\n";
 }
 
-//===-- Operations ----------------------------------------------------------===//
-
-Value NamedOpBuilder::number(Name name, double number, Type type) const {
-  return make<arith::ConstantOp>(name, builder.getFloatAttr(type, number));
-}
-
-Value NamedOpBuilder::i64(Name name, int64_t number) const {
-  return make<arith::ConstantOp>(name, builder.getI64IntegerAttr(number));
-}
-
-static Type reals(OpBuilder &builder) { return RealsType::get(builder.getContext()); }
-
-Value NamedOpBuilder::element(Name name, Value list) const { return make<ElementOp>(name, builder.getF32Type(), list); }
-
-Value NamedOpBuilder::collect(Name name, Value element, Type type) const {
-  return make<CollectOp>(name, type ? type : reals(builder), element, /*factor=*/Value());
-}
-
-Value NamedOpBuilder::scale(Name name, Value list, Value factor) const {
-  return make<ScaleOp>(name, reals(builder), list, factor);
-}
-
-Value NamedOpBuilder::dequantize(Name name, Value tensors) const {
-  return make<DequantizeOp>(name, reals(builder), tensors);
-}
-
-Value NamedOpBuilder::quantize(Name name, Value list, TensorsType type, Round round, OverflowMode overflow,
-                               Value draw) const {
-  return make<QuantizeOp>(name, type, list, round, draw, overflow, CompandingAttr());
-}
-
-Value NamedOpBuilder::reduce(Name name, Reduction how, Value element, Scope over) const {
-  return make<ReduceOp>(name, how, element, over);
-}
-
-Value NamedOpBuilder::largest(Name name, Value element, BlockAttr block) const {
-  return make<ReduceOp>(name, Reduction::AbsMax, element, block);
-}
-
-Value NamedOpBuilder::norm(Name name, NormKind kind, ValueRange lists, Scope over) const {
-  return make<NormOp>(name, builder.getF32Type(), kind, lists, over);
-}
-
-FormatAttr altgrad::integers(MLIRContext *context, unsigned bits, int bias, bool hasSign) {
-  return FormatAttr::get(context, /*exponent=*/0, bits, bias, /*inf=*/false, Nan::None, hasSign,
-                         /*hasZero=*/true, Tie::Even, /*complement=*/false, /*book=*/0);
-}
-
 //===-- The step ------------------------------------------------------------===//
 
 StepBuilder::StepBuilder(MLIRContext &context, Location place) : place(place), builder(&context) {

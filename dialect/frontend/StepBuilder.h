@@ -18,9 +18,8 @@ struct Argument {
   TensorsType type() const { return llvm::cast<TensorsType>(value.getType()); }
 };
 
-/// Builds operations, one behind the other. Their places are that of the words that ask
-/// for them. Their names begin with `prefix`; they are for readers alone, so two values
-/// may have one.
+/// Builds operations, one behind the other. Their places are that of the words that ask for them. Their names begin
+/// with `prefix`; they are for readers alone, so two values may have one.
 class NamedOpBuilder {
 public:
   NamedOpBuilder(mlir::OpBuilder &builder, const llvm::Twine &prefix, mlir::Location place)
@@ -39,10 +38,14 @@ public:
 
   using Value = mlir::Value;
   using Name = const llvm::Twine &;
-  Value number(Name name, double number, mlir::Type type) const;
+  Value number(Name name, double number, mlir::Type type) const {
+    return make<mlir::arith::ConstantOp>(name, builder.getFloatAttr(type, number));
+  }
   Value f32(Name name, float number) const { return this->number(name, number, builder.getF32Type()); }
   Value f64(Name name, double number) const { return this->number(name, number, builder.getF64Type()); }
-  Value i64(Name name, int64_t number) const;
+  Value i64(Name name, int64_t number) const {
+    return make<mlir::arith::ConstantOp>(name, builder.getI64IntegerAttr(number));
+  }
   Value infinity(Name name) const { return f32(name, std::numeric_limits<float>::infinity()); }
   Value add(Name name, Value a, Value b) const { return make<mlir::arith::AddFOp>(name, a, b); }
   Value sub(Name name, Value a, Value b) const { return make<mlir::arith::SubFOp>(name, a, b); }
@@ -66,19 +69,30 @@ public:
   Value select(Name name, Value condition, Value a, Value b) const {
     return make<mlir::arith::SelectOp>(name, condition, a, b);
   }
-  Value element(Name name, Value list) const;
-  Value collect(Name name, Value element, mlir::Type type = {}) const;
-  Value scale(Name name, Value list, Value factor) const;
-  Value dequantize(Name name, Value tensors) const;
+  Value element(Name name, Value list) const { return make<ElementOp>(name, builder.getF32Type(), list); }
+  Value collect(Name name, Value element, mlir::Type type = {}) const {
+    return make<CollectOp>(name, type ? type : reals(), element, /*factor=*/Value());
+  }
+  Value scale(Name name, Value list, Value factor) const { return make<ScaleOp>(name, reals(), list, factor); }
+  Value dequantize(Name name, Value tensors) const { return make<DequantizeOp>(name, reals(), tensors); }
   Value quantize(Name name, Value list, TensorsType type, Round round = Round::NearestEven,
-                 OverflowMode overflow = OverflowMode::Saturate, Value draw = {}) const;
+                 OverflowMode overflow = OverflowMode::Saturate, Value draw = {}) const {
+    return make<QuantizeOp>(name, type, list, round, draw, overflow, CompandingAttr());
+  }
   /// Rounded toward zero: of what is above 0, the code at or below it.
   Value cut(Name name, Value list, TensorsType type) const { return quantize(name, list, type, Round::TowardZero); }
-  Value reduce(Name name, Reduction how, Value element, Scope over) const;
+  Value reduce(Name name, Reduction how, Value element, Scope over) const {
+    return make<ReduceOp>(name, how, element, over);
+  }
   /// The largest magnitude of a block, for each of its elements.
-  Value largest(Name name, Value element, BlockAttr block) const;
+  Value largest(Name name, Value element, BlockAttr block) const {
+    return make<ReduceOp>(name, Reduction::AbsMax, element, block);
+  }
   /// Of lists, of each tensor or of all.
-  Value norm(Name name, NormKind kind, mlir::ValueRange lists, Scope over) const;
+  Value norm(Name name, NormKind kind, mlir::ValueRange lists, Scope over) const {
+    return make<NormOp>(name, builder.getF32Type(), kind, lists, over);
+  }
+  mlir::Type reals() const { return RealsType::get(builder.getContext()); }
 
   mlir::OpBuilder &builder;
   std::string prefix;
@@ -86,9 +100,6 @@ public:
 private:
   mlir::Location place;
 };
-
-/// A format of integers of so many bits, besides its sign if it has one.
-FormatAttr integers(mlir::MLIRContext *context, unsigned bits, int bias, bool hasSign = true);
 
 class StepBuilder {
 public:

@@ -162,7 +162,7 @@ def test_columns_that_do_not_go_with_their_parameter(change, words):
 
 
 def test_words_and_places_that_have_no_columns():
-    for word, words in (("copy=mxfp8,both,both", "says 'both' twice"), ("m=mxfp8,both", "says 'both', which is of a copy"),
+    for word, words in (("copy=mxfp8,both,both", "says twice 'both'"), ("m=mxfp8,both", "says 'both', which is of a copy"),
                         ("copy=ocp.e4m3fn:64:ocp.e8m0,both", "in blocks of 32"), ("copy=ocp.e4m3fn:32,both", "in blocks of 32"),
                         ("copy=bf16:32:ocp.e8m0,both", "wider than a byte"), ("copy=mxfp8,both,stochastic", "not rounded by draws")):
         with pytest.raises(altgrad.Error, match=words):

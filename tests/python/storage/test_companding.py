@@ -114,8 +114,8 @@ def test_scales_of_another_dtype_are_refused():
 
 
 @pytest.mark.parametrize("storage, words", [
-    ("m=int8,softsign", "says softsign, which is of codes in int8 with a scale for each block"),
-    ("v=int8:32,sqrt", "says sqrt, which is of codes in uint8"),
+    ("m=int8,softsign", "says 'softsign', which is of codes of a state in int8"),
+    ("v=int8:32,sqrt", "says 'sqrt', which is of codes of a state in uint8"),
     ("m=int8:32:bf16", "scales are in f32, f16 or ocp.e8m0")])
 def test_words_that_say_nothing_are_refused(storage, words):
     with pytest.raises((altgrad.Error, ValueError), match=words):

@@ -312,8 +312,8 @@ def test_a_copy_that_no_step_has_written_is_by_the_parameters_largest(word):
     (altgrad.optim.Lion, "copy=ocp.e4m3fn,bounded", "whose steps have no bound that is known"),
     (altgrad.optim.AdamW, "copy=ocp.e4m3fn,bounded m=bf16", "state 'm' in bf16; the bound is of states in f32"),
     (altgrad.optim.AdamW, "copy=ocp.e4m3fn,delayed:65", "looks back 1 to 64 steps"),
-    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,current,delayed", "of a scale that is something else already"),
-    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,bounded:3", "only a delayed scale looks back")])
+    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,current,delayed", "says twice how its scale is found"),
+    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,bounded:3", "did you mean 'bounded'")])
 def test_scales_that_there_are_not(make, words, message):
     weight, = made((8, 30))
     with pytest.raises((altgrad.Error, ValueError), match=message):

@@ -10,7 +10,7 @@ from .._library import library
 from .._rule import format_of
 from .blocks import SCALES, bent_by, block_of, format_of_scales
 
-# The limits of a scale: BlockScales.cpp; in f16 and of bent numbers.
+# The limits of a scale: ScaledBlocks.cpp; in f16 and of bent numbers.
 _LEAST, _MOST = 2.0**-120, 2.0**126
 _HALF_LEAST, _HALF_MOST, _BENT_LEAST = 2.0**-24, 65504.0, 1e-12
 # What a word says where a number above 0 is not stored as 0.
@@ -116,7 +116,7 @@ def _least_share(name, bent):
 
 def kept_positive(word, numbers, units=None):
     """Where a word says so, numbers above 0 are at least what the smallest positive code stands for
-    (dialect/frontend/BlockScales.cpp). `units` are the scales of each element; None where there are none."""
+    (dialect/frontend/BlockCodec.cpp). `units` are the scales of each element; None where there are none."""
     share = _least_share(format_of(word), bent_by(word)) if KEPT in word.split(",") else 0
     if not share:
         return numbers
@@ -135,7 +135,7 @@ def decode_blocks(word, codes, scales, block):
 
 
 def _encode_bent(word, numbers, block, most):
-    """FlashOptim's companding, as dialect/frontend/BlockScales.cpp has it."""
+    """FlashOptim's companding, as dialect/frontend/Companding.cpp has it."""
     floored = KEPT in word.split(",") and format_of_scales(word) == "f16"
     scales = largest(_rooted(word, numbers), block).clamp(_HALF_LEAST if floored else _BENT_LEAST, most)
     units = spread(scales, block, len(numbers))
