@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -88,11 +89,10 @@ static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
                                              : role == Role::step   ? Type(builder.getI64Type())
                                              : role == Role::option ? Type(builder.getI1Type())
                                                                     : Type(builder.getF32Type());
-  std::string types;
-  llvm::raw_string_ostream(types) << type << ", expected " << expected;
   // rule_c3
   if (type != expected)
-    return rule.emitOpError() << "has " << word << " '%" << name << "' of type " << types;
+    return rule.emitOpError() << "has " << word << " '%" << name << "' of type " << llvm::to_string(type)
+                              << ", expected " << llvm::to_string(expected);
   TypedAttr value = rule.getDefault(argument);
   // rule_c5
   if (!value && role == Role::option)

@@ -9,6 +9,40 @@
 using namespace mlir;
 using namespace altgrad;
 
+//===-- Words of roles -------------------------------------------------------===//
+
+static constexpr StringLiteral words[] = {
+#define ALTGRAD_ROLE(word, WORD) #word,
+    ALTGRAD_EVERY_ROLE(ALTGRAD_ROLE)
+#undef ALTGRAD_ROLE
+};
+
+StringRef altgrad::stringifyRole(Role role) { return words[unsigned(role)]; }
+
+std::optional<Role> altgrad::symbolizeRole(StringRef word) {
+  const StringLiteral *found = llvm::find(words, word);
+  return found == std::end(words) ? std::nullopt : std::optional(Role(found - words));
+}
+
+bool altgrad::isListRole(Role role) {
+#define ALTGRAD_ROLE(word, WORD) role == Role::word ||
+  return ALTGRAD_LIST_ROLES(ALTGRAD_ROLE) false;
+#undef ALTGRAD_ROLE
+}
+
+std::string altgrad::listRoles(ArrayRef<Role> roles) { return llvm::join(llvm::map_range(roles, stringifyRole), ", "); }
+
+FailureOr<Role> FieldParser<Role>::parse(AsmParser &parser) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (parser.parseKeyword(&word))
+    return failure();
+  std::optional<Role> role = symbolizeRole(word);
+  if (!role)
+    return parser.emitError(loc) << "unknown role '" << word << "'";
+  return *role;
+}
+
 //===-- Text ---------------------------------------------------------------===//
 
 static ParseResult readRole(OpAsmParser &parser, SMLoc loc, StringRef word, ArrayRef<Role> known, Role &role) {
@@ -23,13 +57,11 @@ static ParseResult readRole(OpAsmParser &parser, SMLoc loc, StringRef word, Arra
 static ParseResult parseDefault(OpAsmParser &parser, Type type, TypedAttr &value) {
   if (failed(parser.parseOptionalEqual()))
     return success();
-  SMLoc loc = parser.getCurrentLocation();
+  Location loc = parser.getEncodedSourceLoc(parser.getCurrentLocation());
   if (type.isInteger(1)) {
     StringRef word;
-    if (parser.parseKeyword(&word))
-      return failure();
-    if (word != "true" && word != "false")
-      return parser.emitError(loc) << "expected true or false";
+    if (parser.parseOptionalKeyword(&word, {"true", "false"}))
+      return emitError(loc, "true or false is expected here");
     value = parser.getBuilder().getIntegerAttr(type, word == "true");
     return success();
   }
@@ -53,8 +85,15 @@ static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument 
   StringRef word;
   Role role;
   TypedAttr value;
-  if (parser.parseKeyword(&word) || readRole(parser, loc, word, ruleRoles, role) ||
-      parser.parseArgument(argument, /*allowType=*/true) || parseDefault(parser, argument.type, value))
+  if (parser.parseOptionalKeyword(&word)) {
+    InFlightDiagnostic error = emitError(parser.getEncodedSourceLoc(loc));
+    if (succeeded(parser.parseOptionalRParen()))
+      return error << "an argument is expected behind the comma; leave the comma out, or write one";
+    return error << "a role stands in front of a name: " << listRoles(ArrayRef(ruleRoles).drop_back()) << " or "
+                 << stringifyRole(ruleRoles[std::size(ruleRoles) - 1]);
+  }
+  if (readRole(parser, loc, word, ruleRoles, role) || parser.parseArgument(argument, /*allowType=*/true) ||
+      parseDefault(parser, argument.type, value))
     return failure();
   said = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(), value);
   return success();

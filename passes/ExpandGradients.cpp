@@ -17,14 +17,13 @@ static Value collect(CodeBuilder &b, Value element, Value factor) {
   return CollectOp::create(b, RealsType::get(b.getContext()), element, factor);
 }
 
-static void expand(CodeBuilder &b, UnscaleOp unscale) {
+static SmallVector<Value> expand(CodeBuilder &b, UnscaleOp unscale) {
   Value code = LoadOp::create(b, unscale.getTensors());
   Value number = decodeNumber(b, code, unscale.getTensors().getType().getFormat());
-  if (!unscale.getFinite().use_empty()) { // it costs a sweep
-    Value finite = ReduceOp::create(b, Reduction::And, b.isFinite(number), Scope::Step);
-    unscale.getFinite().replaceAllUsesWith(finite);
-  }
-  unscale.getValues().replaceAllUsesWith(collect(b, number, unscale.getFactor()));
+  Value finite;
+  if (!unscale.getFinite().use_empty()) // it costs a sweep
+    finite = ReduceOp::create(b, Reduction::And, b.isFinite(number), Scope::Step);
+  return {collect(b, number, unscale.getFactor()), finite};
 }
 
 static Value share(CodeBuilder &b, NormKind kind, Value list, Scope scope) {
@@ -61,31 +60,27 @@ static Value getCoefficient(CodeBuilder &b, Value norm, Value most, std::optiona
   return arith::MinimumFOp::create(b, ratio, b.f32(1));
 }
 
-static void expand(CodeBuilder &b, NormOp norm) {
-  norm.replaceAllUsesWith(getNorm(b, norm.getKind(), norm.getValues(), norm.getScope()));
+static Value expand(CodeBuilder &b, NormOp op) { return getNorm(b, op.getKind(), op.getValues(), op.getScope()); }
+
+static Value expand(CodeBuilder &b, ScaleOp op) { return scaled(b, op.getValues(), op.getFactor()); }
+
+static Value expand(CodeBuilder &b, CoefficientOp op) {
+  return getCoefficient(b, op.getNorm(), op.getMaxNorm(), op.getTorch());
 }
 
-static void expand(CodeBuilder &b, ScaleOp scale) {
-  scale.replaceAllUsesWith(scaled(b, scale.getValues(), scale.getFactor()));
-}
-
-static void expand(CodeBuilder &b, CoefficientOp op) {
-  op.replaceAllUsesWith(getCoefficient(b, op.getNorm(), op.getMaxNorm(), op.getTorch()));
-}
-
-static void expand(CodeBuilder &b, LerpOp op) {
+static Value expand(CodeBuilder &b, LerpOp op) {
   Value start = op.getStart(), end = op.getEnd(), weight = op.getWeight();
   auto number = [&](double one) -> Value {
     return arith::ConstantOp::create(b, b.getFloatAttr(weight.getType(), one));
   };
   Value near = b.compareF(arith::CmpFPredicate::OLT, b.absF(weight), number(0.5));
   Value step = b.select(near, weight, b.subF(weight, number(1)));
-  op.replaceAllUsesWith(b.fma(step, b.subF(end, start), b.select(near, start, end)));
+  return b.fma(step, b.subF(end, start), b.select(near, start, end));
 }
 
 // What a step leaves that has found something, and what another one does: the scale, its tracker, what is left of the
 // hysteresis. Products are of f64; where one is compared with a limit a NaN stays.
-static void expand(CodeBuilder &b, UpdateLossScaleOp op) {
+static SmallVector<Value> expand(CodeBuilder &b, UpdateLossScaleOp op) {
   bool isBoostr = op.getVariant() == Scaler::Boostr;
   Value scale = op.getScale(), none = b.integer(b.getI64Type(), 0), one = b.integer(b.getI64Type(), 1);
   auto times = [&](Value factor, arith::CmpFPredicate beyond, Value limit) -> Value {
@@ -104,17 +99,15 @@ static void expand(CodeBuilder &b, UpdateLossScaleOp op) {
   SmallVector<Value> results;
   for (auto [bad, good] : llvm::zip(found, clean))
     results.push_back(b.select(op.getFound(), bad, good));
-  op.replaceAllUsesWith(results);
+  return results;
 }
 
-static void expand(CodeBuilder &b, ClipOp clip) {
+static SmallVector<Value> expand(CodeBuilder &b, ClipOp clip) {
   Value norm = getNorm(b, NormKind::L2, clip.getValues(), Scope::Step);
   Value factor = getCoefficient(b, norm, clip.getMaxNorm(), std::nullopt);
-  SmallVector<Value> results;
-  for (Value list : clip.getValues())
-    results.push_back(scaled(b, list, factor));
+  auto results = llvm::map_to_vector(clip.getValues(), [&](Value list) { return scaled(b, list, factor); });
   results.push_back(norm);
-  clip.replaceAllUsesWith(results);
+  return results;
 }
 
 namespace {
@@ -126,7 +119,7 @@ struct ExpandGradients : altgrad::impl::ExpandGradientsPassBase<ExpandGradients>
       CodeBuilder b(op.getLoc(), &op);
       llvm::TypeSwitch<Operation *>(&op)
           .Case<UnscaleOp, ClipOp, CoefficientOp, NormOp, ScaleOp, LerpOp, UpdateLossScaleOp>([&](auto expanded) {
-            expand(b, expanded);
+            op.replaceAllUsesWith(ValueRange(expand(b, expanded)));
             op.erase();
           });
     }

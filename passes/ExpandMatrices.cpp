@@ -119,6 +119,8 @@ Value Iteration::improveByGram(Value x) {
   return x;
 }
 
+static Value expand(CodeBuilder &, OrthogonalizeOp op) { return Iteration(op).write(); }
+
 //===-- Words of a rule ------------------------------------------------------===//
 
 static Value expand(CodeBuilder &b, MatchNormOp op) {
@@ -197,10 +199,11 @@ static Value storedAs(CodeBuilder &b, TensorsType type, Value element) {
   return CollectOp::create(b, type, encodeNumber(b, element, type.getFormat()), /*factor=*/Value());
 }
 
-static void expandMatrix(MatrixOp op) {
-  CodeBuilder builder(op.getLoc(), op);
-  op.replaceAllUsesWith(storedAs(builder, op.getMatrix().getType(), op.getElement()));
-  op.erase();
+static Value expand(CodeBuilder &b, MatrixOp op) { return storedAs(b, op.getMatrix().getType(), op.getElement()); }
+
+static Value expand(CodeBuilder &b, EntryOp op) {
+  FormatAttr format = op.getMatrix().getType().getFormat();
+  return decodeNumber(b, LoadOp::create(b, format.getCodeType(), op.getMatrix()), format);
 }
 
 // A product lies in the workspace. A commit of one writes its entries.
@@ -213,12 +216,14 @@ static void expandCommit(CommitOp commit) {
     }
 }
 
-static void expandEntry(EntryOp op) {
-  CodeBuilder builder(op.getLoc(), op);
-  FormatAttr format = op.getMatrix().getType().getFormat();
-  Value code = LoadOp::create(builder, format.getCodeType(), op.getMatrix());
-  op.replaceAllUsesWith(decodeNumber(builder, code, format));
-  op.erase();
+template <typename... Ops> static void expandAll(Block &body) {
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    CodeBuilder builder(op.getLoc(), &op);
+    llvm::TypeSwitch<Operation *>(&op).Case<Ops...>([&](auto expanded) {
+      expanded.replaceAllUsesWith(expand(builder, expanded));
+      expanded.erase();
+    });
+  }
 }
 
 namespace {
@@ -227,24 +232,10 @@ struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
     if (failed(checkForm(getOperation(), getArgument(), Form::GradientsExpanded, Form::Element)))
       return signalPassFailure();
     Block &body = getOperation().getBody().front();
-    for (auto op : llvm::make_early_inc_range(body.getOps<OrthogonalizeOp>())) {
-      op.replaceAllUsesWith(Iteration(op).write());
-      op.erase();
-    }
-    for (Operation &op : llvm::make_early_inc_range(body)) {
-      CodeBuilder builder(op.getLoc(), &op);
-      llvm::TypeSwitch<Operation *>(&op)
-          .Case<MatchNormOp, RowMeanSquareOp, ScaleByShapeOp, ApplyStepOp, ProductsFiniteOp>([&](auto word) {
-            word.replaceAllUsesWith(expand(builder, word));
-            word.erase();
-          });
-    }
+    expandAll<OrthogonalizeOp>(body);
+    expandAll<MatchNormOp, RowMeanSquareOp, ScaleByShapeOp, ApplyStepOp, ProductsFiniteOp>(body);
     expandCommit(getOperation().getCommit());
-    for (Operation &op : llvm::make_early_inc_range(body))
-      if (auto matrix = dyn_cast<MatrixOp>(op))
-        expandMatrix(matrix);
-      else if (auto entry = dyn_cast<EntryOp>(op))
-        expandEntry(entry);
+    expandAll<MatrixOp, EntryOp>(body);
   }
 };
 } // namespace

@@ -6,12 +6,12 @@ using namespace altgrad;
 
 static constexpr int64_t stashBytes = 4;
 
-Bf16PairSweep::Bf16PairSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead)
-    : kernel(kernel), builder(kernel.builder), sweep(sweep), tuning(tuning), body(sweep.getWide().front()),
-      stages(getStages(body)), width(sweep.getWidth()), ahead(ahead) {
+Bf16PairSweep::Bf16PairSweep(const HostEmitter &emitter, Value ahead)
+    : HostEmitter(emitter), body(sweep.getWide().front()), stages(getStages(body)), width(sweep.getWidth()),
+      ahead(ahead) {
   for (size_t i = 0; i < stages[0].getKept().size(); ++i)
     stash.push_back(LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getI32Type(),
-                                           kernel.i64(tuning.passElements), /*alignment=*/64));
+                                           kernel.i64(target.cpu.passElements), /*alignment=*/64));
 }
 
 void Bf16PairSweep::lower(Value to, const HostChunk &chunk) {
@@ -21,7 +21,7 @@ void Bf16PairSweep::lower(Value to, const HostChunk &chunk) {
   };
   if (stages.size() == 1)
     return lowerAll(kernel.i64(0), to);
-  Value step = kernel.i64(tuning.passElements);
+  Value step = kernel.i64(target.cpu.passElements);
   kernel.loop(kernel.i64(0), to, step, [&](Value from) {
     Value end = builder.add(from, step);
     lowerAll(from, builder.minSigned(end, to));
@@ -53,7 +53,7 @@ void Bf16PairSweep::lowerStage(unsigned number, Value from, Value to, const Host
       if (needed.contains(draw))
         loadBoth(draw.getBits(), pointer);
     auto eachStash = [&](auto visit) {
-      Value place = builder.bitAnd(index, kernel.i64(tuning.passElements - 1));
+      Value place = builder.bitAnd(index, kernel.i64(target.cpu.passElements - 1));
       for (auto [value, memory] : llvm::zip(stages[0].getKept(), stash)) {
         Value at = kernel.offset(memory, place, stashBytes);
         visit(value, low, at);

@@ -39,10 +39,10 @@ private:
 
 /// A sweep between bf16 streams alone, by the halves of words of 32 bits; where it has two stages, so many elements go
 /// through both in turn.
-class Bf16PairSweep {
+class Bf16PairSweep : HostEmitter {
 public:
   /// At the kernel's entry: takes memory on the stack.
-  Bf16PairSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead);
+  Bf16PairSweep(const HostEmitter &emitter, Value ahead);
 
   /// The elements from 0 to `to`, a multiple of elementsAtOnce().
   void lower(Value to, const HostChunk &chunk);
@@ -51,10 +51,6 @@ public:
 private:
   void lowerStage(unsigned number, Value from, Value to, const HostChunk &chunk);
 
-  KernelBuilder &kernel;
-  CodeBuilder &builder;
-  SweepOp sweep;
-  const CpuTuning &tuning;
   Region &body;
   SmallVector<StageOp> stages;
   int64_t width;

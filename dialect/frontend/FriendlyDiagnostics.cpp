@@ -50,7 +50,26 @@ static constexpr char types[] = "types are f32, f64, i64 and i1";
 static constexpr char yields[] =
     "the last operation is written altgrad.yield param(%w1) state(%m1, %v1), with a state for each "
     "of the rule's; state() where it has none";
-static constexpr char anOperation[] = "as in %c = addf %a, %b : f32";
+
+// Sentences that need nothing of the text, by a part of MLIR's.
+static constexpr StringLiteral lastIsMissing =
+    "the last operation is missing: a rule ends with altgrad.yield param(%w1) state(...), a step with commit";
+static constexpr std::pair<StringLiteral, StringLiteral> sentences[] = {
+    {"block with no terminator", lastIsMissing},
+    {"expect at least a terminator", lastIsMissing},
+    {"expected integer number of results", "write = behind the name, without a colon"},
+    {"expected valid '@'-identifier", "a name that begins with @ is expected here, as in altgrad.rule @mine("},
+    {"invalid block name", "a rule has no labels; leave this out"},
+    {"integer constant out of range",
+     "the number has no room in its type: an i64 is below 2^63, and an i1 is true or false"},
+    {"floating point value not valid for specified type",
+     "the constant in front of this has a point, and its type is that of whole numbers; write f32 or f64, or leave the "
+     "point out"},
+    {"to bind", "an operation has one result: write one name in front of ="},
+    {"cannot name an operation with no results", "an operation is missing behind =, as in %c = addf %a, %b : f32"},
+    {"expected '=' after SSA name",
+     "= and an operation stand behind the name of a value, as in %c = addf %a, %b : f32"},
+};
 
 // "math.fma is written %c = math.fma %w, %g, %m : f32; its types are f32, f64" of the line's operation.
 static std::string writtenAs(const Mistake &mistake) {
@@ -227,16 +246,6 @@ static std::optional<std::string> noBracket(const Mistake &mistake) {
   return std::nullopt;
 }
 
-// What stands in a signature where a role, or the default of an option, is expected.
-static std::string noKeyword(const Mistake &mistake) {
-  if (mistake.before.rtrim().ends_with("="))
-    return "true or false is expected here";
-  if (mistake.after.starts_with(")"))
-    return "an argument is expected behind the comma; leave the comma out, or write one";
-  return "a role stands in front of a name: " + listRoles(ArrayRef(ruleRoles).drop_back()) + " or " +
-         stringifyRole(ruleRoles[std::size(ruleRoles) - 1]).str();
-}
-
 static std::string noNumber(const Mistake &mistake) {
   std::string whole = (mistake.before + mistake.line()).str();
   if (!StringRef(whole).contains("constant"))
@@ -265,17 +274,6 @@ static std::optional<std::string> ofOperation(const Mistake &mistake) {
     return (mistake.operation() + " has two types: write : f64 to f32").str();
   if (mistake.says("expected attribute value") || mistake.says("elements literal must be"))
     return orNothing(noNumber(mistake));
-  if (mistake.says("integer constant out of range"))
-    return "the number has no room in its type: an i64 is below 2^63, and an i1 is true or false";
-  if (mistake.says("floating point value not valid for specified type"))
-    return "the constant in front of this has a point, and its type is that of whole numbers; write "
-           "f32 or f64, or leave the point out";
-  if (mistake.says("to bind"))
-    return "an operation has one result: write one name in front of =";
-  if (mistake.says("cannot name an operation with no results"))
-    return std::string("an operation is missing behind =, ") + anOperation;
-  if (mistake.says("expected '=' after SSA name"))
-    return std::string("= and an operation stand behind the name of a value, ") + anOperation;
   if (mistake.says(" must be ") && !mistake.says("-like"))
     return shortTypes(mistake.words);
   bool operands = mistake.words == "expected ','" || mistake.says("cast incompatible") || mistake.says("-like, but") ||
@@ -309,9 +307,6 @@ static std::optional<std::string> plainly(const Mistake &mistake) {
     return ("'" + mistake.quoted() + "' is defined twice; give each value a name of its own").str();
   if (mistake.says("expected operation name in quotes"))
     return noOperation(mistake);
-  if (mistake.says("block with no terminator") || mistake.says("expect at least a terminator"))
-    return "the last operation is missing: a rule ends with altgrad.yield param(%w1) state(...), "
-           "a step with commit";
   if (mistake.says("expected one of [") || mistake.says("following enum values"))
     return makeNone(mistake);
   if (mistake.says("expected SSA operand"))
@@ -322,18 +317,13 @@ static std::optional<std::string> plainly(const Mistake &mistake) {
     return ("'" + mistake.line().take_front(llvm::getNumBytesForUTF8(mistake.line().front())) +
             "' means nothing here; leave it out")
         .str();
-  if (mistake.says("expected integer number of results"))
-    return "write = behind the name, without a colon";
   if (mistake.says("expected non-function type"))
     return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) + "' is no type; " + types).str();
-  if (mistake.says("expected valid '@'-identifier"))
-    return "a name that begins with @ is expected here, as in altgrad.rule @mine(";
-  if (mistake.says("'altgrad.rule' expected valid keyword"))
-    return noKeyword(mistake);
   if (mistake.says("undefined symbol alias id"))
     return ("'!" + mistake.quoted() + "' is no type; " + types).str();
-  if (mistake.says("invalid block name"))
-    return "a rule has no labels; leave this out";
+  for (auto [part, sentence] : sentences)
+    if (mistake.says(part))
+      return sentence.str();
   if (std::optional<std::string> bracket = noBracket(mistake))
     return bracket;
   return ofOperation(mistake);

@@ -2,7 +2,7 @@
 
 //===-- Signature -----------------------------------------------------------===//
 
-// expected-error@+1 {{expected true or false}}
+// expected-error@+1 {{true or false is expected here}}
 altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
   altgrad.yield param(%w) state()
 }
