@@ -2,7 +2,6 @@
 #include "dialect/Variance.h"
 #include "dialect/WalkBack.h"
 
-#include "llvm/Support/ScopedPrinter.h"
 #include <numeric>
 
 using namespace mlir;
@@ -32,8 +31,15 @@ ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
   return success(bool(block));
 }
 
+static void printBoth(AsmPrinter &printer, int64_t rows, int64_t columns) {
+  auto print = [&](int64_t extent) { isDynamic(extent) ? printer << "?" : printer << extent; };
+  print(rows);
+  printer << "x";
+  print(columns);
+}
+
 void altgrad::printExtents(AsmPrinter &printer, BlockAttr block) {
-  printer.printDimensionList({block.getRows(), block.getColumns()});
+  printBoth(printer, block.getRows(), block.getColumns());
 }
 
 ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &rows, int64_t &columns) {
@@ -52,7 +58,7 @@ ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &ro
 
 void altgrad::printBlockName(AsmPrinter &printer, Scope scope, int64_t rows, int64_t columns) {
   if (scope == Scope::Block)
-    printer.printDimensionList({rows, columns});
+    printBoth(printer, rows, columns);
   else
     printer << stringifyScope(scope);
 }
@@ -138,12 +144,24 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
   return success();
 }
 
-// The largest magnitude of equal numbers is that of each. A step takes it for the scale of a state or a copy, and only
-// the rule's arithmetic says that this does not differ, or what is left of it by folding, as of a choice between two
-// equal numbers.
+// Whether a value of a sweep's body may differ between elements: something that it is computed from is of the element.
+static bool dependsOnElement(Value value, Region &body) {
+  bool depends = false;
+  walkBack(value, [&](Value needed) {
+    Operation *op = needed.getDefiningOp();
+    bool isInside = body.isAncestor(needed.getParentRegion());
+    depends |= isInside && (!op || isa<IndexOp, DrawOp, ReduceOp>(op));
+    return isInside && !depends;
+  });
+  return depends;
+}
+
+// The largest magnitude of equal numbers is that of each. Folding may leave nothing of the element in what a scale is
+// computed from, as of a choice between two equal numbers.
 LogicalResult ReduceOp::canonicalize(ReduceOp op, PatternRewriter &rewriter) {
-  auto step = op->getParentOfType<StepOp>();
-  if (!step || op.getReduction() != Reduction::AbsMax || !Variances(step).of(op.getValue()).covers(op.getOver()))
+  auto sweep = op->getParentOfType<SweepOp>();
+  if (!sweep || op.getReduction() != Reduction::AbsMax || !op.isOverBlock() ||
+      dependsOnElement(op.getValue(), *op->getParentRegion()))
     return failure();
   rewriter.replaceOpWithNewOp<math::AbsFOp>(op, op.getValue());
   return success();
@@ -188,8 +206,11 @@ static bool hasOneHeight(SweepOp sweep) {
 static LogicalResult verifyTiles(SweepOp sweep, const Variances &variances,
                                  function_ref<InFlightDiagnostic()> emitError) {
   for (Value stream : sweep.getOperands())
-    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked())
-      return emitError() << "has " << llvm::to_string(type) << ", whose bytes tiles would cut";
+    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked()) {
+      std::string name; // a diagnostic would put it in quotes
+      llvm::raw_string_ostream(name) << type;
+      return emitError() << "has " << name << ", whose bytes tiles would cut";
+    }
   if (llvm::count_if(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); }) > 1)
     return emitError() << "has another one over rows";
   if (sweep.getNumResults())
@@ -248,7 +269,9 @@ static LogicalResult verifyBehind(SweepOp sweep, Region &body, const Variances &
     // sweep_c18
     if (block.isOverRows() && (from.empty() || from[0].getOver() != block))
       return sweep.emitOpError() << "stores to " << stream.getType() << " what comes from no reduction over " << block;
-    auto reduced = llvm::map_to_vector(from, [](ReduceOp reduce) -> Value { return reduce.getValue(); });
+    SmallVector<Value> reduced;
+    for (ReduceOp reduce : from)
+      reduced.push_back(reduce.getValue());
     // sweep_c16
     if (!reduced.empty() && readsElement(value, reduced, variances))
       return sweep.emitOpError() << "stores what is computed from a reduction over " << from[0].getOver()

@@ -1,9 +1,9 @@
 // update ==> the body of its rule, with its options decided.
 #include "passes/Passes.h"
 
+#include "dialect/Variance.h"
 #include "dialect/frontend/RulePath.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/PatternMatch.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_INLINERULESPASS
@@ -143,6 +143,20 @@ static LogicalResult countRule(UpdateOp update, RuleOp rule, size_t &length) {
   return success();
 }
 
+// The largest magnitude of a run whose elements are the same is theirs. A step takes it for the scale of a state or a
+// copy, and only the rule's arithmetic says that this does not differ.
+static void dropUniformMaxima(StepOp step) {
+  std::optional<Variances> variances(step);
+  for (auto reduce : llvm::make_early_inc_range(step.getBody().getOps<ReduceOp>())) {
+    if (reduce.getReduction() != Reduction::AbsMax || !variances->of(reduce.getValue()).covers(reduce.getOver()))
+      continue;
+    OpBuilder builder(reduce);
+    reduce.replaceAllUsesWith(math::AbsFOp::create(builder, reduce.getLoc(), reduce.getValue()).getResult());
+    reduce.erase();
+    variances.emplace(step); // another maximum may be of this one
+  }
+}
+
 namespace {
 struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
   using InlineRulesPassBase::InlineRulesPassBase;
@@ -166,12 +180,8 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
           failed(countRule(update, rule, lengths[update->getParentOp()])) || failed(inlineRule(update, rule)))
         return signalPassFailure();
     }
-    PatternRewriter rewriter(&getContext());
     for (auto step : getOperation().getOps<StepOp>())
-      for (auto reduce : llvm::make_early_inc_range(step.getBody().getOps<ReduceOp>())) {
-        rewriter.setInsertionPoint(reduce);
-        (void)ReduceOp::canonicalize(reduce, rewriter); // the verifier takes no maximum of equal numbers
-      }
+      dropUniformMaxima(step);
     if (!updates.empty())
       for (RuleOp rule : llvm::make_early_inc_range(getOperation().getOps<RuleOp>()))
         rule.erase();
