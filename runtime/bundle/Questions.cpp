@@ -193,6 +193,16 @@ altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle, int64_t index,
   return give({0, exchange->phase, int64_t(exchange->words.size())}, out);
 }
 
+altgrad_status altgrad_partial_info_at(const altgrad_bundle *bundle,
+                                       int64_t index,
+                                       altgrad_partial_info *out) {
+  const SliceSum *sum;
+  if (altgrad_status status = find("altgrad_partial_info_at", "partial", bundle,
+                                   &Manifest::partials, index, out, sum))
+    return status;
+  return give({0, sum->phase, sum->set, sum->reduction}, out);
+}
+
 altgrad_status altgrad_warning_at(const altgrad_bundle *bundle, int64_t index,
                                   altgrad_warning_info *out) {
   const Limit *warning;

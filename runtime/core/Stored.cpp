@@ -2,33 +2,17 @@
 // multiplies.
 #include "Errors.h"
 #include "Table.h"
+#include "Words.h"
 #include "altgrad/products.h"
 #include "altgrad/rule_files.h"
 #include "table.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
-#include <string_view>
 
 using namespace altgrad::core;
 
 namespace {
-
-using Text = std::string_view;
-
-// What follows the '=' of the word for a key.
-std::optional<Text> find(Text line, Text key) {
-  for (size_t begin = 0; begin < line.size();) {
-    const size_t end = std::min(line.find(' ', begin), line.size());
-    const Text word = line.substr(begin, end - begin);
-    if (word.size() > key.size() && word.substr(0, key.size()) == key && word[key.size()] == '=')
-      return word.substr(key.size() + 1);
-    begin = end + 1;
-  }
-  return {};
-}
 
 bool isOfCopy(Text key) { return key == "copy" || key.substr(0, 5) == "copy_"; }
 bool isOfMaster(Text key) { return key == "master" || key == "remainder"; }
@@ -39,26 +23,19 @@ bool isDtype(const std::string &format) {
   return found && found == format;
 }
 
-std::string stored(Text line, Text key) {
-  std::optional<Text> word = find(line, isOfMaster(key) ? "master" : key);
+std::string stored(const Words &line, Text key) {
+  const std::string *word = find(line, isOfMaster(key) ? "master" : key);
   if (!word && !isOfMaster(key) && key != "copy")
     word = find(line, "states");
-  std::string layout(word ? word->substr(0, word->find(',')) : "param");
+  const std::string layout(word ? split(*word, ',')[0] : "param");
   if (layout == "param" || isDtype(layout))
     return "";
-  for (const char *bent : {",softsign", ",sqrt"}) // codes of bent numbers
-    if (word->find(bent) != Text::npos)
-      return layout + bent;
-  return layout;
+  const std::string bent = parse(*word).bent; // codes of bent numbers
+  return layout + (bent.empty() ? "" : ",") + bent;
 }
 
-bool hasBlocks(const std::string &layout) {
-  const size_t colon = layout.find(':');
-  return colon != layout.npos && atoi(layout.c_str() + colon + 1) > 1;
-}
-
-bool differs(Text file, Text own, Text key, bool small) {
-  const bool said = find(file, key).has_value(), kept = find(own, key).has_value();
+bool differs(const Words &file, const Words &own, Text key, bool small) {
+  const bool said = find(file, key), kept = find(own, key);
   // A master that the file lacks begins anew; without theirs parameters would go on from numbers that are rounded.
   if (isOfMaster(key) && !find(file, "master"))
     return false;
@@ -68,7 +45,7 @@ bool differs(Text file, Text own, Text key, bool small) {
   // Nobody reads a copy that is too many.
   if (isOfScales(key) || (isOfCopy(key) && !(said && kept)) || theirs == mine)
     return false;
-  return isOfMaster(key) || !small || !(hasBlocks(theirs) || hasBlocks(mine));
+  return isOfMaster(key) || !small || (parse(theirs).block <= 1 && parse(mine).block <= 1);
 }
 
 } // namespace
@@ -76,12 +53,12 @@ bool differs(Text file, Text own, Text key, bool small) {
 const char *altgrad_table_stored(const char *line, const char *key) {
   return guarded<const char *>(nullptr, [&] {
     static thread_local std::string words;
-    return (words = stored(line, key)).c_str();
+    return (words = stored(wordsIn(line), key)).c_str();
   });
 }
 
 int32_t altgrad_table_differs(const char *file, const char *own, const char *key, int32_t small) {
-  return guarded<int32_t>(-1, [&] { return differs(file, own, key, small); });
+  return guarded<int32_t>(-1, [&] { return differs(wordsIn(file), wordsIn(own), key, small); });
 }
 
 int32_t altgrad_table_own_products(altgrad_bundle *bundle, int32_t alone) {

@@ -14,36 +14,33 @@ double bytesOf(const std::string &format) { return format == "f32" ? 4 : format 
 
 } // namespace
 
-void Table::readSets(altgrad_bundle *bundle) {
-  sets.resize(size_t(altgrad_set_count(bundle)));
-  for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
-    auto info = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
-    if (info.role == ALTGRAD_ROLE_GRAD)
-      sets.at(size_t(info.set)).grad = info.name;
+// In the order in which a table is given the tensors of a row.
+void Table::readSets(const Program &program) {
+  for (int64_t i = 0; i < program.set_count; ++i) {
+    const altgrad_core_set &of = program.sets[i];
+    SetRows &set = sets.emplace_back();
+    set.grad = of.grad->name;
+    set.type = of.param ? of.param->dtype : 0;
+    set.states.assign(of.states.at, of.states.at + of.states.count);
+    if (const altgrad_core_scalar *step = of.step)
+      set.states.push_back({step->name, step->key, step->word, "", step->role, int32_t(i),
+                            step->type == ALTGRAD_F32 ? aoti_torch_dtype_float32() : aoti_torch_dtype_int64(), 0, 0, 0,
+                            1, 0});
   }
-  findSums(bundle);
-  findRows(bundle);
-  findStates(bundle);
 }
 
 // Of each set, side by side, the sweep that comes before whatever depends on it
 // and reads gradients alone; none at all where a set has no such.
-void Table::findSums(altgrad_bundle *bundle) {
-  std::vector<double> sizes(sets.size());
-  for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
-    auto info = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
-    if (info.role == ALTGRAD_ROLE_GRAD)
-      sizes[size_t(info.set)] = bytesOf(info.format);
-  }
-  for (int64_t i = 0; i < altgrad_scalar_count(bundle); ++i)
-    clips |= describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i).role == ALTGRAD_ROLE_MAX_NORM;
+void Table::findSums(altgrad_bundle *bundle, const Program &program) {
+  for (int64_t i = 0; i < program.singles.count; ++i)
+    clips |= program.singles.at[i].role == ALTGRAD_ROLE_MAX_NORM;
   size_t found = 0;
   for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i) {
     auto info = describe<altgrad_phase_info>(altgrad_phase_at, bundle, i);
     if (info.kind == ALTGRAD_SCALARS && found == 0)
       continue;
     size_t set = size_t(std::max(info.set, 0));
-    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sets[set].sum >= 0 || info.read != sizes[set])
+    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sets[set].sum >= 0 || info.read != bytesOf(program.sets[set].grad->format))
       break;
     sets[set].sum = i;
     ++found;
@@ -88,8 +85,8 @@ void Table::findRows(altgrad_bundle *bundle) {
 }
 
 bool altgrad::core::multiplies(altgrad_bundle *bundle) {
-  for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i)
-    if (describe<altgrad_phase_info>(altgrad_phase_at, bundle, i).kind == ALTGRAD_MATRIX)
+  for (int64_t set = 0; set < altgrad_set_count(bundle); ++set)
+    if (altgrad_multiplies(bundle, set))
       return true;
   return false;
 }
@@ -97,7 +94,10 @@ bool altgrad::core::multiplies(altgrad_bundle *bundle) {
 Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *tensors, const int32_t *types,
              int64_t count, const Handle *handles, const int64_t *widths)
     : plan(given) {
-  readSets(bundle);
+  const Program program(bundle);
+  readSets(program);
+  findSums(bundle, program);
+  findRows(bundle);
   const char *next = reinterpret_cast<const char *>(tensors);
   for (int64_t row = 0; row < count; ++row) {
     auto &tensor = *reinterpret_cast<const altgrad_tensor *>(next);

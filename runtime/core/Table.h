@@ -3,6 +3,7 @@
 #define ALTGRAD_CORE_TABLE_IMPL_H
 
 #include "ChunkWords.h"
+#include "Program.h"
 #include "Tensor.h"
 #include "table.h"
 
@@ -24,22 +25,11 @@ struct Seen {
   int32_t type;
 };
 
-// What a step keeps beside each parameter of a set, as one tensor.
-struct StateLayout {
-  std::string key;
-  int32_t type;         // torch's number of its dtype
-  int64_t block;        // elements that share a value; 0: there is one value for each unit, or one of all
-  int64_t columns = 0;  // of a block over rows
-  bool pairs = false;   // two codes share a byte
-  bool ofUnits = false; // a value for each unit
-  bool ofCopy = false;
-};
-
 // What the rows of one set have in common.
 struct SetRows {
   std::string grad; // name of the stream
   int32_t type = 0; // of its parameters
-  std::vector<StateLayout> states;
+  std::vector<altgrad_core_stream> states; // and the count of steps
   int64_t first = 0, last = 0;
   size_t firstSeen = 0, width = 0; // entries of `seen` for a row
   int64_t sum = -1;                // the phase that reads its gradients alone, first of all
@@ -97,12 +87,11 @@ private:
     bool stale = false, odd = false, moved = false;
   };
 
-  void readSets(altgrad_bundle *bundle);
-  void findSums(altgrad_bundle *bundle);
+  void readSets(const Program &program);
+  void findSums(altgrad_bundle *bundle, const Program &program);
   void findRows(altgrad_bundle *bundle);
-  void findStates(altgrad_bundle *bundle);
   Seen seenNow(Handle handle);
-  int64_t valuesOf(int64_t row, const StateLayout &state, const Seen &param) const;
+  int64_t valuesOf(int64_t row, const altgrad_core_stream &state, const Seen &param) const;
   bool liesAs(int64_t row, const Seen &param, const Seen &other) const;
   void checkStates();
 

@@ -153,6 +153,13 @@ typedef struct altgrad_warning_info {
   int32_t set;
 } altgrad_warning_info;
 
+// A sum over each tensor of a set that its other slices may join; see altgrad_partial_at.
+typedef struct altgrad_partial_info {
+  uint64_t size;
+  int64_t phase, set;
+  int32_t reduction;
+} altgrad_partial_info;
+
 // The number of sets. It is 0 for a step of scalars only, to which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 // 1 if the step reduces over units of tensors that the caller gives, else 0. Where it multiplies the matrices of a
@@ -184,6 +191,8 @@ ALTGRAD_API altgrad_status
 altgrad_phase_at(const altgrad_bundle *bundle, int64_t index, altgrad_phase_info *out);
 ALTGRAD_API int64_t altgrad_exchange_count(const altgrad_bundle *bundle);
 ALTGRAD_API int64_t altgrad_partial_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status
+altgrad_partial_info_at(const altgrad_bundle *bundle, int64_t index, altgrad_partial_info *out);
 ALTGRAD_API altgrad_status
 altgrad_exchange_at(const altgrad_bundle *bundle, int64_t index, altgrad_exchange_info *out);
 ALTGRAD_API altgrad_status

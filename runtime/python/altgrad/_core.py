@@ -39,6 +39,10 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_find_matrices": (c_void_p, c_int64, c_void_p, c_void_p),
     "altgrad_table_find_profile": (c_char_p, c_void_p),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
+    "altgrad_core_describe": (c_void_p, c_void_p),
+    "altgrad_core_word_of": (c_char_p, c_void_p),
+    "altgrad_core_check_storage": (c_char_p,),
+    "altgrad_core_set_line": (c_void_p, POINTER(c_char_p)),
 }
 
 # These functions hold Python's lock while they run.
@@ -51,6 +55,9 @@ _FUNCTIONS = {
     "altgrad_table_runtime": (c_void_p,),
     "altgrad_table_dtype": (c_int32, c_char_p),
     "altgrad_table_free": (None, c_void_p),
+    "altgrad_core_program_free": (None, c_void_p),
+    "altgrad_core_in_full": (c_char_p, c_char_p),
+    "altgrad_core_first_word": (c_char_p, c_char_p),
     "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
     "altgrad_table_piece_of": (None, c_void_p, c_int64, c_int64, c_int64, c_void_p),
     "altgrad_table_rows_from": (c_int64, c_void_p),

@@ -4,7 +4,8 @@ import ctypes
 import os
 import signal
 import threading
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from collections import namedtuple
+from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -41,53 +42,34 @@ class TensorWords(ctypes.Structure):
                                  "whole", "absent")]
 
 
-class _Info(ctypes.Structure):
-    """A struct that the runtime fills; `size` says how much of it the caller knows."""
-
-    def __init__(self):
-        super().__init__(ctypes.sizeof(type(self)))
-
-
-class StreamInfo(_Info):
-    _fields_ = [("size", c_uint64), ("name", c_char_p), ("key", c_char_p), ("format", c_char_p),
-                ("role", c_int32), ("access", c_int32), ("set", c_int32), ("bits", c_int32),
-                ("block", c_int32), ("even", c_int32), ("columns", c_int32), ("reserved", c_int32)]
+def struct(name, /, **fields):
+    """A struct of C, whose `read(entry)` is a tuple of its numbers, words as str; a name as bytes."""
+    native = type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
+    native.value = namedtuple(name, fields)
+    native.read = lambda of: native.value(*[_read(of, field) for field in fields])
+    return native
 
 
-class ScalarInfo(_Info):
-    _fields_ = [("size", c_uint64), ("name", c_char_p), ("key", c_char_p), ("role", c_int32),
-                ("access", c_int32), ("type", c_int32), ("scope", c_int32), ("set", c_int32),
-                ("bytes", c_int32), ("has_default", c_int32), ("value", c_double)]
+def _read(of, field):
+    value = getattr(of, field)
+    if isinstance(value, bytes) and field != "name":
+        return value.decode()
+    if isinstance(value, ctypes._Pointer):
+        return value.contents.read() if value else None
+    return value.read() if isinstance(value, ctypes.Structure) else value
 
 
-class PhaseInfo(_Info):
-    _fields_ = [("size", c_uint64), ("name", c_char_p), ("kind", c_int32), ("set", c_int32),
-                ("read", c_double), ("written", c_double)]
-
-
-class ExchangeInfo(_Info):
-    _fields_ = [("size", c_uint64), ("phase", c_int64), ("words", c_int64)]
-
-
-class ExchangeWord(_Info):
-    _fields_ = [("size", c_uint64), ("offset", c_uint64), ("reduction", c_int32)]
-
-
-class WarningInfo(_Info):
-    _fields_ = [("size", c_uint64), ("stream", c_char_p), ("hyper", c_char_p), ("text", c_char_p),
-                ("above", c_double), ("below", c_double), ("set", c_int32)]
+def list_of(of):
+    """A pointer to structs and their number."""
+    native = type(f"{of.__name__}s", (ctypes.Structure,), {"_fields_": [("at", POINTER(of)), ("count", c_int64)]})
+    native.read = lambda self: tuple([entry.read() for entry in self.at[:self.count]])
+    return native
 
 
 # altgrad_status (*)(...): the arguments after the name, in order.
 _STATUS_FUNCTIONS = {
     "altgrad_load": (c_char_p, POINTER(c_void_p)),
     "altgrad_compile": (c_char_p, c_uint64, c_char_p, c_char_p, POINTER(c_void_p)),
-    "altgrad_stream_at": (c_void_p, c_int64, POINTER(StreamInfo)),
-    "altgrad_scalar_at": (c_void_p, c_int64, POINTER(ScalarInfo)),
-    "altgrad_phase_at": (c_void_p, c_int64, POINTER(PhaseInfo)),
-    "altgrad_exchange_at": (c_void_p, c_int64, POINTER(ExchangeInfo)),
-    "altgrad_warning_at": (c_void_p, c_int64, POINTER(WarningInfo)),
-    "altgrad_exchange_word_at": (c_void_p, c_int64, c_int64, POINTER(ExchangeWord)),
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
     "altgrad_bind_tensors": (c_void_p, c_void_p, c_int64, c_int64),
     "altgrad_bind_stream": (c_void_p, c_char_p, c_void_p, c_int64),
@@ -117,13 +99,6 @@ _FUNCTIONS = {
     "altgrad_scaled_preset": (c_char_p, c_char_p),
     "altgrad_book_least_scale": (c_float, c_char_p),
     "altgrad_has_units": (c_int32, c_void_p),
-    "altgrad_has_places": (c_int32, c_void_p, c_int64),
-    "altgrad_set_count": (c_int64, c_void_p),
-    "altgrad_stream_count": (c_int64, c_void_p),
-    "altgrad_scalar_count": (c_int64, c_void_p),
-    "altgrad_phase_count": (c_int64, c_void_p),
-    "altgrad_exchange_count": (c_int64, c_void_p),
-    "altgrad_warning_count": (c_int64, c_void_p),
     "altgrad_prefer_huge_pages": (None, c_void_p, c_uint64),
     "altgrad_plan_free": (None, c_void_p),
     "altgrad_bundle_free": (None, c_void_p),

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ._core import core
-from ._library import Error, find_templates, library
+from ._library import Error, find_templates
 
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
 _PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b")
-_REMAINDERS = {"bf16+i16": "int16", "bf16+i8": "int8"}
 # A name, or a word of a rule with matrices: "steps=8".
 _OPTION = re.compile(r"[A-Za-z_][\w.$-]*(=[\w.$/|+-]+)?", re.ASCII)
 
@@ -95,18 +94,6 @@ def _in_text(text, origin, name):
 
 def _names_in(text):
     return _RULE.findall(_COMMENT.sub("", text))
-
-
-def in_full(word):
-    """"ocp.e4m3fn:32:ocp.e8m0,floor" for "mxfp8,floor"."""
-    name, comma, rest = word.partition(",")
-    meaning = None if set(".:") & set(name) else library().altgrad_scaled_preset(name.encode())
-    return (meaning.decode() if meaning else name) + comma + rest
-
-
-def format_of(word):
-    """The format in "bf16,stochastic" or "ocp.e4m3fn:128"; in "bf16+i16" that of the remainder."""
-    return _REMAINDERS.get(word) or re.split("[:,]", word)[0]
 
 
 def parse_options(options):

@@ -12,13 +12,13 @@ LossScale::LossScale(const std::string &variant, const Where &where)
     : where(where), program(compileProgram(std::string(targetsFor(where.isHost())) + "\n--loss-scaler=" + variant)) {
   // Whoever begins in inference mode updates the scale outside of it.
   c10::InferenceMode off(false);
-  const std::vector<Scalar> &singles = program->singles;
+  const c10::ArrayRef<Scalar> singles = program->singles;
   std::vector<int64_t> cells(singles.size());
   checkTable(altgrad_table_scaler(program->bundle.get(), cells.data(), &nowCount));
   auto as = at::TensorOptions().dtype(at::kByte).device(where.device());
   memory = at::zeros({8 * int64_t(singles.size() + 1)}, as);
   for (size_t i = 0; i < singles.size(); ++i)
-    views[singles[i].key] = wordIn(memory, 8 * cells[i], singles[i].scalarType());
+    views[singles[i].key] = wordIn(memory, 8 * cells[i], typeOf(singles[i]));
 }
 
 const Tensor &LossScale::at(const std::string &key) const {
@@ -47,7 +47,7 @@ void LossScale::computeNext(const std::vector<Tensor> &shares) {
     check(altgrad_bind_tensors(plan.get(), nullptr, 0, 0));
     for (const Scalar &single : program->singles) {
       void *pointer = at(single.key).data_ptr();
-      check(altgrad_bind_scalar(plan.get(), single.name.c_str(), &pointer, 1));
+      check(altgrad_bind_scalar(plan.get(), single.name, &pointer, 1));
     }
   }
   check(altgrad_run(plan.get(), nullptr, 0, 0, -1, where.stream()));

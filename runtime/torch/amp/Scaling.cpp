@@ -43,9 +43,9 @@ void Binding::place(Scaling &scaling) {
   for (size_t p = 0; p < parts.size(); ++p) {
     at::Device device = parts[p].where.device();
     LossScale &numbers = scaling.numbersOn(device);
-    const std::vector<Scalar> &singles = parts[p].program->singles;
+    const c10::ArrayRef<Scalar> singles = parts[p].program->singles;
     for (size_t i = 0; i < singles.size(); ++i)
-      if (singles[i].key == "skipped")
+      if (is(singles[i].key, "skipped"))
         parts[p].table->values.place(i, skips[p]);
       else if (singles[i].role == ALTGRAD_ROLE_SCALE || singles[i].role == ALTGRAD_ROLE_SCALER)
         parts[p].table->values.place(i, numbers.at(singles[i].key));

@@ -59,8 +59,8 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given, const Listed &l
   check(altgrad_set_parallel_for(plan.get(), runOnThreads));
   check(altgrad_bind_tensors(plan.get(), tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
   for (size_t set = 0; set < places.size(); ++set)
-    for (const Stream &stream : program->sets[set].kept)
-      kinds.push_back({&stream, set, stream.role == ALTGRAD_ROLE_BLOCK_SCALE ? stream.key + "_scale" : stream.key, {}});
+    for (const Stream &stream : entries(program->sets[set].states))
+      kinds.push_back({&stream, set, std::string(stream.key) + (stream.role == ALTGRAD_ROLE_BLOCK_SCALE ? "_scale" : ""), {}});
   if (program->sets[0].norm)
     bindNorms(int64_t(listed.kinds.size()));
   values_ = std::make_unique<Values>(*program, groups, where);
@@ -81,7 +81,7 @@ void GradientStep::bindNorms(int64_t count) {
     std::vector<void *> own;
     for (size_t place : places[set])
       own.push_back(norms.data_ptr<float>() + place);
-    check(altgrad_bind_scalar(plan.get(), program->sets[set].norm->name.c_str(), own.data(), int64_t(own.size())));
+    check(altgrad_bind_scalar(plan.get(), program->sets[set].norm->name, own.data(), int64_t(own.size())));
   }
 }
 
@@ -168,7 +168,7 @@ void GradientStep::bind(const Stream &stream, size_t set, const Pointers &pointe
   for (size_t place : places[set])
     own.push_back(reinterpret_cast<void *>(uintptr_t(pointers[place])));
   auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
-  check(call(plan.get(), stream.name.c_str(), own.data(), int64_t(own.size())));
+  check(call(plan.get(), stream.name, own.data(), int64_t(own.size())));
 }
 
 GradientResults GradientStep::run(const Listed &listed, const std::vector<Other> &others) {

@@ -79,12 +79,12 @@ void Binding::checkTakes(const Parts &of, const Tensor &param, const Place &plac
   checkMatrices(*program, isFirst ? int32_t(std::distance(firstLines.begin(), found)) : 0, param, place);
 }
 
-const std::vector<Scalar> &Binding::hypers(const Parts &of) {
+c10::ArrayRef<Scalar> Binding::hypers(const Parts &of) {
   const auto found = hypersOf.find(of.rule());
   if (found != hypersOf.end())
     return found->second;
   const bool isFirst = !several && of.rule().empty();
-  return hypersOf[of.rule()] = (isFirst ? first : compiler.compile({lineOf(of)}, true, Joined::Nothing, ""))->sets[0].hypers;
+  return hypersOf[of.rule()] = entries((isFirst ? first : compiler.compile({lineOf(of)}, true, Joined::Nothing, ""))->sets[0].hypers);
 }
 
 bool Binding::take(const Groups &groups, States &states) {
@@ -169,7 +169,7 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joi
 }
 
 bool Binding::Part::multipliesOnDevice() const {
-  auto multiplies = [](const Set &set) { return set.multiplies; };
+  auto multiplies = [](const Set &set) { return set.multiplies != 0; };
   return !where.isHost() && std::any_of(program->sets.begin(), program->sets.end(), multiplies);
 }
 
@@ -187,7 +187,7 @@ std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
       return key;
     };
     Keys own;
-    for (const Stream &stream : set.kept)
+    for (const Stream &stream : entries(set.states))
       own.kept.push_back(keyOf(stream.key, stream.key, stream.role == ALTGRAD_ROLE_BLOCK_SCALE));
     if (set.step)
       own.step = keyOf(set.step->key, "step");

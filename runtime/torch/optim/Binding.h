@@ -32,7 +32,7 @@ public:
   // Throws for a parameter that a group which says this does not take.
   void checkTakes(const Parts &of, const at::Tensor &param, const Place &place);
   // What the rule of a group that says this takes.
-  const std::vector<Scalar> &hypers(const Parts &of);
+  c10::ArrayRef<Scalar> hypers(const Parts &of);
   // Takes the gradients of a step; true if tables were made for it, so that
   // every value is to be given again. Throws before a tensor is changed.
   bool take(const Groups &groups, States &states);
@@ -158,7 +158,7 @@ private:
   Compiler compiler;
   bool units = false;                                  // some parameter has several matrices as units
   bool several = false;                                // some group has a rule of its own
-  std::map<std::string, std::vector<Scalar>> hypersOf; // each rule
+  std::map<std::string, c10::ArrayRef<Scalar>> hypersOf; // each rule
   std::shared_ptr<const Program> first;                // of the constructor
   std::set<std::string> firstLines;                    // its sets
 

@@ -1,5 +1,6 @@
 // What the states of a file are, which codes alone do not say: its line of
 // storage, by the keys of the states.
+#include "core/altgrad_storage.h"
 #include "optim/Binding.h"
 #include "tensors/Errors.h"
 
@@ -12,9 +13,8 @@ using namespace altgrad::optim;
 // A line of storage by the keys of states, its words in full.
 static std::string describe(const std::string &storage, const RuleSpec &spec) {
   std::string line;
-  std::istringstream stream(storage);
+  std::istringstream stream(altgrad_core_in_full(storage.c_str()));
   for (std::string word; stream >> word;) {
-    word = inFull(word);
     auto key = spec.state_names().find(word.substr(0, word.find('=')));
     if (key != spec.state_names().end())
       word.replace(0, key->first.size(), key->second);
@@ -28,7 +28,7 @@ std::set<std::string> Binding::describedKeys() const {
   const std::vector<Keys> own = findKeys(*first);
   for (size_t set = 0; set < own.size(); ++set)
     for (size_t i = 0; i < own[set].kept.size(); ++i)
-      if (first->sets[set].kept[i].role == ALTGRAD_ROLE_STATE)
+      if (first->sets[set].states.at[i].role == ALTGRAD_ROLE_STATE)
         keys.insert(own[set].kept[i]);
   return keys;
 }

@@ -17,7 +17,7 @@ using at::Tensor;
 Tensor *Binding::ownOf(const Scalar &single) {
   switch (single.role) {
   case ALTGRAD_ROLE_RANDOM:
-    return single.key == "seed" ? &seed : &draws;
+    return is(single.key, "seed") ? &seed : &draws;
   case ALTGRAD_ROLE_HISTORY:
     return &history;
   case ALTGRAD_ROLE_STATISTIC:
@@ -30,11 +30,11 @@ Tensor *Binding::ownOf(const Scalar &single) {
 Tensor Binding::beginOf(const Scalar &single) const {
   Lasting lasting;
   if (single.role == ALTGRAD_ROLE_HISTORY) {
-    Tensor none = at::full({single.numbers()}, std::numeric_limits<float>::quiet_NaN(), at::kFloat);
+    Tensor none = at::full({numbersOf(single)}, std::numeric_limits<float>::quiet_NaN(), at::kFloat);
     none[0] = 0;
     return none;
   }
-  if (single.key != "seed")
+  if (!is(single.key, "seed"))
     return at::zeros({}, at::kLong);
   return spec.seed() ? at::scalar_tensor(*spec.seed(), at::kLong)
                      : at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong);
@@ -47,7 +47,7 @@ void Binding::placeOwn() {
   for (size_t p = 0; p < parts.size(); ++p)
     for (size_t i = 0; i < parts[p].program->singles.size(); ++i) {
       const Scalar &single = parts[p].program->singles[i];
-      if (single.role == ALTGRAD_ROLE_STATISTIC && single.key == "skipped") {
+      if (single.role == ALTGRAD_ROLE_STATISTIC && is(single.key, "skipped")) {
         bringSkips();
         parts[p].table->values.place(i, skips[p]);
         continue;
@@ -59,7 +59,7 @@ void Binding::placeOwn() {
         *own = beginOf(single);
       const bool isSeed = own == &seed, isFirst = placed.insert(own).second;
       Tensor memory =
-          own->to(parts[p].where.device(), single.scalarType(), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
+          own->to(parts[p].where.device(), typeOf(single), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
                   /*copy=*/!isFirst && !isSeed);
       if (isFirst && !isSeed)
         *own = memory;

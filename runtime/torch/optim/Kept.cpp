@@ -1,6 +1,7 @@
 // What lies beside a parameter: states, master and copy, and the scales of
 // blocks.
 #include "optim/Kept.h"
+#include "core/altgrad_storage.h"
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
 #include "tensors/Objects.h"
@@ -18,13 +19,13 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 bool altgrad::optim::isAsStored(const Tensor &value, const Tensor &param, const Stream &stream) {
-  return value.scalar_type() == stream.type && (stream.block != 1 || stream.packed || hasLayoutOf(param, value));
+  return value.scalar_type() == typeOf(stream) && (stream.block != 1 || stream.packed || hasLayoutOf(param, value));
 }
 
 Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const Stream &stream) {
   if (isAsStored(value, param, stream))
     return value;
-  return at::empty_like(param, param.options().dtype(stream.type)).copy_(value);
+  return at::empty_like(param, param.options().dtype(typeOf(stream))).copy_(value);
 }
 
 // How the tensor of a stream lies.
@@ -38,7 +39,7 @@ static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stre
   std::vector<int64_t> sizes = param.sizes().vec(), strides = param.strides().vec();
   sizes.resize(size_t(dims) + 2);
   strides.resize(size_t(dims) + 2);
-  checkTable(altgrad_table_beside(stream.key == "copy", stream.block, stream.columns, stream.packed, &dims,
+  checkTable(altgrad_table_beside(is(stream.key, "copy"), stream.block, stream.columns, stream.packed, &dims,
                                   sizes.data(), strides.data()));
   sizes.resize(size_t(dims));
   strides.resize(size_t(dims));
@@ -46,30 +47,11 @@ static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stre
 }
 
 Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param, const std::vector<int64_t> &units) {
-  auto options = param.options().dtype(stream.type);
+  auto options = param.options().dtype(typeOf(stream));
   auto [sizes, strides] = layoutOf(stream, param, units);
   Tensor made = unwritten(at::empty_strided(sizes, strides, options));
   const bool isCopy = stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY;
   return isCopy && !stream.packed ? made.copy_(param) : made.zero_();
-}
-
-static void replace(std::string &word, const std::string &from, const std::string &to) {
-  if (size_t at = word.find(from); at != std::string::npos)
-    word.replace(at, from.size(), to);
-}
-
-// How a copy is made where there was no step: nobody has drawn, and one scale
-// is by the parameter's own largest number.
-static std::string firstWord(std::string word) {
-  replace(word, ",both", "");
-  replace(word, ",stochastic32", "");
-  replace(word, ",stochastic", "");
-  for (const char *by : {",delayed", ",bounded"})
-    if (size_t at = word.find(by); at != std::string::npos) {
-      size_t end = word.find(',', at + 1);
-      word.replace(at, std::min(end, word.size()) - at, ",current");
-    }
-  return word;
 }
 
 using Parts = std::map<std::string, const Tensor *>; // by the names of a first step
@@ -117,24 +99,24 @@ void altgrad::optim::beginCopy(const Set &set, const std::vector<const Tensor *>
   int64_t block = 1;
   std::vector<int64_t> rows;
   Parts parts;
-  for (size_t i = 0; i < set.kept.size(); ++i) {
-    const Stream &stream = set.kept[i];
+  for (size_t i = 0; i < entries(set.states).size(); ++i) {
+    const Stream &stream = set.states.at[i];
     if (stream.columns > 1)
       rows = {rowsOf(param)};
     if (stream.role == ALTGRAD_ROLE_MASTER)
       from = kept[i];
     else if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
       parts[stream.key] = kept[i];
-    else if (stream.key == "copy")
+    else if (is(stream.key, "copy"))
       parts[stream.role == ALTGRAD_ROLE_COPY ? "copy" : "copy_scale"] = kept[i];
-    else if (stream.key == columnsKey) {
+    else if (is(stream.key, columnsKey)) {
       (stream.role == ALTGRAD_ROLE_COPY ? columns : columnScales) = kept[i];
       block = std::max<int64_t>(block, stream.block);
     }
   }
   if (!parts.count("copy_scale") || (from->numel() == 0 && !parts.at("copy_scale")->numel()))
     return;
-  std::string first = firstWord(word);
+  const std::string first = altgrad_core_first_word(word.c_str());
   firstStep(*from, std::move(parts), first, std::move(rows));
   if (columns)
     quantizeColumns(*from, *columns, *columnScales, block, first);
@@ -155,17 +137,17 @@ void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key, const Stream &stream, bool scaled,
                                const Tensor &param, const std::vector<int64_t> &units, const Place &place) {
   if (stream.block != 1)
-    return checkScales(value, key, stream.type, layoutOf(stream, param, units).first, param, place);
+    return checkScales(value, key, typeOf(stream), layoutOf(stream, param, units).first, param, place);
   if (stream.packed)
     return checkPacked(value, key, layoutOf(stream, param, units), param, place);
-  checkState(value, key, stream.type, param, place);
+  checkState(value, key, typeOf(stream), param, place);
   // Codes that nobody multiplies would be read as numbers.
   TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1, "altgrad: '", key, "' of ",
               toString(place), " has scales in '", key,
               "_scale', and the storage has none: make the optimizer with "
               "the storage that its states have");
   TORCH_CHECK(stream.scaled == 1 || isAsStored(value, param, stream), "altgrad: '", key, "' of ", toString(place),
-              " is ", value.scalar_type(), " with strides ", value.strides(), ", expected ", stream.type,
+              " is ", value.scalar_type(), " with strides ", value.strides(), ", expected ", typeOf(stream),
               " with those of the parameter, ", param.strides(),
               ": blocks that share a scale cannot be put into another order");
 }

@@ -25,8 +25,8 @@ static std::set<std::string> namesIn(const std::string &storage) {
 
 // A hyper-parameter of a group of the plan, NaN where the set has none.
 static double valueOf(const Set &set, const Values &values, size_t group, const std::string &key) {
-  for (size_t i = 0; i < set.hypers.size(); ++i)
-    if (set.hypers[i].key == key)
+  for (size_t i = 0; i < size_t(set.hypers.count); ++i)
+    if (set.hypers.at[i].key == key)
       return values.hyper(int64_t(group), i);
   return NAN;
 }
@@ -41,13 +41,9 @@ void Binding::warnOfLimits() {
     for (size_t i = 0; i < part.cells.size(); ++i) {
       const int32_t index = part.cells[i].set;
       const Set &set = part.program->sets[size_t(index)];
-      const altgrad_bundle *bundle = part.program->bundle.get();
-      for (int64_t w = 0; w < altgrad_warning_count(bundle); ++w) {
-        altgrad_warning_info limit{};
-        limit.size = sizeof limit;
-        check(altgrad_warning_at(bundle, w, &limit));
-        bool named = limit.stream == set.param->key ? names.count("param") > 0
-                                                    : names.count(limit.stream) || names.count("states");
+      for (const altgrad_warning_info &limit : part.program->limits) {
+        bool named = is(limit.stream, set.param->key) ? names.count("param") > 0
+                                                      : names.count(limit.stream) || names.count("states");
         if (limit.set != index || !named)
           continue;
         double value = valueOf(set, part.table->values, i, limit.hyper);

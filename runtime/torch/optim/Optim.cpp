@@ -84,8 +84,8 @@ void RuleOptimizer::complete(RuleOptions &options) const {
     if (options.hypers().count(hyper.key))
       continue;
     const std::optional<double> found = hyperOf(options, hyper.key);
-    TORCH_CHECK(found || hyper.byDefault, "altgrad: hyper-parameter '", hyper.key, "' has no default and is not set");
-    options.hyper(hyper.key, found ? *found : *hyper.byDefault);
+    TORCH_CHECK(found || hyper.has_default, "altgrad: hyper-parameter '", hyper.key, "' has no default and is not set");
+    options.hyper(hyper.key, found ? *found : hyper.value);
   }
   checkNames(options);
   for (auto &[name, value] : options.hypers())
@@ -160,11 +160,11 @@ void RuleOptimizer::giveHypers(bool all) {
       if (!changed[group])
         continue;
       cells.push_back(int64_t(i));
-      for (const Scalar &hyper : part.program->sets[size_t(set)].hypers) {
+      for (const Scalar &hyper : entries(part.program->sets[size_t(set)].hypers)) {
         auto given = hyperOf(param_groups_[group].options(), hyper.key);
-        TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '", hyper.key,
+        TORCH_CHECK(given || hyper.has_default, "altgrad: hyper-parameter '", hyper.key,
                     "' has no default and is not set");
-        numbers.push_back(given ? *given : *hyper.byDefault);
+        numbers.push_back(given ? *given : hyper.value);
       }
     }
     part.table->values.set(cells, numbers);

@@ -1,6 +1,7 @@
 // Puts a request into altgrad-opt's words.
 #include "optim/Request.h"
 #include "altgrad/rule_files.h"
+#include "core/altgrad_storage.h"
 #include "core/table.h"
 #include "tensors/Errors.h"
 
@@ -15,15 +16,6 @@
 
 using namespace altgrad::optim;
 using c10::ScalarType;
-
-// "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
-std::string altgrad::optim::inFull(const std::string &word) {
-  size_t begin = word.find('=') + 1, end = std::min(word.find(','), word.size());
-  if (begin == 0 || begin > end)
-    return word;
-  const char *meaning = altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
-  return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
-}
 
 namespace {
 
@@ -52,29 +44,33 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
     spec.text(readText(spec.rule()));
     spec.rule("");
   }
-  std::istringstream words(spec.storage());
-  for (std::string word; words >> word;) {
-    word = inFull(word);
-    if (word.rfind("copy=", 0) == 0)
-      copy_ = word.substr(strlen("copy="));
-    bool rounds = word.rfind("param=", 0) == 0 && word.find(',') < word.size();
-    TORCH_CHECK(rounds || (word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0), "altgrad: storage '", word,
+  storage = altgrad_core_in_full(spec.storage().c_str());
+  checkTable(altgrad_core_check_storage(storage.c_str()));
+  for (const char *tensor : {"param", "grad"}) {
+    const std::string word = wordOf(tensor);
+    const bool rounds = tensor[0] == 'p' && word.find(',') != std::string::npos;
+    TORCH_CHECK(word.empty() || rounds, "altgrad: storage '", tensor, "=", word,
                 "': parameters and gradients are stored as their tensors are");
-    if (rounds)
-      param = word;
-    else
-      storage += " " + word;
   }
+  copy_ = wordOf("copy");
+}
+
+std::string Compiler::wordOf(const std::string &stream) const {
+  std::istringstream words(storage);
+  for (std::string word; words >> word;)
+    if (word.rfind(stream + "=", 0) == 0)
+      return word.substr(stream.size() + 1);
+  return "";
 }
 
 bool Compiler::cutsBlocks(int64_t unit, const at::Tensor &param) const {
   std::istringstream words(storage);
   for (std::string word; unit && words >> word;) {
-    const size_t colon = word.find(':');
-    const int64_t block = colon == std::string::npos || word.rfind("copy=", 0) == 0 ? 1 : atoll(&word[colon + 1]);
-    if (block > 1 && unit % block) {
+    altgrad_core_word of;
+    checkTable(altgrad_core_word_of(&word[word.find('=') + 1], &of));
+    if (of.block > 1 && unit % of.block && word.rfind("copy=", 0) != 0) {
       TORCH_WARN_ONCE("altgrad: the states of a parameter of sizes ", param.sizes(),
-                      " stay float32, because its rows of ", unit, " elements end within blocks of ", block,
+                      " stay float32, because its rows of ", unit, " elements end within blocks of ", of.block,
                       ": choose blocks that divide them in the storage");
       return true;
     }
@@ -82,48 +78,33 @@ bool Compiler::cutsBlocks(int64_t unit, const at::Tensor &param) const {
   return false;
 }
 
-// Whether a word of storage is for a state that the rule of "rule=...{...}" has not.
-bool Compiler::isOfOther(const std::string &word, const std::string &head) {
-  const std::string name = word.substr(0, word.find('='));
-  if (!spec.state_names().count(name))
-    return false;
+// The states that have words, and that the rule of "rule=...{...}" has not.
+std::string Compiler::othersOf(const std::string &head) {
   const auto &program = compile({head + " param=f32 grad=f32 states=f32 step=f32"}, /*onHost=*/true, Joined::Nothing, "");
-  const std::vector<Stream> &kept = program->sets[0].kept;
-  return std::none_of(kept.begin(), kept.end(), [&](const Stream &stream) { return stream.key == name; });
+  const c10::ArrayRef<Stream> states = entries(program->sets[0].states);
+  std::string others;
+  for (const auto &named : spec.state_names())
+    if (std::none_of(states.begin(), states.end(), [&](const Stream &stream) { return stream.key == named.first; }))
+      others += named.first + " ";
+  return others;
 }
 
 std::string Compiler::setLine(const std::string &rule, const std::string &options, ScalarType type, bool small,
                               bool several) {
   checkLine("list of options", rule + options);
-  std::string line = "rule=" + (rule.empty() ? spec.rule() : rule);
-  if (!options.empty())
-    line += "{" + options + "}";
-  const std::string head = line;
-  std::string format = formatOf(type), own;
-  std::istringstream words(storage);
-  for (std::string word; words >> word;) {
-    if (several && isOfOther(word, head))
-      continue;
-    // An f32 parameter is itself what others are with their remainder.
-    if (type == c10::kFloat && word.rfind("master=bf16+", 0) == 0)
-      continue;
-    own += " " + (small && word.find(':') != std::string::npos && word.rfind("copy=", 0) != 0
-                      ? word.substr(0, word.find('=')) + "=f32"
-                      : word);
-  }
-  // What is said of rounding is said of one format; f32 needs none.
-  std::string rounded = "param=" + format + ",";
-  bool rounds = param.rfind(rounded, 0) == 0;
-  TORCH_CHECK(rounds || param.empty() || type == c10::kFloat, "altgrad: storage '", param, "', but a parameter is ",
-              format);
-  line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
-  // What the user says of all states and of the count holds. Beside a master a state in the parameter's format would
-  // stand still.
-  const bool wide = own.find(" master=") != std::string::npos;
-  for (const char *word : {wide ? " states=f32" : " states=param", " step=f32"})
-    if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
-      line += word;
-  return line + own;
+  const std::string name = rule.empty() ? spec.rule() : rule;
+  const std::string others =
+      several ? othersOf("rule=" + name + (options.empty() ? "" : "{" + options + "}")) : std::string();
+  altgrad_core_line of{};
+  of.rule = name.c_str();
+  of.options = options.c_str();
+  of.storage = storage.c_str();
+  of.others = others.c_str();
+  of.param = of.grad = int32_t(type);
+  of.small = small;
+  const char *line = nullptr;
+  checkTable(altgrad_core_set_line(&of, &line));
+  return line;
 }
 
 const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::string> &lines, bool onHost, Joined joined,
@@ -162,9 +143,9 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   }
   // A further copy is for others to look at.
   for (const Set &set : program->sets)
-    for (const Stream &stream : set.kept)
+    for (const Stream &stream : entries(set.states))
       TORCH_CHECK(stream.role != ALTGRAD_ROLE_COPY || stream.packed ||
-                      !c10::isIntegralType(stream.type, /*includeBool=*/false),
+                      !c10::isIntegralType(typeOf(stream), /*includeBool=*/false),
                   "altgrad: torch has no type for the format of '", stream.name,
                   "'; a copy is stored in one of f32, bf16, f16, ocp.e4m3fn, "
                   "ocp.e5m2, or in mxfp4 or nvfp4");

@@ -11,9 +11,6 @@
 
 namespace altgrad::optim {
 
-// A word of storage whose short name, as mxfp8, is said in full.
-std::string inFull(const std::string &word);
-
 // What devices tell each other within a step: nothing; their sums and verdicts; what their products are, too.
 enum class Joined { Nothing, Sums, Products };
 
@@ -39,20 +36,19 @@ public:
 
   // Whether some numbers are rounded by draws.
   bool draws() const {
-    const std::string words = param + storage;
-    return words.find("stochastic") != std::string::npos || words.find(" rungs=") != std::string::npos;
+    return storage.find("stochastic") != std::string::npos || !wordOf("rungs").empty();
   }
 
   /// How a further copy of a parameter is stored, in full; "" without one.
   const std::string &copy() const { return copy_; }
 
 private:
-  bool isOfOther(const std::string &word, const std::string &head);
+  std::string othersOf(const std::string &head);
+  // What the storage says of a stream; "" where it says nothing.
+  std::string wordOf(const std::string &stream) const;
 
   RuleSpec spec;
-  // The words of its storage: what says how parameters are rounded, and the
-  // rest, each behind a space.
-  std::string param, storage, copy_;
+  std::string storage, copy_; // in full
   std::map<std::tuple<std::set<std::string>, bool, Joined, std::string>, std::shared_ptr<const Program>> programs;
 };
 

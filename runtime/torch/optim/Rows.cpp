@@ -41,9 +41,9 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
       continue;
     const Keys &own = part.keys[size_t(index)];
     const std::vector<int64_t> units = unitSizes(dense, matrices);
-    for (size_t i = 0; i < set.kept.size(); ++i) {
+    for (size_t i = 0; i < entries(set.states).size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
-      const Stream &stream = set.kept[i];
+      const Stream &stream = set.states.at[i];
       bool scaled = !own.all.count(own.kept[i] + "_scale") && state->tensor(own.kept[i] + "_scale").defined();
       checkKept(value, own.kept[i], stream, scaled, dense, units, place);
       if (isAsStored(value, dense, stream))
@@ -102,8 +102,8 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   row.units = matrices && row.numel ? matrices->rows * matrices->count : unitsOf(dense);
   const std::vector<int64_t> units = unitSizes(dense, matrices);
   written.add(param, place, "");
-  for (size_t i = 0; i < set.kept.size(); ++i) {
-    const Stream &stream = set.kept[i];
+  for (size_t i = 0; i < entries(set.states).size(); ++i) {
+    const Stream &stream = set.states.at[i];
     row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, stream) : fresh(stream, dense, units)));
     written.add(*row.kept.back(), place, own.kept[i]);
   }

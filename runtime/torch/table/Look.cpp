@@ -55,7 +55,7 @@ bool TensorTable::copyOdd() {
     if (!grad.defined())
       continue;
     if (!isStored(grad) || grad.sizes() != param.sizes() || grad.device() != param.device() ||
-        grad.scalar_type() != program_->sets[size_t(rows_[row].set)].grad->type)
+        grad.scalar_type() != typeOf(*program_->sets[size_t(rows_[row].set)].grad))
       return false;
     checkExtent(grad);
     if (!hasLayoutOf(param, grad))

@@ -1,77 +1,49 @@
-// A compiled step as the C ABI describes it: found by set, role and key, never
-// by name or order.
+// A compiled step as the core describes it: found by set, role and key, never by name or order.
 #ifndef ALTGRAD_TORCH_PROGRAM_H
 #define ALTGRAD_TORCH_PROGRAM_H
 
+#include "core/altgrad_program.h"
 #include "tensors/Errors.h"
 
 #include <c10/core/ScalarType.h>
+#include <c10/util/ArrayRef.h>
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 namespace altgrad::optim {
 
-struct Stream {
-  std::string name, key;
-  int32_t role;
-  c10::ScalarType type;
-  int32_t block;       // elements that share one value; 0: all of a tensor, or of a state all of a row
-  bool packed = false; // codes of two neighbours share a byte
-  int32_t columns = 0; // that a block over rows spans: 1 or 128
-  int32_t scaled = 1;  // elements that share a scale, which is another stream
+using Stream = altgrad_core_stream;
+using Scalar = altgrad_core_scalar;
+using Set = altgrad_core_set;
 
-  // How many elements share a value, in rows of so many.
-  int64_t share(int64_t rowLength) const { return (block ? block : rowLength) * (packed ? 2 : 1); }
-};
+inline c10::ArrayRef<Stream> entries(const altgrad_core_streams &of) { return {of.at, size_t(of.count)}; }
+inline c10::ArrayRef<Scalar> entries(const altgrad_core_scalars &of) { return {of.at, size_t(of.count)}; }
+inline bool is(const char *key, std::string_view other) { return key == other; }
 
-struct Scalar {
-  std::string name, key;
-  int32_t role, access, type;
-  std::optional<double> byDefault;
+inline c10::ScalarType typeOf(const Stream &stream) { return c10::ScalarType(stream.dtype); }
+c10::ScalarType typeOf(const Scalar &scalar);
+// How many elements share a value, in rows of so many.
+inline int64_t sharing(const Stream &of, int64_t rowLength) {
+  return int64_t(of.block ? of.block : rowLength) * (of.packed ? 2 : 1);
+}
+// How many lie behind its pointer.
+inline int64_t numbersOf(const Scalar &scalar) { return scalar.role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1; }
 
-  // How many lie behind its pointer.
-  int64_t numbers() const { return role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1; }
+class Program {
+  std::shared_ptr<const altgrad_core_program> described;
 
-  c10::ScalarType scalarType() const;
-};
-
-// What the tensors of a set have.
-struct Set {
-  std::optional<Stream> param, grad;
-  std::vector<Stream> kept;       // states, master or remainder, copy, scales, inputs
-  std::vector<Scalar> hypers;     // one value for each group
-  std::optional<Scalar> step;     // counts the steps of each tensor
-  std::optional<Scalar> norm;     // f32, of each tensor
-  std::vector<Scalar> statistics; // f32, what a step says of each tensor
-  bool multiplies = false;        // its tensors are matrices
-  bool places = false;            // it matters where in its tensor an element is
-};
-
-// Where other devices' or ranks' sums may join.
-struct ExchangeWord {
-  uint64_t offset;   // bytes into the workspace
-  int32_t reduction; // ALTGRAD_AND: of an i32; else of an f32
-};
-struct Exchange {
-  int64_t phase; // it comes before
-  std::vector<ExchangeWord> words;
-};
-
-struct Program {
+public:
   // Throws where the step has something that no tensor or optimizer provides.
   explicit Program(std::shared_ptr<altgrad_bundle> bundle);
 
   std::shared_ptr<altgrad_bundle> bundle;
-  std::vector<Set> sets;
-  std::vector<Scalar> singles; // of the whole step
-  std::vector<Exchange> exchanges;
-
-private:
-  void readStreams();
-  void readScalars();
+  c10::ArrayRef<Set> sets;
+  c10::ArrayRef<Scalar> singles; // of the whole step
+  // Where other devices' or ranks' sums may join.
+  c10::ArrayRef<altgrad_core_exchange> exchanges;
+  c10::ArrayRef<altgrad_warning_info> limits;
 };
 
 // Asks for the CPU's code, or for that of GPUs, in the word that stock bundles

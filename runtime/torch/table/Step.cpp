@@ -76,10 +76,10 @@ bool TensorTable::advance(std::vector<Share> *words) {
     finish();
     return false;
   }
-  const Exchange &exchange = program_->exchanges[nextExchange++];
+  const altgrad_core_exchange &exchange = program_->exchanges[nextExchange++];
   runTo(exchange.phase);
   words->clear();
-  for (const ExchangeWord &word : exchange.words)
+  for (const altgrad_exchange_word &word : c10::ArrayRef(exchange.words, size_t(exchange.count)))
     words->push_back({wordIn(workspace, int64_t(word.offset), word.reduction == ALTGRAD_AND ? at::kInt : at::kFloat),
                       word.reduction});
   return true;

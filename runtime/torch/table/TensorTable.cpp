@@ -56,7 +56,7 @@ void TensorTable::makeTable(const std::vector<altgrad_tensor> &tensors) {
   };
   std::vector<int32_t> types;
   for (const Row &row : rows_)
-    types.push_back(int32_t(program_->sets[size_t(row.set)].grad->type));
+    types.push_back(program_->sets[size_t(row.set)].grad->dtype);
   std::vector<int64_t> widths;
   for (const SetRows &set : sets)
     widths.push_back(int64_t(set.width));
@@ -97,15 +97,15 @@ void TensorTable::remember() {
   int64_t row = 0;
   for (size_t index = 0; index < program_->sets.size(); ++index) {
     const Set &described = program_->sets[index];
-    SetRows set{row, row, seen.size(), 1 + described.kept.size() + (described.step ? 1 : 0)};
+    SetRows set{row, row, seen.size(), 1 + entries(described.states).size() + (described.step ? 1 : 0)};
     for (; row < int64_t(rows_.size()) && rows_[size_t(row)].set == int(index); set.last = ++row) {
       const Row &given = rows_[size_t(row)];
       seen.push_back(given.param);
       seen.insert(seen.end(), given.kept.begin(), given.kept.end());
       if (described.step)
         seen.push_back(given.count);
-      for (size_t i = 0; i < described.kept.size(); ++i)
-        if (described.kept[i].role == ALTGRAD_ROLE_MASTER && !given.first)
+      for (size_t i = 0; i < entries(described.states).size(); ++i)
+        if (described.states.at[i].role == ALTGRAD_ROLE_MASTER && !given.first)
           masters.push_back({row, given.kept[i], -1});
     }
     sets.push_back(set);
@@ -130,13 +130,13 @@ void TensorTable::bindTensors() {
       for (int64_t row = set.first; row < set.last; ++row) {
         const Tensor &of = *seen[set.firstSeen + size_t(row - set.first) * set.width + place];
         const Row &given = rows_[size_t(row)];
-        const int64_t values = stream && given.first ? given.first / stream->share(given.columns) : 0;
+        const int64_t values = stream && given.first ? given.first / sharing(*stream, given.columns) : 0;
         pointers.push_back(static_cast<char *>(of.mutable_data_ptr()) + values * int64_t(of.element_size()));
       }
     };
     auto bind = [&](const Stream &stream) {
       auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
-      check(call(plan.get(), stream.name.c_str(), pointers.data(), int64_t(pointers.size())));
+      check(call(plan.get(), stream.name, pointers.data(), int64_t(pointers.size())));
     };
     for (int64_t row = set.first; row < set.last; ++row) {
       const Tensor &of = rows_[size_t(row)].stepped();
@@ -144,14 +144,14 @@ void TensorTable::bindTensors() {
                          rows_[size_t(row)].first * int64_t(of.element_size()));
     }
     bind(*described.param);
-    for (size_t i = 0; i < described.kept.size(); ++i) {
-      pointersTo(1 + i, &described.kept[i]);
-      bind(described.kept[i]);
+    for (size_t i = 0; i < entries(described.states).size(); ++i) {
+      pointersTo(1 + i, &described.states.at[i]);
+      bind(described.states.at[i]);
     }
     if (!described.step)
       continue;
     pointersTo(set.width - 1, nullptr);
-    check(altgrad_bind_scalar(plan.get(), described.step->name.c_str(), pointers.data(), int64_t(pointers.size())));
+    check(altgrad_bind_scalar(plan.get(), described.step->name, pointers.data(), int64_t(pointers.size())));
   }
 }
 
@@ -159,13 +159,13 @@ void TensorTable::bindStatistics() {
   Lasting lasting;
   auto as = at::TensorOptions().dtype(at::kFloat).device(where.device());
   for (size_t index = 0; index < sets.size(); ++index)
-    for (const Scalar &scalar : program_->sets[index].statistics) {
+    for (const Scalar &scalar : entries(program_->sets[index].statistics)) {
       Tensor &memory = statistics_[scalar.key];
       if (!memory.defined())
         memory = at::full({int64_t(rows_.size())}, std::numeric_limits<float>::quiet_NaN(), as);
       std::vector<void *> pointers;
       for (int64_t row = sets[index].first; row < sets[index].last; ++row)
         pointers.push_back(static_cast<float *>(memory.data_ptr()) + row);
-      check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(), pointers.data(), int64_t(pointers.size())));
+      check(altgrad_bind_scalar(plan.get(), scalar.name, pointers.data(), int64_t(pointers.size())));
     }
 }

@@ -19,7 +19,7 @@ struct Row {
   const at::Tensor *param = nullptr;
   int32_t set = 0;
   int64_t group = 0;                    // of the plan: of hyper-parameters
-  std::vector<const at::Tensor *> kept; // one for each of Set::kept
+  std::vector<const at::Tensor *> kept; // one for each of the states of its set
   const at::Tensor *count = nullptr;    // of steps, where the rule has them
   int64_t place = -1, tag = -1;         // its place among all parameters; the key of its draws
   // Its elements, from the `first` of its parameter in memory on; as a matrix, or with 0 rows none; and its units. A

@@ -75,5 +75,5 @@ Tensor Values::tensor(int32_t role) const {
   if (index < 0 || !device.defined())
     return Tensor();
   return wordIn(device, 8 * altgrad_table_values_cell(values.get(), step, index),
-                program.singles[size_t(index)].scalarType());
+                typeOf(program.singles[size_t(index)]));
 }

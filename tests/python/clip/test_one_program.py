@@ -1,8 +1,5 @@
 """One step of an optimizer is one program, however mixed its groups are."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +10,6 @@ from altgrad import _bundle, _library
 from altgrad.optim import _build
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-HEADER = Path(__file__).resolve().parents[3] / "runtime" / "include" / "altgrad" / "bundle.h"
 
 
 def mixed(count=1):
@@ -184,11 +180,6 @@ def test_a_class_knows_the_states_that_its_rule_keeps(name):
         options = tuple(n for i, n in enumerate(names) if bits >> i & 1)
         part, = _bundle.compile_sets([f"rule={rule.name}{{{','.join(options)}}}"], [rule]).sets
         assert [s.key for s in part.states] == [word for word, _ in optimizer._stored(options)]
-
-
-def test_roles_are_those_of_the_header():
-    words = re.findall(r"X\((\w+), [A-Z_]+\)", HEADER.read_text().split("#define ALTGRAD_LIST_ROLES")[1])
-    assert _bundle.ROLES == ("none", *words)
 
 
 def test_a_runtime_of_another_abi_is_refused_in_words(monkeypatch):

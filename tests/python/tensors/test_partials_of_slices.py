@@ -6,7 +6,7 @@ import torch
 from altgrad._binding.where import Where
 from altgrad._binding.workspace import Workspace
 from altgrad._bundle import compile_sets
-from altgrad._library import Error, PhaseInfo
+from altgrad._library import Error
 from altgrad._plan import Plan
 from altgrad._rule import find_rule, set_line
 
@@ -49,7 +49,7 @@ def test_partials_of_slices_side_by_side_fold_to_the_bits_of_the_whole(statistic
     where = Where(torch.device("cpu"))
     bundle = compile_sets([set_line(find_rule("adamw"), (), dict(param="f32", grad="f32", states="param", step="f32"))],
                           [find_rule("adamw")], clip="norm", exchange=True, statistics=statistics, on_host=where.on_host)
-    kinds = [phase.kind for phase in bundle._all("phase", PhaseInfo)]
+    kinds = bundle.kinds
     first = next(at for at, kind in enumerate(kinds) if kind in (FOLD, TOTAL))
     stop = next(at for at in range(first, len(kinds)) if kinds[at] not in (FOLD, TOTAL))
     torch.manual_seed(3)

@@ -39,7 +39,7 @@ class Folds:
         self._chunks = [[chunks for *_, chunks in of] for of in gathered]
         self._plan.bind_tensors(declared, groups)
         self._workspace = Workspace(self._plan, table.where, sums=True)
-        self._kinds, self._present = bundle.kinds(), None
+        self._kinds, self._present = bundle.kinds, None
 
     def _chunks_of(self, declared, groups):
         """How many chunks one tensor has."""
@@ -79,8 +79,8 @@ class Folds:
         """(place in the workspace of the wholes, place in the table's) of each word that others may join."""
         bundle = self._table.bundle
         for exchange in bundle.exchanges:
-            yield from [(offset, offset) for offset, _ in exchange.words if exchange.phase == phase]
-        for number, (at, of, _) in enumerate(bundle.partials):
+            yield from [(offset, offset) for _, offset, _ in exchange.words if exchange.phase == phase]
+        for number, (_, at, of, _) in enumerate(bundle.partials):
             for index, row in enumerate(self._table.rows):
                 if at == phase and row.set == of and present[index] and row.at and row.at.parted:
                     yield tuple([_place(plan, number, index) for plan in (self._plan, self._table.plan)])

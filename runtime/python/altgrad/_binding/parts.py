@@ -22,7 +22,7 @@ class Parts:
         self._plan, self._words = plan, words
         parted = [(index, row) for index, row in enumerate(rows) if row.at and row.at.parted]
         self._sums = {}
-        for number, (phase, of, reduction) in enumerate(bundle.partials):
+        for number, (_, phase, of, reduction) in enumerate(bundle.partials):
             if mine := [(index, row) for index, row in parted if row.set == of]:
                 self._sums.setdefault(phase, []).append((number, reduction, mine))
         self.phases = self._sums.keys()

@@ -24,7 +24,7 @@ class Workspace:
 
     def words(self, entries):
         """(reduction, word) of an exchange's entries: 0-dim tensors of float32, of int32 for ALL."""
-        return [(reduction, self._word(self._begin + offset, reduction)) for offset, reduction in entries]
+        return [(reduction, self._word(self._begin + offset, reduction)) for _, offset, reduction in entries]
 
     def every(self):
         """All of it as int32."""

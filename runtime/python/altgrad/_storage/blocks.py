@@ -5,26 +5,16 @@ import torch
 from .._binding.layout import FORMATS, check_memory, check_mode, same_order
 from .._binding.where import unwritten
 from .._core import beside
-from .._library import library
-from .._rule import format_of
-from .packed import block_of, packs
+from .word import word_of
 
-# How many elements may share a scale: ALTGRAD_BLOCK_LEAST to ALTGRAD_BLOCK_MOST.
-BLOCKS = "16", "32", "64", "128", "256"
 # The dtypes of scales, by how they are stored.
 SCALES = {"f32": torch.float32, "f16": torch.float16, "ocp.e8m0": torch.float8_e8m0fnu,
           "ocp.e4m3fn": torch.float8_e4m3fn}
 
 
-def format_of_scales(word):
-    """The format of the scales in a word; "f32" where it names none."""
-    fields = word.partition(",")[0].split(":")
-    return fields[2] if len(fields) > 2 else "f32"
-
-
 def unblocked(words):
     """The words of a storage for a tensor that is too small for scales: float32 states, and the copy as asked."""
-    return {name: "f32" if block_of(word) > 1 and name != "copy" else word
+    return {name: "f32" if word_of(word).block > 1 and name != "copy" else word
             for name, word in words.items()}
 
 
@@ -32,34 +22,15 @@ def unblocked(words):
 COLUMNS = "copy_columns"
 
 
-def bent_by(word):
-    """The function that is applied before numbers are rounded to codes: "softsign", "sqrt" or None."""
-    return next((said for said in word.split(",")[1:] if said in ("softsign", "sqrt")), None)
-
-
 def is_of_copy(key):
     """Whether a key of a state belongs to a further copy: the copy itself, its scales or its magnitudes."""
     return key == "copy" or key.startswith("copy_")
 
 
-def has_columns(word):
-    """Whether a copy is in blocks of columns, too: "ocp.e4m3fn:32:ocp.e8m0,both"."""
-    return "both" in word.split(",")
-
-
-def has_squares(word):
-    """Whether a copy is in blocks of 128 rows and columns: "ocp.e4m3fn:128x128"."""
-    return word.partition(",")[0].split(":")[1:2] == ["128x128"]
-
-
-def has_scales(word):
-    """Whether codes have scales: one for each block, or one for the tensor."""
-    return block_of(word) > 1 or has_squares(word) or scaled_by(word)
-
-
 def span_of(word, key="copy"):
     """(elements of a block, or its rows where it goes over rows; then its columns, else 0)."""
-    return (128, 128) if has_squares(word) else (block_of(word), int(key == COLUMNS))
+    of = word_of(word)
+    return (128, 128) if of.columns else (of.block, int(key == COLUMNS))
 
 
 def rows_of(param):
@@ -67,29 +38,11 @@ def rows_of(param):
     return param.numel() // param.shape[-1] if param.dim() > 1 and param.numel() else 1
 
 
-def check_words(words):
-    """Raises ValueError where no compiler takes a word: a tensor large enough for blocks may come later."""
-    for name, word in words.items():
-        format, *fields = word.partition(",")[0].split(":")
-        if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
-            raise ValueError(f"storage says master={word}; a master is f32, or bf16+i16 or bf16+i8 beside a bfloat16 parameter")
-        if format != "param" and name not in ("master", "step") and not library().altgrad_format_bits(format.encode()):
-            raise ValueError(f"storage says {name}={word}; {format!r} is no format: altgrad-opt --list-formats names them")
-        if not fields or has_squares(word):
-            continue
-        if fields[0] not in BLOCKS:
-            raise ValueError(f"storage says {name}={word}, with blocks of {fields[0] or 'no'} elements; expected a power of two "
-                             f"from {BLOCKS[0]} to {BLOCKS[-1]}")
-        if fields[1:] and fields[1] not in SCALES:
-            raise ValueError(f"storage says {name}={word}; scales are in f32, f16 or ocp.e8m0, "
-                             "and of nvfp4 in ocp.e4m3fn")
-
-
 def check_copy(words):
     """Raises where torch has no dtype for a further copy of the parameter."""
-    word = words.get("copy", "f32")
-    if format_of(word) not in FORMATS.values() and not packs(word):
-        raise ValueError(f"storage says copy={format_of(word)}, for which torch has no dtype; a copy "
+    of = word_of(words.get("copy", "f32"))
+    if of.format not in FORMATS.values() and not of.packed:
+        raise ValueError(f"storage says copy={of.format}, for which torch has no dtype; a copy "
                          f"is stored in one of {', '.join(FORMATS.values())}, or in mxfp4 or nvfp4")
 
 
@@ -113,24 +66,6 @@ def zeros_beside(param, stream, strides):
     return unwritten(torch.empty_strided(shape, strides, dtype=dtype, device=param.device)).zero_()
 
 
-def has_levels(word):
-    """Whether there is a scale for the tensor above those of the blocks, as in nvfp4."""
-    return format_of_scales(word) == "ocp.e4m3fn"
-
-
-def scaled_by(word):
-    """How the one scale of a copy is found: "delayed", "delayed:16", "current", "bounded", or None."""
-    return next((said for said in word.split(",")[1:]
-                 if said.partition(":")[0] in ("delayed", "current", "bounded")), None)
-
-
-def _tensor_scales(word):
-    """The keys of the scale and of the past magnitudes of such a copy."""
-    by, _, steps = scaled_by(word).partition(":")
-    past = 0 if by == "current" else max(1, int(steps or 1))
-    return ["copy_scale", *(f"copy_amax_{step}" if step else "copy_amax" for step in range(past))]
-
-
 def check_unscaled(key, held, names):
     """Raises where a state has scales that its storage does not have: without them its codes are other numbers."""
     if scale_key(key) in held and all(other != scale_key(key) for _, other in names):
@@ -140,11 +75,12 @@ def check_unscaled(key, held, names):
 
 def check_scales(key, held, param, word):
     """Raises unless an existing state has scales that fit it."""
-    block, columns = span_of(word, key)
-    block = 0 if scaled_by(word) else block
-    for other in [scale_key(key)] if block else _tensor_scales(word):
-        _check_scale(key, other, held, param, block, format_of_scales(word), columns)
-    for other in ("copy_amax", "copy_tensor_scale") if has_levels(word) else ():
+    of, (block, columns) = word_of(word), span_of(word, key)
+    block = 0 if of.of_tensor else block
+    past = [f"copy_amax_{step}" if step else "copy_amax" for step in range(of.past)]
+    for other in [scale_key(key), *past]:
+        _check_scale(key, other, held, param, block, of.scales, columns)
+    for other in ("copy_amax", "copy_tensor_scale") if of.levels else ():
         _check_scale(key, other, held, param, 0, "f32")
 
 

@@ -7,8 +7,8 @@ import torch
 
 from .._core import dtype_of
 from .._library import library
-from .._rule import format_of
-from .blocks import SCALES, bent_by, block_of, format_of_scales
+from .blocks import SCALES
+from .word import word_of
 
 # The limits of a scale: ScaledBlocks.cpp; in f16 and of bent numbers.
 _LEAST, _MOST = 2.0**-120, 2.0**126
@@ -24,7 +24,7 @@ def encode(word, numbers, scaled=False):
 
     `scaled`: a scale keeps them within the format. Raises altgrad.Error for no format.
     """
-    name, said = format_of(word), word.split(",")[1:]
+    name, said = word_of(word).format, word.split(",")[1:]
     numbers = numbers.detach().float().cpu().contiguous()
     if name == "f32":
         return numbers.clone()
@@ -39,7 +39,7 @@ def encode(word, numbers, scaled=False):
 
 def decode(word, codes):
     """The float32 numbers of codes, one dimension of them. Raises altgrad.Error for no format."""
-    name, codes = format_of(word), codes.detach().cpu().contiguous()
+    name, codes = word_of(word).format, codes.detach().cpu().contiguous()
     if name == "f32":
         return codes.float()
     numbers = torch.empty(codes.shape, dtype=torch.float32, device="cpu")
@@ -65,11 +65,11 @@ def encode_blocks(word, numbers, block, by_kernel):
 
     `by_kernel` is altgrad.ops' quantize_into, which scales that are powers of two come from.
     """
-    name, half = format_of(word), format_of_scales(word) == "f16"
-    if format_of_scales(word) not in ("f32", "f16"):
+    name, half = word_of(word).format, word_of(word).scales == "f16"
+    if word_of(word).scales not in ("f32", "f16"):
         return _encode_powers(word, numbers, by_kernel)
     most = _HALF_MOST if half else _MOST
-    if bent := bent_by(word):
+    if bent := word_of(word).bent:
         codes, scales = _encode_bent(word, numbers, block, most)
         return codes, scales.half() if half else scales
     top = decode(name, encode(name, torch.tensor([torch.inf], dtype=torch.float32, device="cpu"), scaled=True))
@@ -81,9 +81,9 @@ def encode_blocks(word, numbers, block, by_kernel):
 
 def encode_under(word, numbers, scales, block):
     """The codes of numbers under these scales."""
-    name, units = format_of(word), spread(scales.float(), block, len(numbers))
+    name, units = word_of(word).format, spread(scales.float(), block, len(numbers))
     numbers = kept_positive(word, _rooted(word, numbers), units)
-    if bent_by(word):
+    if word_of(word).bent:
         return _bend(word, numbers, units)
     least = library().altgrad_book_least_scale(name.encode())
     return encode(name, numbers / units if least else numbers * (1 / units), scaled=True)
@@ -92,12 +92,12 @@ def encode_under(word, numbers, scales, block):
 def _encode_powers(word, numbers, by_kernel):
     """The same with scales that are powers of two, by the kernel itself."""
     numbers = numbers.detach().float().cpu().contiguous()
-    codes = torch.empty(numbers.shape, dtype=dtype_of(format_of(word)), device="cpu")
-    scales = torch.empty(-(-len(numbers) // block_of(word)), dtype=SCALES[format_of_scales(word)], device="cpu")
+    codes = torch.empty(numbers.shape, dtype=dtype_of(word_of(word).format), device="cpu")
+    scales = torch.empty(-(-len(numbers) // word_of(word).block), dtype=SCALES[word_of(word).scales], device="cpu")
     said = [part for part in word.split(",") if part not in ("stochastic", KEPT)]
     by_kernel(numbers, codes, scales, ",".join(said))
     if KEPT in word.split(","):
-        kept = kept_positive(word, numbers, spread(scales.float(), block_of(word), len(numbers)))
+        kept = kept_positive(word, numbers, spread(scales.float(), word_of(word).block, len(numbers)))
         by_kernel(kept, codes, scales, ",".join(said))
     return codes, scales
 
@@ -117,7 +117,7 @@ def _least_share(name, bent):
 def kept_positive(word, numbers, units=None):
     """Where a word says so, numbers above 0 are at least what the smallest positive code stands for
     (dialect/frontend/BlockCodec.cpp). `units` are the scales of each element; None where there are none."""
-    share = _least_share(format_of(word), bent_by(word)) if KEPT in word.split(",") else 0
+    share = _least_share(word_of(word).format, word_of(word).bent) if KEPT in word.split(",") else 0
     if not share:
         return numbers
     share = torch.tensor(share, dtype=torch.float32, device="cpu") * torch.tensor(1.001, dtype=torch.float32, device="cpu")
@@ -128,7 +128,7 @@ def kept_positive(word, numbers, units=None):
 def decode_blocks(word, codes, scales, block):
     """The numbers of codes with scales."""
     numbers, units = decode(word, codes), spread(scales.cpu().float(), block, len(codes))
-    bent = bent_by(word)
+    bent = word_of(word).bent
     if bent == "softsign":
         return numbers * units / (254 - numbers.abs())
     return (numbers * units * (1 / 255)).square() if bent else numbers * units
@@ -136,7 +136,7 @@ def decode_blocks(word, codes, scales, block):
 
 def _encode_bent(word, numbers, block, most):
     """FlashOptim's companding, as dialect/frontend/Companding.cpp has it."""
-    floored = KEPT in word.split(",") and format_of_scales(word) == "f16"
+    floored = KEPT in word.split(",") and word_of(word).scales == "f16"
     scales = largest(_rooted(word, numbers), block).clamp(_HALF_LEAST if floored else _BENT_LEAST, most)
     units = spread(scales, block, len(numbers))
     return _bend(word, kept_positive(word, _rooted(word, numbers), units), units), scales
@@ -144,13 +144,13 @@ def _encode_bent(word, numbers, block, most):
 
 def _rooted(word, numbers):
     # In float64: torch's root of a float32 is off by a place in one case of five.
-    return numbers.double().sqrt().float() if bent_by(word) == "sqrt" else numbers
+    return numbers.double().sqrt().float() if word_of(word).bent == "sqrt" else numbers
 
 
 def _bend(word, numbers, units):
     """The codes of numbers, or of their roots."""
     within = torch.minimum(numbers, units)
-    if bent_by(word) == "sqrt":
+    if word_of(word).bent == "sqrt":
         places, dtype = within / units * 255, torch.uint8
     else:
         within = torch.maximum(within, -units)

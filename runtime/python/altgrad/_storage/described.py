@@ -4,11 +4,12 @@ import torch
 
 from .._binding.where import is_host
 from .._core import blocked_numel, core
-from .blocks import block_of, scale_key
+from .blocks import scale_key
 from .counts import InvalidCount, check_count
 from .filed import taken
 from .line import Storage
 from .master import kept_beside
+from .word import word_of
 
 # Its key in every param_group of an optimizer with a storage.
 LINE = "storage"
@@ -107,7 +108,7 @@ def _check_entry(what, entry, optimizer):
 
 def _is_plain(key, entry, own, optimizer):
     """Whether a file without a storage line has plain numbers where the optimizer has codes with scales."""
-    return (key in optimizer._keys.values() and block_of(layout_of(own, key)) > 1
+    return (key in optimizer._keys.values() and word_of(layout_of(own, key)).block > 1
             and entry[key].numel() >= blocked_numel() and scale_key(key) not in entry)
 
 

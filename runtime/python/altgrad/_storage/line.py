@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from .._rule import in_full
+from .word import in_full
 
 _NAME = r"[A-Za-z_][\w.$-]*"
 _FORMAT = r"[\w.+]+(?::\d*(?:x\d+)?)?(?::[\w.]*)?(?:,\w+(?::\d+)?)*"

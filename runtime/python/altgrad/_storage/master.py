@@ -2,22 +2,18 @@
 
 import torch
 
-from .blocks import COLUMNS, has_columns, scale_key
+from .blocks import COLUMNS, scale_key
+from .word import word_of
 
 # The key in `state` of what a bfloat16 parameter has no room for.
 REMAINDER = "remainder"
 
 
-def splits(word):
-    """Whether a master is stored as the parameter and a remainder."""
-    return "+" in word
-
-
 def kept_beside(words):
     """(the compiler's word, key in state) of the master and the further copies."""
-    return [(word, REMAINDER if splits(words[word]) else word)
+    return [(word, REMAINDER if word_of(words[word]).split else word)
             for word in ("master", "copy") if word in words] + [
-                ("copy", COLUMNS)] * has_columns(words.get("copy", ""))
+                ("copy", COLUMNS)] * word_of(words.get("copy", "")).both
 
 
 def names_beside(words):
@@ -25,14 +21,9 @@ def names_beside(words):
     return {name for _, key in kept_beside(words) for name in (key, scale_key(key))}
 
 
-def own_master(words):
-    """The words of a storage without the split master, for a float32 parameter, which needs none."""
-    return {name: word for name, word in words.items() if name != "master" or not splits(word)}
-
-
 def check_master(words, held, names, param):
     """Raises ValueError where an existing master is stored in another way than `words` say."""
-    divided = splits(words.get("master", ""))
+    divided = word_of(words.get("master", "")).split
     known = [key for _, key in names]
     lone = [key for key in ("master", REMAINDER) if key in held and key not in known]
     if divided and lone or not divided and REMAINDER in lone:

@@ -4,20 +4,9 @@ import torch
 
 from .._core import beside
 from .._library import library
-from .._rule import format_of
+from .word import word_of
 
 _EVEN_HIGH = 2  # of altgrad_format_even: the even element's code is the upper half
-
-
-def block_of(word):
-    """How many elements share a scale: 128 in "ocp.e4m3fn:128", 1 in "f32"."""
-    block = word.partition(",")[0].split(":")[1:2]
-    return int(block[0]) if block and block[0].isdecimal() else 1
-
-
-def packs(word):
-    """Whether a word of storage has two codes to a byte: 4 bits, and a scale for each block."""
-    return block_of(word) > 1 and library().altgrad_format_even(format_of(word).encode()) != 0
 
 
 def layout_of(packed, shape):
@@ -47,4 +36,4 @@ def unpack(word, codes, count):
 
 
 def _even_is_high(word):
-    return library().altgrad_format_even(format_of(word).encode()) == _EVEN_HIGH
+    return library().altgrad_format_even(word_of(word).format.encode()) == _EVEN_HIGH

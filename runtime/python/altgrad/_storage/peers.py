@@ -8,12 +8,12 @@ import torch
 
 from .._binding.layout import CODES, FORMATS, is_dense
 from .._core import blocked_numel, dtype_of
-from .._rule import format_of
-from .blocks import SCALES, block_of, format_of_scales, is_of_copy, scale_key
+from .blocks import SCALES, is_of_copy, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
 from .filed import taken
-from .packed import layout_of, packs, unpack
+from .packed import layout_of, unpack
+from .word import word_of
 
 _BNB_WRAPPED = "__bnb_optimizer_quant_state__"
 _BNB = {"1": "exp_avg", "2": "exp_avg_sq"}
@@ -76,7 +76,7 @@ def read(entry, words, where, param=None):
     for key, value in entry.items():
         if key.endswith("_scale") and key.removesuffix("_scale") in entry or is_of_copy(key) or value is None:
             continue
-        if key.endswith("_scale") and block_of(words.get(key.removesuffix("_scale"), "")) > 1:
+        if key.endswith("_scale") and word_of(words.get(key.removesuffix("_scale"), "")).block > 1:
             raise ValueError(f"{where} has a state {key!r} without its {key.removesuffix('_scale')!r}")
         _read_state(entry, key, value, words, kept, f"state {key!r} of {where}", param)
     return kept
@@ -108,7 +108,7 @@ def _read_state(entry, key, value, words, kept, what, param):
         setattr(kept, "remainder" if halves else "master", value.detach())
         return
     word = words.get(key, words.get("states", ""))
-    if packs(word) and value.dtype == torch.uint8 and scale_key(key) in entry:
+    if word_of(word).packed and value.dtype == torch.uint8 and scale_key(key) in entry:
         value = _unpacked(word, value, param, what)
     kept.states[key] = shaped(_numbers(entry, key, value, words, what), value)
 
@@ -135,21 +135,21 @@ def _numbers(entry, key, value, words, what):
         raise TypeError(f"{what} holds {value.dtype}, and nothing says which format these codes have: "
                         "pass storage=, with which the optimizer was made")
     scales = entry.get(scale_key(key))
-    if scales is None and value.dtype in FORMATS and format_of(word) in FORMATS.values():
+    if scales is None and value.dtype in FORMATS and word_of(word).format in FORMATS.values():
         word = FORMATS[value.dtype]
-    if value.dtype != dtype_of(format_of(word)) and (value.dtype != torch.float32 or scales is not None):
+    if value.dtype != dtype_of(word_of(word).format) and (value.dtype != torch.float32 or scales is not None):
         raise TypeError(f"{what} holds {value.dtype}, and storage says {word}, whose codes lie in "
-                        f"{dtype_of(format_of(word))}")
+                        f"{dtype_of(word_of(word).format)}")
     if scales is None:
-        if block_of(word) > 1 and value.dtype != torch.float32:
+        if word_of(word).block > 1 and value.dtype != torch.float32:
             raise ValueError(f"{what} has no {scale_key(key)!r}, which the storage ({word}) needs")
         return decode(word, flat(value)) if value.dtype != torch.float32 else flat(value).cpu().clone()
-    count, block = value.numel(), block_of(word)
+    count, block = value.numel(), word_of(word).block
     sizes = [block] if block > 1 else [16, 32, 64, 128, 256]
     if not isinstance(scales, torch.Tensor):
         raise TypeError(f"{what} has a {scale_key(key)!r} that is {type(scales).__name__}, not a tensor")
     found = [size for size in sizes if scales.shape == (-(-count // size),)]
-    stored = SCALES.get(format_of_scales(word)) if block > 1 else scales.dtype
+    stored = SCALES.get(word_of(word).scales) if block > 1 else scales.dtype
     if len(found) != 1 or scales.dtype != stored or stored not in SCALES.values():
         raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in {scales.dtype}; "
                          f"there has to be one of {stored} for each block of {' or '.join(map(str, sizes))}")

@@ -14,11 +14,11 @@ from .._binding.layout import is_dtensor
 from .._binding.shards import shape_of
 from .._core import beside, blocked_numel, dtype_of
 from .._library import library
-from .._rule import format_of
 from . import peers
-from .blocks import bent_by, block_of, scale_key
+from .blocks import scale_key
 from .codes import decode, decode_blocks, encode_blocks, encode_under, largest, spread
-from .packed import pack, packs
+from .packed import pack
+from .word import word_of
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 
@@ -52,7 +52,7 @@ def in_numbers(held, words, param):
     """
     shape = shape_of(param)
     row = prod(shape[1:]) if len(shape) > 1 else 1
-    keys = [key for key in _blocked(held, words, param) if scale_key(key) in held and row % block_of(words[key])]
+    keys = [key for key in _blocked(held, words, param) if scale_key(key) in held and row % word_of(words[key]).block]
     if not keys:
         return held
     read = peers.read({name: held[name] for key in keys for name in (key, scale_key(key))}, words, "a parameter", param)
@@ -68,7 +68,7 @@ def in_blocks(held, words, param, unit):
     made = {}
     for key, value in held.items():
         mine = (key in _blocked(held, words, param) and scale_key(key) not in held and value.dtype == torch.float32
-                and value.shape == param.shape and unit % block_of(words[key]) == 0)
+                and value.shape == param.shape and unit % word_of(words[key]).block == 0)
         made.update(_blocks(words[key], key, value, param) if mine else {key: value})
     return made
 
@@ -77,14 +77,14 @@ def _blocked(held, words, param):
     """The keys of states that have blocks in the storage."""
     if is_dtensor(param) or prod(shape_of(param)) < blocked_numel():
         return []
-    return [key for key, word in words.items() if isinstance(held.get(key), torch.Tensor) and block_of(word) > 1]
+    return [key for key, word in words.items() if isinstance(held.get(key), torch.Tensor) and word_of(word).block > 1]
 
 
 def _blocks(word, key, value, param):
     order = torch.empty_like(param, dtype=torch.float32, device="cpu").copy_(value)
-    codes, scales = again(word, peers.flat(order), block_of(word))
+    codes, scales = again(word, peers.flat(order), word_of(word).block)
     yield scale_key(key), scales.to(value.device)
-    if packs(word):
+    if word_of(word).packed:
         shape, strides = beside(order.shape, order.stride(), pairs=True)
         yield key, pack(word, codes).to(value.device).as_strided(shape, strides)
     else:
@@ -113,9 +113,9 @@ def _differ(word, codes, scales, numbers, block):
 def _scales_near(word, numbers, scales, block):
     """Scales of which one has made these numbers, if any has: the largest of a block had one of the outermost codes."""
     bases = [scales]
-    if not bent_by(word) and scales.dtype.itemsize > 1:
-        codes = torch.arange(256, device="cpu").to(torch.uint8)[:2**library().altgrad_format_bits(format_of(word).encode())]
-        sizes = decode(word, codes.view(dtype_of(format_of(word)))).abs()
+    if not word_of(word).bent and scales.dtype.itemsize > 1:
+        codes = torch.arange(256, device="cpu").to(torch.uint8)[:2**library().altgrad_format_bits(word_of(word).format.encode())]
+        sizes = decode(word, codes.view(dtype_of(word_of(word).format))).abs()
         bases = [(largest(numbers, block) / size).to(scales.dtype) for size in sizes[sizes.isfinite()].unique()[-2:]]
     integers = _INTEGERS[scales.dtype.itemsize]
     for base in bases:

@@ -2,20 +2,15 @@
 
 import torch
 
-from .._binding.layout import FORMATS, WIDE_DTYPES, check_kind
+from .._binding.layout import WIDE_DTYPES, check_kind
 from .._binding.shards import check_placements
 from .._core import dtype_of
-from .._rule import format_of
+from .word import word_of
 
 
 def code_dtypes(words):
     """Dtypes of parameters that hold codes: () unless `words` have a grid."""
-    return (dtype_of(format_of(words["rungs"])),) if "rungs" in words else ()
-
-
-def format_for(words, dtype):
-    """The format of parameters of a dtype; what torch has no dtype for is the grid's codes."""
-    return format_of(words["rungs"]) if dtype in code_dtypes(words) else FORMATS[dtype]
+    return (dtype_of(word_of(words["rungs"]).format),) if "rungs" in words else ()
 
 
 def check_params(optimizer, params):

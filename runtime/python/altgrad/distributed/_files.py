@@ -12,8 +12,7 @@ from .._binding.layout import contiguous_strides, is_dtensor, local_of
 from .._binding.ranks import exchange
 from .._binding.shards import in_whole, shape_of
 from .._core import beside
-from .._storage.blocks import block_of
-from .._storage.packed import packs
+from .._storage.word import word_of
 from ._runs import PartOf, Run
 
 _SCALE = "_scale"
@@ -191,9 +190,9 @@ def _layout(part, at, key, value):
     word = part._words.get(names.get(state, state), part._words.get("states", ""))
     if state != key:
         # As DTensors have them: by rows, where rows have whole blocks.
-        block, row = block_of(word), prod(at.shape[1:])
+        block, row = word_of(word).block, prod(at.shape[1:])
         whole = (at.shape[0], row // block) if len(at.shape) > 1 and row % block == 0 else (-(-prod(at.shape) // block),)
         return whole, at.offset // block, block
-    if value.dtype == torch.uint8 and packs(word):
+    if value.dtype == torch.uint8 and word_of(word).packed:
         return beside(at.shape, contiguous_strides(at.shape), pairs=True)[0], at.offset // 2, 2
     return at.shape, at.offset, 1

@@ -7,16 +7,14 @@ import torch
 
 from .._core import beside, dtype_of
 from .._binding.where import unwritten
-from .._rule import format_of, in_full
-from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, has_squares,
-                               rows_of, scale_key, scaled_by, span_of)
-from .._storage.packed import packs
+from .._storage.blocks import COLUMNS, SCALES, rows_of, scale_key, span_of
+from .._storage.word import first_word, in_full, word_of
 from ._arguments import check_numbers, is_seen, plain
 from ._bound import run
 from ._look import Look, look
 
 
-_DRAWN, _BOTH = re.compile(r",stochastic(32)?\b"), ",both"
+_DRAWN = re.compile(r",stochastic(32)?\b")
 
 
 def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, torch.Tensor]:
@@ -57,7 +55,7 @@ def blocks_of(x, fmt):
     x = x.clone() if x._is_zerotensor() else x.contiguous().resolve_neg()
     codes, scales = _empties(x, word)
     unwritten(codes)
-    quantize_into(x, codes.zero_() if packs(word) else codes, scales, word)
+    quantize_into(x, codes.zero_() if word_of(word).packed else codes, scales, word)
     return codes, scales
 
 
@@ -69,11 +67,11 @@ def blocks_like(x, fmt):
 def each_of_a_batch(x, place, fmt):
     """Its results for tensors along dimension `place`, in front: an example's last block may be short."""
     x = x.movedim(place, 0)
-    if has_squares(in_full(fmt)):  # of each example's own rows
+    if word_of(in_full(fmt)).columns:  # of each example's own rows
         return _one_by_one(x, fmt)
     if x.dim() > 2:
         return torch.ops.altgrad.quantize_blocks(x, fmt)
-    block, length = block_of(_checked(x[:0], fmt)), x[0].numel() if len(x) else x.shape[1:].numel()
+    block, length = word_of(_checked(x[:0], fmt)).block, x[0].numel() if len(x) else x.shape[1:].numel()
     padded = torch.nn.functional.pad(x.reshape(len(x), length), (0, -length % block))
     codes, scales = torch.ops.altgrad.quantize_blocks(padded, fmt)
     codes = codes[:, :-(-length * codes.shape[1] // padded.shape[1])] if padded.shape[1] else codes
@@ -91,16 +89,16 @@ def _checked(x, fmt):
     """The word of `fmt` in full, if `x` can be cut into its blocks."""
     check_numbers(x)
     word = in_full(fmt) if isinstance(fmt, str) and "\0" not in fmt and fmt.isascii() else ""
-    if block_of(word) < 2 and not has_squares(word) or format_of_scales(word) not in SCALES or has_levels(word):
+    if word_of(word).block < 2 and not word_of(word).columns or word_of(word).scales not in SCALES or word_of(word).levels:
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
-    if _BOTH in word:
+    if word_of(word).both:
         raise ValueError(f"{fmt!r} asks for blocks of columns, too, which only an optimizer's step makes: quantize "
                          "x.t().contiguous()")
     if _DRAWN.search(word):
         raise ValueError(f"{fmt!r} rounds stochastically, which needs the seed and the steps of an optimizer")
-    if x.dim() > 1 and x.numel() and x.shape[-1] % block_of(word):
+    if x.dim() > 1 and x.numel() and x.shape[-1] % word_of(word).block:
         raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
-                         f"{block_of(word)} in a block of {fmt!r}: pad it, or give it in one dimension")
+                         f"{word_of(word).block} in a block of {fmt!r}: pad it, or give it in one dimension")
     return word
 
 
@@ -112,9 +110,9 @@ def _empties(x, word):
     row = *[1 for _ in front], *x.shape[len(front):]
     strides = [*[row[-1]] * len(front), 1] if front else x.stride()
     codes, scales = [(*front, *beside(row, strides, *of, copy=True)[0][len(front):])
-                     for of in ((1, 0, packs(word)), (block, columns))]
-    return (x.new_empty(codes, dtype=torch.uint8 if packs(word) else dtype_of(format_of(word))),
-            x.new_empty(scales, dtype=SCALES[format_of_scales(word)]))
+                     for of in ((1, 0, word_of(word).packed), (block, columns))]
+    return (x.new_empty(codes, dtype=torch.uint8 if word_of(word).packed else dtype_of(word_of(word).format)),
+            x.new_empty(scales, dtype=SCALES[word_of(word).scales]))
 
 
 def quantize_into(x, codes, scales, word):
@@ -129,9 +127,9 @@ def quantize_into(x, codes, scales, word):
 
 
 def _run(x, seen, word, held):
-    run(seen, (f"--quantize={format_of(word)}",), {"scale": 1.0}, into=word,
+    run(seen, (f"--quantize={word_of(word).format}",), {"scale": 1.0}, into=word,
         copies={key: _places(tensor) for key, tensor in held.items()},
-        rows=(rows_of(x),) if has_squares(word) else None)
+        rows=(rows_of(x),) if word_of(word).columns else None)
 
 
 @torch.no_grad()
@@ -141,14 +139,13 @@ def begin_copy(param, held, word):
     No step has drawn yet: to nearest. Nor is there one to look back to: one scale is by the
     parameter's own largest number, which a history begins with.
     """
-    word, param = _DRAWN.sub("", word), param.resolve_neg()
-    by, by_rows = scaled_by(word), word.replace(_BOTH, "")
-    if not by and not has_levels(word):
-        quantize_into(param, held["copy"], held["copy_scale"], by_rows)
-        return _begin_columns(param, held, by_rows) if has_columns(word) else None
+    of, first, param = word_of(word), first_word(word), param.resolve_neg()
+    if not of.of_tensor and not of.levels:
+        quantize_into(param, held["copy"], held["copy_scale"], first)
+        return _begin_columns(param, held, first) if of.both else None
     parts = {key: value for key, value in held.items() if key in ("copy", "copy_scale", "copy_tensor_scale")}
     parts["copy_amax"] = held.get("copy_amax", torch.empty((), dtype=torch.float32, device=param.device))
-    _run(param, look([param], written=False), word.replace(by, "current") if by else word, parts)
+    _run(param, look([param], written=False), first, parts)
 
 
 def _begin_columns(param, held, word):
@@ -156,7 +153,7 @@ def _begin_columns(param, held, word):
     if not param.numel():
         return
     codes, scales = held[COLUMNS], held[scale_key(COLUMNS)]
-    rows, block = rows_of(param), block_of(word)
+    rows, block = rows_of(param), word_of(word).block
     turned = torch.zeros(param.numel() // rows, -(-rows // block) * block, dtype=param.dtype, device=param.device)
     turned[:, :rows] = param.reshape(rows, -1).t()
     found, units = _empties(turned, word)

@@ -9,7 +9,7 @@ import torch
 
 from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
-from .._binding.layout import (CODES, FORMATS, PARAM_DTYPES, check_apart, check_extent, check_grad, check_memory, check_mode,
+from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_memory, check_mode,
                                check_param, check_states_apart, check_unit_state, contiguous_strides, is_dense, is_dtensor,
                                name_of)
 from .._binding.offload import Twin
@@ -17,16 +17,16 @@ from .._binding.shards import Part, Place, check_parts, check_units, local_state
 from .._binding.table import FRESH, TensorTable
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn, is_host
-from .._core import blocked_numel, check_fit, dtype_of
+from .._core import TYPES, blocked_numel, check_fit
 from .._bundle import compile_sets
+from .._library import Error
 from .._plan import Plan
-from .._rule import format_of, set_line
-from .._storage.blocks import check_copy, check_scales, check_unscaled, has_scales, unblocked
+from .._storage.blocks import check_copy, check_scales, check_unscaled, unblocked
 from .._storage.counts import count_of
 from .._storage.limits import warn_of_limits
-from .._storage.master import check_master, own_master, splits
-from .._storage.packed import block_of, packs
-from .._storage.rungs import code_dtypes, format_for
+from .._storage.master import check_master
+from .._storage.rungs import code_dtypes
+from .._storage.word import line_of_set, word_of
 from .._warn import warn
 from ._checks import float_of
 from ._shapes import Matrices, Piece, in_pieces, whole_ways
@@ -210,27 +210,26 @@ class _Part:
             return
         _number(self.rows, lines)
         for row in self.rows:
-            if self.bundle.has_places(row.set) and not row.param.is_contiguous() and not row.matrices:
+            if self.bundle.sets[row.set].places and not row.param.is_contiguous() and not row.matrices:
                 row.strides, row.dense = contiguous_strides(row.param.shape), False
         self.cells = _cells(self.rows)
 
     def check(self, optimizer):
         """Raises where the device cannot do it, or not now."""
         owner = type(optimizer).__name__
-        asks = [self.bundle.unit_multiple(index) or any([of.block != 1 or of.packed for of in part.states])
-                for index, part in enumerate(self.bundle.sets)]
+        asks = [part.unit_multiple or any([of.block != 1 or of.packed for of in part.states]) for part in self.bundle.sets]
         for row in self.rows:
             try:
                 if row.at and row.at.parted:
                     check_parts(row.at, self.bundle, row.set)
-                if row.at and row.at.parted and row.set in self.bundle.matrices:
+                if row.at and row.at.parted and self.bundle.sets[row.set].multiplies:
                     raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
                                      + whole_ways(type(optimizer)))
-                units = self.bundle.unit_multiple(row.set)
+                units = self.bundle.sets[row.set].unit_multiple
                 self._check_unit_states(optimizer, row)
                 if units and row.at and row.at.parted:
                     check_units(row.at)
-                if row.at and row.at.parted and row.at.offset is None and self.bundle.has_places(row.set):
+                if row.at and row.at.parted and row.at.offset is None and self.bundle.sets[row.set].places:
                     raise ValueError("it is sharded in columns, and its rule asks where in the whole its elements are: "
                                      "shard dimension 0")
                 if not row.finished:
@@ -310,10 +309,10 @@ class _Namer:
         small = self.blocked and (prod(shape_of(owner)) < blocked_numel()
                                   or self._cuts_blocks(kind[1], matrices, names, owner, at))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
-        word_of = lambda name: own.get(name, own.get("states", ""))
-        states = tuple([_state_dtype(key, held.get(key), param, packs(word_of(name))) for name, key in names])
+        said_of = lambda name: own.get(name, own.get("states", ""))
+        states = tuple([_state_dtype(key, held.get(key), param, word_of(said_of(name)).packed) for name, key in names])
         for name, key in names if held else ():
-            if has_scales(word := word_of(name)):
+            if word_of(word := said_of(name)).scaled:
                 check_scales(key, held, param, word)
             else:
                 check_unscaled(key, held, names)
@@ -330,7 +329,7 @@ class _Namer:
         units = [self.optimizer._unit_of(options, matrices)] if matrices else []
         units += [at.cut] if at is not None and at.parted else []
         cut = [(unit, block) for name, _ in names if name != "copy" for unit in units if unit
-               and unit % (block := max(1, block_of(words.get(name, words.get("states", "")))))]
+               and unit % (block := max(1, word_of(words.get(name, words.get("states", ""))).block))]
         if cut and owner.dim() > 1:
             self.wide.setdefault((cut[0][1], None if at is not None and at.parted else cut[0][0]), []).append(owner)
         return bool(cut)
@@ -347,37 +346,15 @@ class _Namer:
                      f"{why}: choose blocks that divide their rows in storage=")
 
     def _words(self, kind, param, grad, states, small):
-        own = unblocked(self.optimizer._words) if small else self.optimizer._words
-        kept = format_for(own, param)
-        # Beside a master, and beside codes, a state in the parameter's format would stand still.
-        wide = "master" in own or param in code_dtypes(own)
-        words = {"param": kept, "grad": FORMATS[grad], "step": "f32", "states": "f32" if wide else "param", **own}
-        if param is torch.float32:
-            words = own_master(words)
-            if "," in words["param"]:
-                words["param"] = "f32"  # which needs no rounding
-        for name, word, dtype in (("param", kept, param), ("grad", FORMATS[grad], grad)):
-            if format_of(words[name]) != word:
-                raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
         # Of classes with several rules, what is another one's.
-        words = {name: word for name, word in words.items()
-                 if name not in self.optimizer._keys or name in kind[0].declared("state")}
-        rest = words["param"] if format_of(words["states"]) == "param" else words["states"]
-        for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states):
-            word = own.get(name, rest)
-            if dtype is None or dtype == dtype_of(format_of(word)):
-                continue
-            if dtype in CODES or has_scales(word) or splits(word):
-                raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
-                                "the optimizer with the storage that its states have")
-            if not _is_narrower(dtype, dtype_of(format_of(word))):  # else it is made as wide as the storage says
-                words[name] = FORMATS[dtype]
-        return set_line(*kind, words)
-
-
-def _is_narrower(dtype, wanted):
-    """Whether every number of a format is one of another, wider one."""
-    return wanted in PARAM_DTYPES and dtype.itemsize < wanted.itemsize
+        others = [name for name in self.optimizer._words
+                  if name in self.optimizer._keys and name not in kind[0].declared("state")]
+        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states)
+                if dtype is not None]
+        try:
+            return line_of_set(*kind, self.optimizer._words, TYPES[param], TYPES[grad], small, others, held)
+        except Error as error:
+            raise TypeError(str(error)) from None
 
 
 def _state_dtype(key, state, param, packed):

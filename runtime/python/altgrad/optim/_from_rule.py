@@ -15,8 +15,8 @@ from .._core import check_matrices
 from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage, StorageLike
-from .._storage.master import splits
 from .._storage.streams import check_streams
+from .._storage.word import word_of
 from ._checks import check_hypers
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
@@ -137,19 +137,19 @@ _made = {}
 def _make(rule, storage, options):
     # An f32 model is the likely one: its program is ready when the first step comes.
     words = Storage(storage)
-    first = "bf16" if splits(words.get("master", "")) else "f32"
+    first = "bf16" if word_of(words.get("master", "")).split else "f32"
     words = {"param": first, "grad": first, "states": "f32" if "master" in words else "param", "step": "f32", **words}
     bundle = compile_sets([set_line(rule, options, words)], [rule])
     part, = bundle.sets
     keys = {stream.key: stream.key for stream in part.states
             if stream.role == "state" and not stream.of_units}
-    hypers = {hyper.key: hyper.default for hyper in part.hypers}
+    hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
     _check_names(rule, part, hypers)
     check_copy(words)
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
-        "_multiplies": bundle if bundle.matrices else None,
+        "_multiplies": bundle if part.multiplies else None,
         "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name)),
     })
     return made

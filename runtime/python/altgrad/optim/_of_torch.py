@@ -9,8 +9,8 @@ from typing_extensions import Unpack
 
 from .._binding.layout import CODES, PARAM_DTYPES
 from .._core import blocked_numel, dtype_of
-from .._rule import format_of
-from .._storage.blocks import block_of, unblocked
+from .._storage.blocks import unblocked
+from .._storage.word import word_of
 from ._keywords import OfTorch
 from ._named import BETAS, MAXIMIZE, Named, constructor, find_template
 
@@ -170,7 +170,7 @@ class Adagrad(Named):
         words = self._words if param.numel() >= blocked_numel() else unblocked(self._words)
         word = words.get("sum") or words.get("states") or "f32"
         first = group["initial_accumulator_value"]
-        if first and (block_of(word) > 1 or dtype_of(format_of(word)) in CODES):
+        if first and (word_of(word).block > 1 or dtype_of(word_of(word).format) in CODES):
             raise ValueError(f"initial_accumulator_value={first}, but a sum that is stored as {word} "
                              "begins with 0: leave the value 0, or store the sum as f32, bf16 or f16")
 

@@ -16,7 +16,6 @@ from .._binding.ranks import Ranks, ranks_of
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of
-from .._storage.blocks import check_words
 from .._storage.checkpoint import filed, fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
 from .._storage.filed import take_all
@@ -25,6 +24,7 @@ from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.line import Storage
 from .._storage.rungs import check_params
 from .._storage.streams import check_streams
+from .._storage.word import check_words
 from .._warn import warn
 from ._around import check_untraced, group_of_zero, only_makes_states, tell_accelerate
 from ._build import build, multiplies

@@ -7,15 +7,15 @@ import torch
 
 from .._binding.layout import FORMATS, in_order, is_dense
 from .._core import beside, blocked_numel, dtype_of
-from .._rule import format_of
 from .._storage import peers
-from .._storage.blocks import block_of, scale_key
+from .._storage.blocks import scale_key
 from .._storage.described import LINE, check_state_dict, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.filed import filed
 from .._storage.line import Storage, StorageLike
-from .._storage.master import REMAINDER, divide, join, splits
-from .._storage.packed import pack, packs
+from .._storage.master import REMAINDER, divide, join
+from .._storage.packed import pack
+from .._storage.word import word_of
 from ._of_torch import Adam
 from ._optimizer import Optimizer
 
@@ -180,7 +180,7 @@ def _errors(place, kept, entry, target):
 def _words_by_key(words, keys):
     """Words of storage by keys of `state`; raises ValueError for a block or a master that there is not."""
     for name, word in words.items():
-        if ":" in word.partition(",")[0] and block_of(word) not in (16, 32, 64, 128, 256):
+        if ":" in word.partition(",")[0] and word_of(word).block not in (16, 32, 64, 128, 256):
             raise ValueError(f"storage '{name}={word}': a block has 16, 32, 64, 128 or 256 elements")
         if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
             raise ValueError(f"storage 'master={word}': a master is f32, bf16+i16 or bf16+i8")
@@ -210,7 +210,7 @@ class _Target:
         if self.writer:
             return 128 if self.kind == "torchao.4bit" else 256 if self.kind not in (
                 "torch", "transformer_engine") and count >= blocked_numel() else 0
-        block = block_of(self._word(key))
+        block = word_of(self._word(key)).block
         return block if block > 1 and count >= blocked_numel() else 0
 
     def _word(self, key):
@@ -236,12 +236,12 @@ class _Target:
         word, numbers = self._word(key), peers.flat(state)
         if word == "param":
             word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
-        block = block_of(word)
+        block = word_of(word).block
         if block > 1 and state.numel() >= blocked_numel():
             from ..ops._blocks import quantize_into  # late: it takes a second
             codes, scales = encode_blocks(word, numbers, block, quantize_into)
             yield scale_key(key), scales.to(device)
-            if packs(word):
+            if word_of(word).packed:
                 shape, strides = beside(state.shape, state.stride(), pairs=True)
                 yield key, pack(word, codes).to(device).as_strided(shape, strides)
                 return
@@ -257,16 +257,16 @@ class _Target:
         if word is None:
             raise ValueError(f"{where} has a master, and the storage in `to` has no word for it: add "
                              "master=f32 or master=bf16+i16")
-        dtype = dtype_of(format_of(word)) if splits(word) else torch.float32
+        dtype = dtype_of(word_of(word).format) if word_of(word).split else torch.float32
         there = kept.master if kept.remainder is None else kept.remainder
         if there.dtype == dtype:
-            entry[REMAINDER if splits(word) else "master"] = there.clone()
+            entry[REMAINDER if word_of(word).split else "master"] = there.clone()
             return []
         if param is None:
             raise ValueError(f"{where}: a float32 master is split, or a split one joined, with the "
                              "help of the parameter: pass params=")
         master = kept.master if kept.master is not None else _joined(param, kept.remainder, where)
-        if not splits(word):
+        if not word_of(word).split:
             entry["master"] = master
             return []
         if param.dtype == torch.float32:

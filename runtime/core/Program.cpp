@@ -1,0 +1,145 @@
+// Asks the C ABI what a bundle holds, once.
+#include "Program.h"
+#include "Errors.h"
+#include "table.h"
+
+#include <cstring>
+
+using namespace altgrad::core;
+
+namespace {
+
+constexpr const char *roleWords[] = {"none",
+#define ALTGRAD_ROLE(word, WORD) #word,
+                                     ALTGRAD_ROLES(ALTGRAD_ROLE)
+#undef ALTGRAD_ROLE
+};
+
+template <typename Entry> [[noreturn]] void refuse(const Entry &of) {
+  throw Refusal(ALTGRAD_BROKEN, std::string("the step needs a ") + roleWords[of.role] + " '" + of.key +
+                                    "', which no optimizer can give it");
+}
+
+bool isBeside(int32_t role) {
+  return role == ALTGRAD_ROLE_STATE || role == ALTGRAD_ROLE_MASTER || role == ALTGRAD_ROLE_COPY ||
+         role == ALTGRAD_ROLE_BLOCK_SCALE || role == ALTGRAD_ROLE_REMAINDER || role == ALTGRAD_ROLE_INPUT;
+}
+
+// Its scales have the key of the list that they are of.
+void findScales(std::vector<altgrad_core_stream> &states) {
+  for (const altgrad_core_stream &scale : states)
+    for (altgrad_core_stream &of : states)
+      if (scale.role == ALTGRAD_ROLE_BLOCK_SCALE && &of != &scale && !strcmp(of.key, scale.key))
+        of.scaled = scale.block;
+}
+
+} // namespace
+
+void Program::readStreams(altgrad_bundle *bundle) {
+  for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
+    const auto of = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
+    const bool packed = of.even != ALTGRAD_UNPACKED;
+    const altgrad_core_stream stream{of.name,    of.key, roleWords[of.role], of.format,
+                                     of.role,    of.set, altgrad_table_stream_dtype(&of), of.block,
+                                     of.columns, packed, 1,                  0};
+    const auto index = size_t(of.set);
+    if (isBeside(of.role)) {
+      lists[index].states.push_back(stream);
+      continue;
+    }
+    if (of.role != ALTGRAD_ROLE_PARAM && of.role != ALTGRAD_ROLE_GRAD)
+      refuse(of);
+    streams.push_back(stream);
+    (of.role == ALTGRAD_ROLE_PARAM ? sets_[index].param : sets_[index].grad) = &streams.back();
+  }
+  for (Lists &set : lists)
+    findScales(set.states);
+}
+
+void Program::give(const altgrad_core_scalar &scalar, int32_t scope, size_t index) {
+  const bool number = scalar.type == ALTGRAD_F32, ofTensor = scope == ALTGRAD_PER_TENSOR;
+  const bool ofUnits = scalar.role == ALTGRAD_ROLE_STATE && scope == ALTGRAD_PER_UNIT;
+  Lists &set = lists[index];
+  if (scalar.role == ALTGRAD_ROLE_HYPER && scope == ALTGRAD_PER_GROUP)
+    set.hypers.push_back(scalar);
+  else if (number && (ofUnits || (ofTensor && scalar.role == ALTGRAD_ROLE_TENSOR_SCALE)))
+    set.states.push_back({scalar.name, scalar.key, scalar.word, "f32", scalar.role, int32_t(index),
+                          altgrad_table_dtype("f32"), 0, 0, 0, 1, ofUnits});
+  else if (number && ofTensor && scalar.role == ALTGRAD_ROLE_STATISTIC)
+    set.statistics.push_back(scalar);
+  else if (ofTensor && scalar.role == ALTGRAD_ROLE_STEP && (number || scalar.type == ALTGRAD_I64))
+    sets_[index].step = &scalars.emplace_back(scalar);
+  else if (number && ofTensor && scalar.role == ALTGRAD_ROLE_NORM)
+    sets_[index].norm = &scalars.emplace_back(scalar);
+  else
+    refuse(scalar);
+}
+
+void Program::readScalars(altgrad_bundle *bundle) {
+  for (int64_t i = 0; i < altgrad_scalar_count(bundle); ++i) {
+    const auto of = describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i);
+    const altgrad_core_scalar scalar{of.name,   of.key,  roleWords[of.role], of.role, of.set,
+                                     of.access, of.type, of.has_default,     of.value};
+    if (of.scope == ALTGRAD_PER_STEP)
+      singles_.push_back(scalar);
+    else
+      for (size_t index = 0; index < sets_.size(); ++index)
+        if (of.set < 0 || size_t(of.set) == index)
+          give(scalar, of.scope, index);
+  }
+}
+
+void Program::readPhases(altgrad_bundle *bundle) {
+  for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i) {
+    const auto of = describe<altgrad_phase_info>(altgrad_phase_at, bundle, i);
+    kinds_.push_back(of.kind);
+    for (size_t index = 0; of.kind == ALTGRAD_MATRIX && index < sets_.size(); ++index)
+      sets_[index].multiplies |= of.set < 0 || size_t(of.set) == index;
+  }
+}
+
+void Program::readSums(altgrad_bundle *bundle) {
+  for (int64_t i = 0; i < altgrad_exchange_count(bundle); ++i) {
+    const auto of = describe<altgrad_exchange_info>(altgrad_exchange_at, bundle, i);
+    std::vector<altgrad_exchange_word> &own = words.emplace_back(size_t(of.words));
+    for (size_t word = 0; word < own.size(); ++word) {
+      own[word].size = sizeof own[word];
+      check(altgrad_exchange_word_at(bundle, i, int64_t(word), &own[word]));
+    }
+    exchanges_.push_back({of.phase, own.data(), of.words});
+  }
+  for (int64_t i = 0; i < altgrad_partial_count(bundle); ++i)
+    partials_.push_back(describe<altgrad_partial_info>(altgrad_partial_info_at, bundle, i));
+  for (int64_t i = 0; i < altgrad_warning_count(bundle); ++i)
+    limits_.push_back(describe<altgrad_warning_info>(altgrad_warning_at, bundle, i));
+}
+
+Program::Program(altgrad_bundle *bundle) : altgrad_core_program{} {
+  sets_.resize(size_t(altgrad_set_count(bundle)));
+  lists.resize(sets_.size());
+  readStreams(bundle);
+  readScalars(bundle);
+  readPhases(bundle);
+  readSums(bundle);
+  for (size_t index = 0; index < sets_.size(); ++index) {
+    altgrad_core_set &set = sets_[index];
+    if (!set.grad)
+      throw Refusal(ALTGRAD_BROKEN, "set " + std::to_string(index) + " of the step has no gradient");
+    const Lists &own = lists[index];
+    set.states = {own.states.data(), int64_t(own.states.size())};
+    set.hypers = {own.hypers.data(), int64_t(own.hypers.size())};
+    set.statistics = {own.statistics.data(), int64_t(own.statistics.size())};
+    set.unit_multiple = altgrad_unit_multiple(bundle, int64_t(index));
+    set.places = altgrad_has_places(bundle, int64_t(index));
+  }
+  static_cast<altgrad_core_program &>(*this) = {
+      sets_.data(),     int64_t(sets_.size()),     {singles_.data(), int64_t(singles_.size())},
+      exchanges_.data(), int64_t(exchanges_.size()), partials_.data(), int64_t(partials_.size()),
+      limits_.data(),   int64_t(limits_.size()),   kinds_.data(),    int64_t(kinds_.size())};
+}
+
+altgrad_status altgrad_core_describe(altgrad_bundle *bundle, const altgrad_core_program **out) {
+  return guarded([&] { *out = new Program(bundle); });
+}
+
+void altgrad_core_program_free(const altgrad_core_program *program) { delete static_cast<const Program *>(program); }

@@ -1,0 +1,155 @@
+// What the words of a storage line say.
+#include "Words.h"
+#include "Errors.h"
+#include "table.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+using namespace altgrad::core;
+
+namespace {
+
+constexpr Text remainders[][2] = {{"bf16+i16", "int16"}, {"bf16+i8", "int8"}};
+constexpr Text scaleFormats[] = {"f32", "f16", "ocp.e8m0", "ocp.e4m3fn"};
+
+// What is too long is cut, and then is no format either.
+template <size_t Size> void put(Text text, char (&out)[Size]) {
+  std::copy_n(text.begin(), std::min(text.size(), Size - 1), out);
+}
+
+// A number of a word; `otherwise` where it is none.
+int32_t numberOf(Text text, int32_t otherwise) {
+  if (text.empty() || text.find_first_not_of("0123456789") != Text::npos)
+    return otherwise;
+  return int32_t(std::min<long long>(strtoll(std::string(text).c_str(), nullptr, 10), INT32_MAX));
+}
+
+bool is(Text of, Text one, Text other) { return of == one || of == other; }
+
+// One scale for the tensor, by what it is found.
+void readTensorScale(Text said, altgrad_core_word &out) {
+  const std::vector<Text> by = split(said, ':');
+  if (by[0] != "current" && !is(by[0], "delayed", "bounded"))
+    return;
+  out.of_tensor = 1;
+  out.past = by[0] == "current" ? 0 : std::max(1, by.size() > 1 ? numberOf(by[1], 1) : 1);
+}
+
+void checkWord(const std::string &name, const std::string &word) {
+  const std::vector<Text> fields = split(split(word, ',')[0], ':');
+  const std::string format(fields[0]), says = "storage says " + name + "=" + word;
+  auto refuse = [&](const std::string &why) { throw Refusal(ALTGRAD_INVALID, says + why); };
+  if (name == "master" && word != "f32" && !is(word, "bf16+i16", "bf16+i8"))
+    refuse("; a master is f32, or bf16+i16 or bf16+i8 beside a bfloat16 parameter");
+  if (format != "param" && !is(name, "master", "step") && !altgrad_format_bits(format.c_str()))
+    refuse("; '" + format + "' is no format: altgrad-opt --list-formats names them");
+  if (fields.size() < 2 || fields[1] == "128x128")
+    return;
+  const int32_t block = numberOf(fields[1], 0);
+  if (block < ALTGRAD_BLOCK_LEAST || block > ALTGRAD_BLOCK_MOST || (block & (block - 1)))
+    refuse(", with blocks of " + (fields[1].empty() ? "no" : std::string(fields[1])) +
+           " elements; expected a power of two from " + std::to_string(ALTGRAD_BLOCK_LEAST) + " to " +
+           std::to_string(ALTGRAD_BLOCK_MOST));
+  if (fields.size() > 2 && std::find(std::begin(scaleFormats), std::end(scaleFormats), fields[2]) == std::end(scaleFormats))
+    refuse("; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn");
+}
+
+std::string inFull(const std::string &word) {
+  const size_t begin = word.find('=') + 1, end = std::min(word.find(',', begin), word.size());
+  const char *meaning = altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
+  return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
+}
+
+const char *keep(std::string words) {
+  static thread_local std::string kept;
+  kept = std::move(words);
+  return kept.c_str();
+}
+
+} // namespace
+
+std::vector<Text> altgrad::core::split(Text text, char at) {
+  std::vector<Text> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(at, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+Words altgrad::core::wordsIn(Text line) {
+  Words words;
+  for (Text word : split(line, ' ')) {
+    const size_t equals = word.find('=');
+    if (!word.empty())
+      words.emplace_back(word.substr(0, equals), equals == Text::npos ? Text() : word.substr(equals + 1));
+  }
+  return words;
+}
+
+const std::string *altgrad::core::find(const Words &words, Text name) {
+  for (const auto &[stream, word] : words)
+    if (stream == name)
+      return &word;
+  return nullptr;
+}
+
+altgrad_core_word altgrad::core::parse(Text word) {
+  altgrad_core_word out{};
+  const std::vector<Text> said = split(word, ','), fields = split(said[0], ':');
+  Text format = fields[0];
+  for (const auto &[halves, rest] : remainders)
+    if (word == halves)
+      format = rest;
+  put(format, out.format);
+  put(fields.size() > 2 ? fields[2] : "f32", out.scales);
+  out.dtype = altgrad_table_dtype(out.format);
+  out.block = fields.size() > 1 ? numberOf(fields[1], 1) : 1;
+  out.columns = fields.size() > 1 && fields[1] == "128x128" ? 128 : 0;
+  out.packed = out.block > 1 && altgrad_format_even(out.format) != ALTGRAD_UNPACKED;
+  out.split = word.find('+') != Text::npos;
+  out.levels = !strcmp(out.scales, "ocp.e4m3fn");
+  for (size_t i = 1; i < said.size(); ++i) {
+    if (is(said[i], "softsign", "sqrt") && !*out.bent)
+      put(said[i], out.bent);
+    out.both |= said[i] == "both";
+    readTensorScale(said[i], out);
+  }
+  out.scaled = out.block > 1 || out.columns || out.of_tensor;
+  return out;
+}
+
+altgrad_status altgrad_core_word_of(const char *word, altgrad_core_word *out) {
+  return guarded([&] { *out = parse(word); });
+}
+
+const char *altgrad_core_in_full(const char *line) {
+  return guarded<const char *>(nullptr, [&] {
+    std::istringstream words(line);
+    std::string full;
+    for (std::string word; words >> word;)
+      full += (full.empty() ? "" : " ") + inFull(word);
+    return keep(full);
+  });
+}
+
+const char *altgrad_core_first_word(const char *word) {
+  return guarded<const char *>(nullptr, [&] {
+    std::string first;
+    for (Text said : split(word, ','))
+      if (said != "both" && !is(said, "stochastic", "stochastic32"))
+        first += (first.empty() ? "" : ",") + std::string(is(split(said, ':')[0], "delayed", "bounded") ? "current" : said);
+    return keep(first);
+  });
+}
+
+altgrad_status altgrad_core_check_storage(const char *line) {
+  return guarded([&] {
+    for (const auto &[name, word] : wordsIn(line))
+      checkWord(name, word);
+  });
+}
