@@ -56,6 +56,7 @@ _FUNCTIONS = {
     "altgrad_table_dtype": (c_int32, c_char_p),
     "altgrad_table_free": (None, c_void_p),
     "altgrad_core_program_free": (None, c_void_p),
+    "altgrad_core_class_of": (c_void_p, c_char_p),
     "altgrad_core_in_full": (c_char_p, c_char_p),
     "altgrad_core_first_word": (c_char_p, c_char_p),
     "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),

@@ -1,6 +1,7 @@
 // The stock classes: what torch's options and the names of the Python package
 // say to a rule.
 #include "altgrad/optim.h"
+#include "core/altgrad_classes.h"
 #include "optim/OptionsOf.h"
 
 #include <ATen/ops/ones.h>
@@ -8,6 +9,7 @@
 #include <torch/serialize/archive.h>
 
 #include <cstring>
+#include <sstream>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -80,48 +82,6 @@ template <typename Options> void checkOptions(const Options &options) {
                 "torch::optim::Adagrad");
 }
 
-// A class by its name: its rule, its storage, and its states' names in torch.
-struct Stock {
-  const char *rule, *storage;
-  RuleSpec::names_t names;
-  const char *matrices = "";
-};
-const RuleSpec::names_t adamNames{{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}};
-// With AdamW beside it.
-const RuleSpec::names_t muonNames{{"buf", "momentum_buffer"},
-                                  {"second", "second_momentum_buffer"},
-                                  {"m", "exp_avg"},
-                                  {"v", "exp_avg_sq"},
-                                  {"vmax", "max_exp_avg_sq"}};
-const char fp8[] = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256",
-           eight[] = "states=bnb8u:256,keep_positive m=bnb8:256", four[] = "states=torchao4u:128 m=torchao4:128";
-
-const std::map<std::string, Stock> &stocks() {
-  static const std::map<std::string, Stock> all{
-      {"Adagrad", {"adagrad", "", {}}},
-      {"Adam", {"adam", "", adamNames}},
-      {"Adam4bit", {"adam", four, adamNames}},
-      {"Adam8bit", {"adam", eight, adamNames}},
-      {"AdamFp8", {"adam", fp8, adamNames}},
-      {"AdamW", {"adamw", "", adamNames}},
-      {"AdamW4bit", {"adamw", four, adamNames}},
-      {"AdamW8bit", {"adamw", eight, adamNames}},
-      {"AdamWFp8", {"adamw", fp8, adamNames}},
-      {"ADOPT", {"adopt", "", adamNames}},
-      {"AdEMAMix", {"ademamix", "", {{"fast", "exp_avg_fast"}, {"slow", "exp_avg_slow"}, {"v", "exp_avg_sq"}}}},
-      {"GridOptim", {"gridoptim", "states=f32 rungs=ocp.e4m3fn", {}}},
-      {"LAMB", {"lamb", "", adamNames}},
-      {"Lion", {"lion", "", adamNames}},
-      {"Lion8bit", {"lion", "states=bnb8:256", adamNames}},
-      {"LionFp8", {"lion", "states=ocp.e4m3fn:256", adamNames}},
-      {"ManifoldAdamW", {"manifoldadamw", "", {{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"position", "bit_position"}}}},
-      {"Muon", {"muon", "", muonNames, "units"}},
-      {"NorMuon", {"normuon", "", muonNames, "rows"}},
-      {"RMSprop", {"rmsprop", "", {{"v", "square_avg"}, {"mean", "grad_avg"}, {"buf", "momentum_buffer"}}}},
-      {"SGD", {"sgd", "", {{"buf", "momentum_buffer"}}}}};
-  return all;
-}
-
 template <typename Options> constexpr const char *nameOf = "";
 template <> constexpr const char *nameOf<AdagradOptions> = "Adagrad";
 template <> constexpr const char *nameOf<AdamOptions> = "Adam";
@@ -132,15 +92,16 @@ template <> constexpr const char *nameOf<SGDOptions> = "SGD";
 } // namespace
 
 RuleSpec altgrad::optim::stock(const char *name, RuleSpec spec) {
-  const Stock &own = stocks().at(name);
+  const altgrad_core_class &own = *altgrad_core_class_of(name);
   if (spec.rule().empty() && spec.text().empty())
     spec.rule(own.rule);
   if (spec.storage().empty())
     spec.storage(own.storage);
   if (spec.matrices().empty())
     spec.matrices(own.matrices);
-  for (auto &[state, key] : own.names)
-    spec.state_names().emplace(state, key);
+  std::istringstream keys(own.keys);
+  for (std::string pair; keys >> pair;)
+    spec.state_names().emplace(pair.substr(0, pair.find('=')), pair.substr(pair.find('=') + 1));
   return spec;
 }
 

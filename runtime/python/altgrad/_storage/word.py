@@ -1,4 +1,4 @@
-"""What a word of a storage says, as core/altgrad_storage.h has it."""
+"""What a word of a storage says, and how a class stores its states, as the headers of core/ have it."""
 
 import ctypes
 from ctypes import POINTER, c_char, c_char_p, c_int32, c_int64
@@ -13,6 +13,8 @@ _Word = struct("Word", format=c_char * 32, scales=c_char * 32, bent=c_char * 16,
 
 _Line = struct("Line", rule=c_char_p, options=c_char_p, storage=c_char_p, others=c_char_p, param=c_int32, grad=c_int32,
                small=c_int32, names=POINTER(c_char_p), keys=POINTER(c_char_p), dtypes=POINTER(c_int32), count=c_int64)
+
+_Class = struct("Class", name=c_char_p, rule=c_char_p, storage=c_char_p, keys=c_char_p, matrices=c_char_p)
 
 
 @lru_cache(1 << 10)
@@ -53,3 +55,12 @@ def line_of_set(rule, options, words, param, grad, small, others, held):
     of = _Line(*text, param, grad, small, texts(names), texts(keys), (c_int32 * len(held))(*dtypes), len(held))
     core().altgrad_core_set_line(ctypes.byref(of), ctypes.byref(line))
     return line.value.decode()
+
+
+def class_of(name):
+    """The altgrad_core_class of this name, with `keys` as a dict; None where there is none."""
+    found = core().altgrad_core_class_of(name.encode())
+    if not found:
+        return None
+    of = _Class.from_address(found).read()
+    return of._replace(keys=dict([pair.split("=") for pair in of.keys.split()]))

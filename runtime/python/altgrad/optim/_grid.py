@@ -69,7 +69,7 @@ class GridOptim(Optimizer):
     """
 
     _hypers = {"decay": "weight_decay"}
-    _keys = {"velocity": "velocity"}
+    _storage = ""  # the constructor gives all words
     _options = {"maximize": lambda group: group["maximize"]}
     _older = dict(scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10, maximize=False, lr=1.0)
 

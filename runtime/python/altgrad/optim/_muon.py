@@ -65,10 +65,8 @@ class Muon(Named):
         >>> optimizer = altgrad.optim.Muon([{"params": [model.weight]}, biases], preset="kj")
     """
 
-    _template = "muon"
     _hypers = BETAS
     _unchecked = "ns_coefficients", "split"
-    _keys = {"buf": "momentum_buffer", "m": "exp_avg", "v": "exp_avg_sq"}
     _older = {"ns_dtype": torch.bfloat16, "ns_length": "clamped", "equilibrate": None}
     _beside: dict[str, Any] = {}  # what a preset decides of AdamW's groups
     _preset: str | None = None
@@ -253,10 +251,8 @@ class NorMuon(Muon):
         >>> optimizer = altgrad.optim.NorMuon([model.weight], lr=0.02)
     """
 
-    _template = "normuon"
     _hypers = {**BETAS, "beta": "beta2"}
     _unchecked = *Muon._unchecked, "red_dim"
-    _keys = {**Muon._keys, "second": "second_momentum_buffer"}
     _of_units = "second",
     _older = {"ns_dtype": torch.bfloat16, "ns_length": "added", "equilibrate": None, "red_dim": -1}
     _has_presets = False

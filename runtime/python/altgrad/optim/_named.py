@@ -32,7 +32,6 @@ class Named(Optimizer):
         differentiable: Whether autograd goes through the step. torch's class then does the step.
     """
 
-    _template = None
     _unchecked = ()  # arguments whose kind the class checks itself
 
     def __init_subclass__(cls, **arguments: Any) -> None:

@@ -20,19 +20,13 @@ class AdamWFp8(AdamW):
     takes a CPU more time. A word of `storage` replaces the class's own word for that state.
     """
 
-    _storage = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256"
-
 
 class AdamFp8(Adam):
     """Adam with both moments in 8-bit floating point; `state` is laid out as AdamWFp8 describes."""
 
-    _storage = AdamWFp8._storage
-
 
 class LionFp8(Lion):
     """Lion with its momentum in 8-bit floating point, laid out as the first moment of AdamWFp8."""
-
-    _storage = "states=ocp.e4m3fn:256"
 
 
 class AdamW8bit(AdamW):
@@ -49,13 +43,9 @@ class AdamW8bit(AdamW):
     by `eps` alone. `storage="states=bnb8u:256 m=bnb8:256"` stores torchao's bytes, and warns.
     """
 
-    _storage = "states=bnb8u:256,keep_positive m=bnb8:256"
-
 
 class Adam8bit(Adam):
     """Adam with both moments in dynamic 8-bit maps; `state` is laid out as AdamW8bit describes."""
-
-    _storage = AdamW8bit._storage
 
 
 class AdamW4bit(AdamW):
@@ -70,16 +60,10 @@ class AdamW4bit(AdamW):
     odd, this dimension has all bytes and the others 1. Parameters under 4096 elements keep float32.
     """
 
-    _storage = "states=torchao4u:128 m=torchao4:128"
-
 
 class Adam4bit(Adam):
     """Adam with both moments in 4-bit maps; `state` is laid out as AdamW4bit describes."""
 
-    _storage = AdamW4bit._storage
-
 
 class Lion8bit(Lion):
     """Lion with its momentum in the dynamic 8-bit map, laid out as the first moment of AdamW8bit."""
-
-    _storage = "states=bnb8:256"

@@ -20,9 +20,7 @@ class Lion(Named):
         >>> optimizer = altgrad.optim.Lion(model.parameters(), lr=1e-4, weight_decay=0.1)
     """
 
-    _template = "lion"
     _hypers = BETAS
-    _keys = {"m": "exp_avg"}
     _options = MAXIMIZE
 
     @constructor
@@ -52,9 +50,7 @@ class ManifoldAdamW(Named):
         >>> optimizer = altgrad.optim.ManifoldAdamW(model.parameters(), lr=1e-3, mantissa_bits=3)
     """
 
-    _template = "manifoldadamw"
     _hypers = BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "position": "bit_position"}
     _only_with = {"position": "positions"}
     _options = {"plain": lambda g: not g["manifold_aware"], "positions": lambda g: g["bit_position"], **MAXIMIZE}
 
@@ -83,9 +79,7 @@ class LAMB(Named):
         >>> optimizer = altgrad.optim.LAMB(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
 
-    _template = "lamb"
     _hypers = BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq"}
     _options = {"l2": lambda g: not g["adam_w_mode"], "nvlamb": lambda g: g["use_nvlamb"],
                 "no_grad_averaging": lambda g: not g["grad_averaging"], **MAXIMIZE}
 
@@ -113,9 +107,7 @@ class ADOPT(Named):
         >>> optimizer = altgrad.optim.ADOPT(model.parameters(), lr=1e-3)
     """
 
-    _template = "adopt"
     _hypers = BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq"}
     _options = {"no_clip": lambda g: not g["clip"], "decoupled": lambda g: g["decouple"], **MAXIMIZE}
 
     @constructor
@@ -142,10 +134,8 @@ class AdEMAMix(Named):
         >>> optimizer = altgrad.optim.AdEMAMix(model.parameters(), lr=1e-3, alpha=5.0)
     """
 
-    _template = "ademamix"
     _hypers = {**BETAS, "beta3": ("betas", 2)}
     _absent = ("beta3_warmup", "alpha_warmup")
-    _keys = {"fast": "exp_avg_fast", "slow": "exp_avg_slow", "v": "exp_avg_sq"}
     _options = MAXIMIZE
 
     @constructor

@@ -39,7 +39,6 @@ class Adam(Named):
 
     _reference = torch.optim.Adam
     _hypers = BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "vmax": "max_exp_avg_sq"}
     _only_with = {"vmax": "amsgrad"}
     _options = {"amsgrad": lambda g: g["amsgrad"], **MAXIMIZE}
 
@@ -101,9 +100,7 @@ class SGD(Named):
     """
 
     _reference = torch.optim.SGD
-    _template = "sgd"
     _hypers = {"decay": "weight_decay"}
-    _keys = {"buf": "momentum_buffer"}
     _only_with = {"buf": "momentum_on"}
     # torch stores no step count: the first step is the one without a buffer.
     _count_key = None
@@ -140,9 +137,7 @@ class Adagrad(Named):
     """
 
     _reference = torch.optim.Adagrad
-    _template = "adagrad"
     _hypers = {"decay": "weight_decay"}
-    _keys = {"sum": "sum"}
     _takes_sparse = True
     _options = MAXIMIZE
 
@@ -220,9 +215,7 @@ class RMSprop(Named):
     """
 
     _reference = torch.optim.RMSprop
-    _template = "rmsprop"
     _hypers = {"decay": "weight_decay"}
-    _keys = {"v": "square_avg", "mean": "grad_avg", "buf": "momentum_buffer"}
     _only_with = {"mean": "centered", "buf": "momentum_on"}
     _options = {"centered": lambda g: g["centered"],
                 "momentum_on": lambda g: g["momentum"] > 0, **MAXIMIZE}

@@ -98,7 +98,6 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        cls._words = Storage(cls._storage)
         if cls.__module__.startswith("altgrad.") and cls.__doc__:
             document(cls)
 

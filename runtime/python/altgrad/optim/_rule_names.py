@@ -1,11 +1,28 @@
 """How the names of a rule map to torch's groups and states: what a class of optimizers says about itself."""
 
+from weakref import WeakKeyDictionary
+
 import torch
 
 from .._binding.where import unwritten
 from .._storage.blocks import state_key
 from .._storage.line import Storage
 from .._storage.master import kept_beside
+from .._storage.word import class_of
+
+
+class _InTable:
+    """An attribute of classes that the library's table of classes has, which an import does not open."""
+
+    def __init__(self, find):
+        self._find, self._found = find, WeakKeyDictionary()
+
+    def __get__(self, instance, owner):
+        if owner not in self._found:
+            named = [of for cls in owner.__mro__
+                     if cls.__module__.startswith("altgrad.optim.") and (of := class_of(cls.__name__))]
+            self._found[owner] = self._find(owner, named[0] if named else None)
+        return self._found[owner]
 
 
 class RuleNames:
@@ -15,14 +32,15 @@ class RuleNames:
     _options = {}  # {option: test of a group}
     _hypers = {}  # {hyper: key of a group, or (key, index)}
     _absent = ()  # keys that may be None, which stands for 0
-    _keys = {}  # {state of the rule: key in `state`}
+    _template = _InTable(lambda _, of: of and of.rule)
+    _keys = _InTable(lambda _, of: of.keys if of else {})  # {state of the rule: key in `state`}
     _of_units = ()  # states with one value for each unit of a parameter
     _only_with = {}  # {state: option without which there is none}
-    _storage = ""  # formats that differ from the parameter's
+    _storage = _InTable(lambda _, of: of.storage if of else "")  # formats that differ from the parameter's
     _older = {}  # what a group from an older checkpoint may lack
     _reference = None  # torch's class of the same name
     _takes_sparse = False  # whether that takes sparse gradients
-    _words = Storage()
+    _words = _InTable(lambda cls, _: Storage(cls._storage))
     _wide = frozenset()  # the parameters that are said to keep float32 states where the storage says blocks
     _count_key = "step"
     _always_counts = False

@@ -20,7 +20,7 @@ from ._of_torch import Adam
 from ._optimizer import Optimizer
 
 # Words of storage that are no state, or one that need not be there.
-_KNOWN = {"param", "grad", "states", "master", "copy", "step", "rungs", *Adam._keys.values()}
+_KNOWN = {"param", "grad", "states", "master", "copy", "step", "rungs"}
 _KNOWN_WORDS = {"param", "grad", "step", "rungs", "states"}
 _WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes,
             "transformer_engine": peers.write_transformer_engine,
@@ -115,7 +115,7 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
             if report:
                 errors += _errors(place, kept, state[place], target)
         target.regroup(group, steps, f"group {index}")
-    for unknown in sorted({*words, *target.words} - seen - _KNOWN) if seen else ():
+    for unknown in sorted({*words, *target.words} - seen - _KNOWN - {*Adam._keys.values()}) if seen else ():
         raise ValueError(f"storage names {unknown!r}, and the states are {', '.join(sorted(seen))}")
     with torch.no_grad():
         for param, upper in edits:
