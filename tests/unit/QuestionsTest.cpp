@@ -97,6 +97,17 @@ TEST(Bundle, PhasesAndExchangesAreAnswered) {
   EXPECT_EQ(altgrad_exchange_count(loadSgd().get()), 0);
 }
 
+TEST(Bundle, SaysItsSumsOverTensors) {
+  BundlePointer bundle = loadSgd();
+  altgrad_partial_info sum{};
+  sum.size = sizeof sum;
+  ASSERT_ALTGRAD(altgrad_partial_info_at(bundle.get(), 0, &sum));
+  EXPECT_EQ(sum.set, 0);
+  EXPECT_EQ(sum.phase, 3);
+  EXPECT_EQ(sum.reduction, ALTGRAD_MAX);
+  EXPECT_REFUSED(altgrad_partial_info_at(bundle.get(), 1, &sum), ALTGRAD_INVALID, "partial 1, there are 1");
+}
+
 TEST(Bundle, IndexesOutOfRangeAreRefused) {
   BundlePointer bundle = loadSgd(SETS_BUNDLE);
   altgrad_stream_info stream{};

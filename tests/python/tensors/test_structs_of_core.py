@@ -1,0 +1,48 @@
+"""The structs that Python reads are those of the core's headers, member by member."""
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+
+from altgrad import _bundle
+from altgrad._storage import word
+
+CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
+ABI = CORE.parent / "include" / "altgrad" / "altgrad.h"
+NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64}
+CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
+         for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program,
+                    word._Word, word._Line, word._Class)] + [
+    (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
+    (_bundle._Limit, "altgrad_warning_info")]
+
+
+def members(name):
+    """The kind of each member that a header declares: a size in bytes, and whether it is text or an address."""
+    text = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in (*sorted(CORE.glob("altgrad_*.h")), ABI))
+    body = re.search(r"typedef struct " + name + r" \{([^}]*)\} " + name + ";", text)[1]
+    for kind, names in re.findall(r"(const char \*const|const \w+|\w+)\s+([^;]+);", body):
+        for member in names.split(","):
+            if size := re.search(r"\[(\d+)\]", member):
+                yield int(size[1]), True
+            elif "*" in member:
+                yield 8, kind == "const char" and member.count("*") == 1
+            elif kind.endswith("s") and kind.startswith("altgrad_core_"):
+                yield from [(8, False), (8, False)]  # an address and a number
+            else:
+                yield ctypes.sizeof(NAMES[kind]), False
+
+
+def flat(struct):
+    for _, kind in struct._fields_:
+        if issubclass(kind, ctypes.Structure):
+            yield from flat(kind)
+        else:
+            yield ctypes.sizeof(kind), kind is ctypes.c_char_p or issubclass(kind, ctypes.Array)
+
+
+@pytest.mark.parametrize("struct, name", CASES, ids=[name for _, name in CASES])
+def test_a_struct_has_the_members_of_the_header(struct, name):
+    assert list(flat(struct)) == list(members(name))
