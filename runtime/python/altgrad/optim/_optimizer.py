@@ -21,7 +21,6 @@ from .._storage.described import check_group as check_described, described
 from .._storage.filed import take_all
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
-from .._storage.line import Storage
 from .._storage.rungs import check_params
 from .._storage.streams import check_streams
 from .._storage.word import check_words
