@@ -4,7 +4,7 @@
 //   moonlight  MoonshotAI/Moonlight, examples/toy_train.py: Muon             c2ad5b2, 2025-08-02
 //   emerging   NVIDIA-NeMo/Emerging-Optimizers, .../muon.py: Muon            fd77292, 2026-08-20
 //   vibetensor NVlabs/vibetensor, vibe_kernels/optim/muon.py: TritonMuon     fe85461, 2026-02-02
-// tests/python/classes/test_muon_profiles.py has their formulas. Where a source has no AdamW, its eps is torch's.
+// tests/python/classes/test_muon_presets.py has their formulas. Where a source has no AdamW, its eps is torch's.
 #include "Errors.h"
 #include "table.h"
 
