@@ -11,6 +11,7 @@ from pathlib import Path
 import altgrad
 import altgrad.amp
 import altgrad.distributed
+import altgrad.language
 import pytest
 import torch
 import torch.distributed as dist
@@ -61,7 +62,7 @@ def found(dotted):
 
 def keywords():
     """Every keyword of a public class, function or method."""
-    modules = altgrad, altgrad.optim, altgrad.amp, altgrad.distributed, altgrad.ops, altgrad.quant, altgrad.matrices
+    modules = altgrad, altgrad.optim, altgrad.amp, altgrad.distributed, altgrad.ops, altgrad.quant, altgrad.matrices, altgrad.language
     public = [getattr(module, name) for module in modules for name in module.__all__]
     ours = [one for one in public if inspect.isroutine(one) or isinstance(one, type)]
     methods = [method for one in ours if isinstance(one, type) for name, method in inspect.getmembers(one, inspect.isroutine)

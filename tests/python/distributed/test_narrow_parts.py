@@ -57,11 +57,11 @@ def test_states_are_float32_where_parts_end_within_blocks(tmp_path):
 @pytest.mark.parametrize("size", [1e-12, 1e-5, 1.0, 300.0])
 def test_numbers_of_blocks_become_blocks_that_stand_for_them(word, size):
     from altgrad._storage.codes import decode_blocks, encode_blocks
-    from altgrad._storage.packed import block_of
     from altgrad._storage.portable import again
+    from altgrad._storage.word import word_of
     from altgrad.ops._blocks import quantize_into
     torch.manual_seed(1)
-    numbers, block = torch.randn(64 * 101) * size, block_of(word)
+    numbers, block = torch.randn(64 * 101) * size, word_of(word).block
     numbers[:700], numbers[1000:1100] = 0, numbers[1000:1100] * 1e-5
     numbers = numbers.square() if "u" in word.partition(":")[0] or "positive" in word else numbers
     stored = decode_blocks(word, *encode_blocks(word, numbers, block, quantize_into), block)

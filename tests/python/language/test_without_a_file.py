@@ -69,3 +69,9 @@ def test_a_rule_in_a_rule_is_its_function():
         new, m = rules.lion(p, g, m, lr=lr, betas=(0.9, 0.99), weight_decay=0.0)
         return ag.where(g * m > 0, new, p), m
     assert "altgrad.rule @outer(" in outer.text and "math.copysign" in outer.text
+
+
+def test_a_star_imports_what_modules_may_have():
+    names = {}
+    exec("from altgrad.language import *", names)
+    assert names["rule"] is ag.rule and names["Param"] is ag.Param

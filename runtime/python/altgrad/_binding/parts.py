@@ -75,9 +75,9 @@ class Shares:
 
 def late(stops):
     """The same stops, with verdicts of several sets at the last of them: other ranks have other sets, and stop as often."""
-    early = [stop for stop in stops if stop[1] and {kind for _, kind in stop[1]} == {ALL}]
+    early = [stop for stop in stops if stop[1] and {word.reduction for word in stop[1]} == {ALL}]
     if len(early) < 2:
         return list(stops)
     kept = [stop for stop in stops if stop not in early]
     merged = early[-1][0], tuple([word for _, words in early for word in words])
-    return sorted([*kept, merged], key=lambda stop: (stop[0], {kind for _, kind in stop[1]} == {MAX}))
+    return sorted([*kept, merged], key=lambda stop: (stop[0], {word.reduction for word in stop[1]} == {MAX}))

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     columns: Any
     numel: Any
 
+# Not rows, columns and numel: they are read in the function of a rule alone.
 __all__ = ["Column", "Global", "Grad", "Input", "Option", "Param", "Row", "Rule", "RuleError", "Scalar", "Square", "State", "Step",
-           "Unit", "abs", "clamp", "columns", "copysign", "descend", "exp", "floor", "fma", "lerp", "log", "matrix", "maximum",
-           "minimum", "numel", "orthogonalize", "product", "rms", "rows", "rule", "scale_by_shape", "sign", "sqrt", "where"]
+           "Unit", "abs", "clamp", "copysign", "descend", "exp", "floor", "fma", "lerp", "log", "matrix", "maximum", "minimum",
+           "orthogonalize", "product", "rms", "rule", "scale_by_shape", "sign", "sqrt", "where"]
 
 if not TYPE_CHECKING:
     def __getattr__(name):

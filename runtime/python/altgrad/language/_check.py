@@ -9,8 +9,7 @@ import torch
 from ._signature import Grad, Param, State, Step, Unit
 
 
-def check(rule: Any, reference: Any, *, steps: int = 20, shapes: Any = ((5, 7), (33, 17)), seed: int = 0, arrays: str = "numpy",
-          **hypers: Any) -> dict[str, float]:
+def check(rule: Any, reference: Any, steps: int, shapes: Any, seed: int, arrays: str, hypers: "dict[str, Any]") -> dict[str, float]:
     if arrays not in ("numpy", "torch"):
         raise ValueError(f'arrays={arrays!r}: there are "numpy" and "torch"')
     largest, moved, Made = {}, 0.0, rule.optimizer()

@@ -79,20 +79,24 @@ class Rule:
         except KeyError as taken:
             signature.fail(taken.args[0], f"the optimizer has a name {taken.args[0]!r} of its own: rename the hyper-parameter")
 
-    def check(self, reference: Any, **settings: Any) -> dict[str, float]:
+    def check(self, reference: Any, *, steps: int = 20, shapes: Any = ((5, 7), (33, 17)), seed: int = 0, arrays: str = "numpy",
+              **hypers: Any) -> dict[str, float]:
         """Compares the rule with a reference in float64 over random steps, and prints the largest differences.
 
         Args:
             reference: A function of NumPy arrays with arguments of the same names, which returns what the rule
                 returns, or a class of torch.optim's kind.
-            settings: steps=20, shapes=((5, 7), (33, 17)), seed=0, arrays="numpy" or "torch"; the others are
-                hyper-parameters.
+            steps: How many steps are compared.
+            shapes: The shapes of parameters, one after another.
+            seed: Of the random parameters and gradients.
+            arrays: "numpy" or "torch": what the function gets.
+            hypers: Hyper-parameters other than the rule's defaults.
 
         Returns:
             The largest difference of the parameter and of each state.
         """
         from ._check import check as compared
-        return compared(self, reference, **settings)
+        return compared(self, reference, steps, shapes, seed, arrays, hypers)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """In the function of another rule: what this function returns there."""
