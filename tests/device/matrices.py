@@ -4,6 +4,7 @@ import os
 import statistics
 import unittest.mock
 
+import altgrad
 import torch
 
 import gpu as gpus
