@@ -12,7 +12,7 @@ struct Plain : BlockCodec {
                                         {"stochastic", round},        {"stochastic32", round},
                                         {"reference", "'reference'"}, {"saturate", beyond},
                                         {"nonfinite", beyond},        {"keep_positive", "'keep_positive'"}};
-  static bool isOf(const StorageWord &) { return true; }
+  static bool accepts(const StorageWord &) { return true; }
 };
 
 // A master that is the parameter, its upper half, and a remainder beside it.
@@ -22,7 +22,7 @@ struct SplitMaster : BlockCodec {
     StringRef half = set.storage.word("master").format == "bf16+i16" ? "int16" : "int8";
     remainder = set.list(access, Role::remainder, "remainder", set.storage.tensors(half));
   }
-  static bool isOf(const StorageWord &word) { return word.format == "bf16+i16" || word.format == "bf16+i8"; }
+  static bool accepts(const StorageWord &word) { return word.format == "bf16+i16" || word.format == "bf16+i8"; }
   // The parameter is rounded as the master is split.
   static LogicalResult verify(const SetStorage &set, const StorageWord &word) {
     if (StringRef param = set.formatName("param"); param != "bf16")
@@ -44,7 +44,7 @@ struct SplitMaster : BlockCodec {
 };
 } // namespace
 
-const CodecRow altgrad::plain = rowOf<Plain>, altgrad::splitMaster = rowOf<SplitMaster>;
+const CodecRow altgrad::plain = codecRow<Plain>, altgrad::splitMaster = codecRow<SplitMaster>;
 
 ArrayRef<const CodecRow *> altgrad::getCodecs() {
   static constexpr const CodecRow *codecs[] = {&companding, &tensorScale,  &twoLevels,   &powersOfTwo,
@@ -53,7 +53,7 @@ ArrayRef<const CodecRow *> altgrad::getCodecs() {
 }
 
 const CodecRow &altgrad::getCodec(const StorageWord &word) {
-  return **llvm::find_if(getCodecs(), [&](const CodecRow *codec) { return codec->isOf(word); });
+  return **llvm::find_if(getCodecs(), [&](const CodecRow *codec) { return codec->accepts(word); });
 }
 
 const CodecWord *CodecRow::find(StringRef modifier) const {

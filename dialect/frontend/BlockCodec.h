@@ -14,7 +14,7 @@ struct CodecWord {
 
 struct CodecRow {
   llvm::ArrayRef<CodecWord> words;
-  bool (*isOf)(const StorageWord &word);
+  bool (*accepts)(const StorageWord &word);
   /// All words are known.
   mlir::LogicalResult (*verify)(const SetStorage &set, const StorageWord &word);
   std::unique_ptr<BlockCodec> (*make)(SetBuilder &set, const Argument &target, Access access, llvm::StringRef stream);
@@ -67,7 +67,7 @@ class ScaledBlocks : public BlockCodec {
 public:
   /// `columns`: blocks of columns.
   ScaledBlocks(SetBuilder &set, const Argument &target, Access access, llvm::StringRef stream, bool columns = false);
-  static bool isOf(const StorageWord &word) { return word.block.has_value(); }
+  static bool accepts(const StorageWord &word) { return word.block.has_value(); }
   static mlir::LogicalResult verify(const SetStorage &set, const StorageWord &word);
   Value decode() override;
   void encode(Value values) override;
@@ -89,8 +89,8 @@ protected:
 };
 
 template <typename Codec>
-inline constexpr CodecRow rowOf{
-    Codec::words, Codec::isOf, Codec::verify,
+inline constexpr CodecRow codecRow{
+    Codec::words, Codec::accepts, Codec::verify,
     [](SetBuilder &set, const Argument &target, Access access, llvm::StringRef stream) -> std::unique_ptr<BlockCodec> {
       return std::make_unique<Codec>(set, target, access, stream);
     }};

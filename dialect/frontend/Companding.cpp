@@ -11,7 +11,7 @@ struct Companded : ScaledBlocks {
   static constexpr CodecWord words[] = {
       {"softsign", how, "codes of a state in int8, whose scales are f32 or f16, as m=int8:32:f16,softsign"},
       {"sqrt", how, "codes of a state in uint8, whose scales are f32 or f16, as v=uint8:32:f16,sqrt"}};
-  static bool isOf(const StorageWord &word) {
+  static bool accepts(const StorageWord &word) {
     bool stored = word.block && word.stream != "copy" && word.scale != "ocp.e8m0";
     return stored &&
            ((word.says("softsign") && word.format == "int8") || (word.says("sqrt") && word.format == "uint8"));
@@ -66,4 +66,4 @@ struct Companded : ScaledBlocks {
 };
 } // namespace
 
-const CodecRow altgrad::companding = rowOf<Companded>;
+const CodecRow altgrad::companding = codecRow<Companded>;

@@ -12,7 +12,7 @@ struct PowersOfTwo : ScaledBlocks {
                                  both = "a copy in blocks of 32 with scales in ocp.e8m0, as copy=mxfp8,both";
   static constexpr CodecWord words[] = {
       {"rceil", rule, of}, {"floor", rule, of}, {"ceil", rule, of}, {"even", rule, of}, {"both", "'both'", both}};
-  static bool isOf(const StorageWord &word) { return word.scale == "ocp.e8m0"; }
+  static bool accepts(const StorageWord &word) { return word.scale == "ocp.e8m0"; }
   static LogicalResult verify(const SetStorage &set, const StorageWord &word) {
     bool both = word.says("both");
     if (both && (word.stream != "copy" || word.block != "32"))
@@ -34,7 +34,7 @@ struct PowersOfTwo : ScaledBlocks {
 };
 } // namespace
 
-const CodecRow altgrad::powersOfTwo = rowOf<PowersOfTwo>;
+const CodecRow altgrad::powersOfTwo = codecRow<PowersOfTwo>;
 
 // The power of two at or below x comes from the codec: toward zero, in a format that has nothing but powers of two.
 // Each rule is then that power or the next, times a constant: RCEIL of largest / the format's largest (as a product

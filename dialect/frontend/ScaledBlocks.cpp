@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-const CodecRow altgrad::scaledBlocks = rowOf<ScaledBlocks>;
+const CodecRow altgrad::scaledBlocks = codecRow<ScaledBlocks>;
 
 // Blocks that go over rows, as `says` calls them.
 LogicalResult ScaledBlocks::verifyTile(StringRef says, const SetStorage &set, const StorageWord &word) {

@@ -13,7 +13,7 @@ struct TensorScale : BlockCodec {
                                  pow2 = "the scale of a copy or of its squares, as copy=ocp.e4m3fn,delayed,pow2";
   static constexpr CodecWord words[] = {
       {"delayed", how, of, true}, {"current", how, of}, {"bounded", how, of}, {"pow2", "'pow2'", pow2}};
-  static bool isOf(const StorageWord &word) {
+  static bool accepts(const StorageWord &word) {
     bool scaled = llvm::any_of(word.said, [](StringRef said) { return said.starts_with("delayed"); });
     return word.stream == "copy" && !word.block && (scaled || word.says("current") || word.says("bounded"));
   }
@@ -34,7 +34,7 @@ struct TensorScale : BlockCodec {
 struct Squares : ScaledBlocks {
   using ScaledBlocks::ScaledBlocks;
   static constexpr CodecWord words[] = {{"pow2", "'pow2'"}};
-  static bool isOf(const StorageWord &word) { return word.hasSquareBlock(); }
+  static bool accepts(const StorageWord &word) { return word.hasSquareBlock(); }
   Value chooseScale(Value number) override {
     Value factor = getFactor(getLargest(number, /*finite=*/false), top);
     scaleCode = ops.collect("units", ops.div("unit", one, factor));
@@ -44,7 +44,7 @@ struct Squares : ScaledBlocks {
 };
 } // namespace
 
-const CodecRow altgrad::tensorScale = rowOf<TensorScale>, altgrad::squares = rowOf<Squares>;
+const CodecRow altgrad::tensorScale = codecRow<TensorScale>, altgrad::squares = codecRow<Squares>;
 
 // A rule says that it moves a parameter as Adam or as AdamW does, with whatever gradient: {altgrad.step_bound =
 // "adam"}.

@@ -7,7 +7,7 @@ using namespace altgrad;
 namespace {
 struct TwoLevels : ScaledBlocks {
   using ScaledBlocks::ScaledBlocks;
-  static bool isOf(const StorageWord &word) { return word.scale == "ocp.e4m3fn"; }
+  static bool accepts(const StorageWord &word) { return word.scale == "ocp.e4m3fn"; }
   static LogicalResult verify(const SetStorage &set, const StorageWord &word) {
     if (failed(verifyBlock(set, word)))
       return failure();
@@ -44,4 +44,4 @@ struct TwoLevels : ScaledBlocks {
 };
 } // namespace
 
-const CodecRow altgrad::twoLevels = rowOf<TwoLevels>;
+const CodecRow altgrad::twoLevels = codecRow<TwoLevels>;
