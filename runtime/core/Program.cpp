@@ -90,12 +90,8 @@ void Program::readScalars(altgrad_bundle *bundle) {
 }
 
 void Program::readPhases(altgrad_bundle *bundle) {
-  for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i) {
-    const auto of = describe<altgrad_phase_info>(altgrad_phase_at, bundle, i);
-    kinds_.push_back(of.kind);
-    for (size_t index = 0; of.kind == ALTGRAD_MATRIX && index < sets_.size(); ++index)
-      sets_[index].multiplies |= of.set < 0 || size_t(of.set) == index;
-  }
+  for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i)
+    kinds_.push_back(describe<altgrad_phase_info>(altgrad_phase_at, bundle, i).kind);
 }
 
 void Program::readSums(altgrad_bundle *bundle) {
@@ -130,6 +126,7 @@ Program::Program(altgrad_bundle *bundle) : altgrad_core_program{} {
     set.hypers = {own.hypers.data(), int64_t(own.hypers.size())};
     set.statistics = {own.statistics.data(), int64_t(own.statistics.size())};
     set.unit_multiple = altgrad_unit_multiple(bundle, int64_t(index));
+    set.multiplies = altgrad_multiplies(bundle, int64_t(index)) != 0;
     set.places = altgrad_has_places(bundle, int64_t(index));
   }
   static_cast<altgrad_core_program &>(*this) = {

@@ -9,8 +9,7 @@ import torch
 from .._binding.layout import CODES, FORMATS, is_dense
 from .._core import blocked_numel, dtype_of
 from .blocks import SCALES, is_of_copy, scale_key
-from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
-                     largest, spread)
+from .codes import decode, decode_blocks, decode_book, dynamic_map, encode_book, largest, spread
 from .filed import taken
 from .packed import layout_of, unpack
 from .word import word_of

@@ -1,6 +1,5 @@
 """The class of optimizers of a rule: FromRule's, with the hyper-parameters and the documentation of the function."""
 
-import inspect
 from typing import Any, NamedTuple
 
 import torch
