@@ -1,6 +1,8 @@
 // The last error of each thread, and warnings that are given once.
 #include "Status.h"
 
+#include "altgrad/bundle.h"
+
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
@@ -31,4 +33,10 @@ void altgrad::runtime::warnOnce(Warning kind, const char *format, ...) {
 
 const char *altgrad_last_error(void) { return lastError; }
 
-const char *altgrad_version(void) { return "altgrad 0.1.0, ABI 5"; }
+const char *altgrad_version(void) {
+  static const struct Text {
+    char words[64];
+    Text() { snprintf(words, sizeof words, "altgrad " ALTGRAD_VERSION ", ABI %d", int(ALTGRAD_ABI)); }
+  } version;
+  return version.words;
+}
