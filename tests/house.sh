@@ -36,6 +36,7 @@ wrong=$({
     place[folder($3)] > place[folder($1)] { if ($1 in known) seen[$1] = 1; else print $1 ": includes " $3 ", which stands behind it" }
     END { for (file in known) if (!(file in seen)) print file ": includes one way now; take it off the list" }')
 [ -z "$wrong" ] || say "$wrong"
+[ "$(wc -l <dialect/Rationale.md)" -le 450 ] || say "dialect/Rationale.md: more than 450 lines: measurements and history belong elsewhere"
 grep -nE 'TODO|FIXME|\bXXX\b' $(grep -E '^(dialect|passes|codegen|runtime|templates|tools)/' <<<"$files" | grep -vE '\.md$') && say "unfinished by its own word"
 grep -rnE '^ *(//|;|#) *[A-Z0-9_-]*CHEC?K?K-?[A-Z]*[^-A-Z:{]*:' tests --include=*.mlir --include=*.test |
   grep -vE '(//|;|#) *[A-Z0-9_-]+(-(NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-[0-9]+))?(\{LITERAL\})?:' && say "misspelt CHECK"

@@ -15,7 +15,7 @@ from .._bundle import compile_sets
 from .._rule import set_line
 from .._storage.line import Storage
 from .._storage.rungs import clear_counts, count
-from .._storage.streams import check_streams
+from .._storage.streams import check_streams, in_rule_names
 from ._around import check_untraced
 from ._keywords import Shared, filled, shown
 from ._named import find_template
@@ -186,8 +186,8 @@ def _format(dtype, name):
 
 def _words(grid, reference, storage):
     """The complete storage; raises ValueError or altgrad.Error where it cannot be compiled for a float32 parameter."""
-    given = Storage(storage)
-    check_streams(storage, "altgrad.optim.GridOptim", GridOptim._keys)
+    check_streams(storage, "altgrad.optim.GridOptim", GridOptim._keys, keys=GridOptim._keys)
+    given = in_rule_names(storage, GridOptim._keys)
     for name in ("param", "master", "rungs"):
         if name in given:
             raise ValueError(f"storage says {name}={given[name]}: leave it out, for the parameter's dtype says how it "

@@ -22,7 +22,7 @@ from .._storage.filed import take_all
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.rungs import check_params
-from .._storage.streams import check_streams
+from .._storage.streams import check_streams, in_rule_names
 from .._storage.word import check_words
 from .._warn import warn
 from ._around import check_untraced, group_of_zero, only_makes_states, tell_accelerate
@@ -78,8 +78,9 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         if self._rule_of is None:
             raise TypeError("altgrad.optim.Optimizer is the base of the optimizers and has no rule: use one of "
                             "altgrad.optim's classes, or FromRule")
-        self._words = type(self)._words | (given["storage"] or "")
-        check_streams(given["storage"] or "", f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
+        storage = given["storage"] or ""
+        check_streams(storage, f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
+        self._words = type(self)._words | in_rule_names(storage, self._keys)
         check_words(self._words)
         defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
         if given["max_grad_norm"] is not None:
