@@ -124,8 +124,8 @@ TEST(Refusal, OfGradients) {
        "the gradient of parameter 1 of group 0 is Double, expected Float");
   with(at::ones({2, 2}), "has sizes [2, 2], expected [4]");
   with(at::ones({4}).to_sparse(), "does not support sparse gradients");
-  with(good.detach(), "the gradient of parameter 1 of group 0 overlaps "
-                      "parameter 0 of group 0 in memory");
+  with(good.detach(), "the gradient of parameter 1 of group 0 shares memory with "
+                      "parameter 0 of group 0; clone() it");
 }
 
 TEST(Refusal, OfParameters) {
@@ -137,11 +137,10 @@ TEST(Refusal, OfParameters) {
   };
   RuleOptimizer apart(
       {leafOf(memory.slice(0, 0, 8)), leafOf(memory.slice(0, 6, 12))}, spec);
-  expectRefusal(apart, "parameter 1 of group 0 overlaps parameter 0 of group 0 "
-                       "in memory");
+  expectRefusal(apart, "parameter 1 of group 0 shares memory with parameter 0 of group 0");
   Tensor same = leaf({3});
   RuleOptimizer twice({same, same}, spec);
-  expectRefusal(twice, "overlaps");
+  expectRefusal(twice, "shares memory");
   EXPECT_THROW(RuleOptimizer({leafOf(at::zeros({1}).expand({2}))}, spec),
                c10::Error);
   EXPECT_THROW(

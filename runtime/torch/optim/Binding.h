@@ -148,11 +148,11 @@ private:
   Part makePart(const Groups &groups, Drafts &drafts, Joined joined);
   std::vector<Keys> findKeys(const Program &program) const;
   std::set<std::string> describedKeys() const;
-  void checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const;
+  void checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const;
   const at::Tensor *hold(at::Tensor tensor);
   void commit(const Part &part, const std::vector<Row> &rows, States &states);
-  std::vector<Row> makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written);
-  std::vector<Row> makeRows(Part &part, const Drafts &drafts, const States &states, Ranges &written);
+  std::vector<Row> makeRow(const Part &part, const Draft &draft, const States &states);
+  std::vector<Row> makeRows(Part &part, const Drafts &drafts, const States &states);
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;
