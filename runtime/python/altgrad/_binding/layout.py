@@ -223,8 +223,8 @@ def check_states_apart(optimizer, states):
               if is_known(param.device) and param.layout == torch.strided and has_memory(local_of(param))]
     places = [place for place in (*states, *params) if place[0].numel()]
     _, pair = _overlap([tensor for tensor, _, _ in places])
-    (_, key, param), (_, its, owner) = places[pair[0]], places[pair[1]]
-    if pair[0] >= 0 and key:
+    if pair[0] >= 0 and places[pair[0]][1]:  # else it is among parameters that stay as they are
+        (_, key, param), (_, its, owner) = [places[place] for place in pair]
         beside = (f"state {its!r} of " if its else "") + name_of(optimizer, owner)
         raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: state {key!r} of {name_of(optimizer, param)} shares "
                            f"memory with {beside}; clone() it")
