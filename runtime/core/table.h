@@ -20,7 +20,7 @@ typedef struct altgrad_table altgrad_table;
 // What altgrad_table_look has found.
 enum {
   ALTGRAD_STALE,       // a tensor is not as it was bound: another table is needed
-  ALTGRAD_OTHER_GRADS, // no row has a gradient, or one without a row has: the same
+  ALTGRAD_OTHER_GRADS, // no row of a set has a gradient, or one without a row has: the same
   ALTGRAD_FRESH,       // the gradients are bound
   ALTGRAD_ODD          // a gradient cannot be read where it lies
 };

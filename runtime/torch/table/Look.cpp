@@ -7,9 +7,6 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 
-#include <algorithm>
-#include <set>
-
 using namespace altgrad::optim;
 using at::Tensor;
 
@@ -32,16 +29,7 @@ Change TensorTable::look() {
   }
   if (found == ALTGRAD_STALE)
     return Change::Tensors;
-  return found == ALTGRAD_FRESH && isTrue(altgrad_table_apart(table.get())) && hasEverySet() ? Change::None : Change::Gradients;
-}
-
-// Whether each set that has rows has a gradient.
-bool TensorTable::hasEverySet() const {
-  const uint8_t *present = altgrad_table_present(table.get());
-  std::set<int32_t> with, there;
-  for (size_t row = 0; row < rows_.size(); ++row)
-    (present[row] ? there : with).insert(rows_[row].set);
-  return std::includes(there.begin(), there.end(), with.begin(), with.end());
+  return found == ALTGRAD_FRESH && isTrue(altgrad_table_apart(table.get())) ? Change::None : Change::Gradients;
 }
 
 // The gradients, with copies of those that are laid out otherwise or are no

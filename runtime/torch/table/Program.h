@@ -24,8 +24,6 @@ inline bool is(const char *key, std::string_view other) { return key == other; }
 
 inline c10::ScalarType typeOf(const Stream &stream) { return c10::ScalarType(stream.dtype); }
 c10::ScalarType typeOf(const Scalar &scalar);
-// How many lie behind its pointer.
-inline int64_t numbersOf(const Scalar &scalar) { return scalar.role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1; }
 
 class Program {
   std::shared_ptr<const altgrad_core_program> described;

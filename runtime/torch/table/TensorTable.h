@@ -104,7 +104,6 @@ private:
 
   int32_t lookAt(const AtenTensorHandle *given);
   bool copyOdd();
-  bool hasEverySet() const;
   void runTo(int64_t phase);
   void finish();
 

@@ -182,9 +182,6 @@ class TensorTable:
             self._kept = self._in_memory(self._grads())
             found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH and (present := self._there.raw) != self._present:
-            # A set that no gradient is in would still count draws and decide how torch rounds a norm.
-            if not all([1 in present[mine] for mine in self._slices]):
-                return OTHER_GRADS
             self._take_part(present)
         return OTHER_GRADS if found == _ODD else found
 
