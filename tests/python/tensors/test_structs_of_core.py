@@ -6,22 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from altgrad import _bundle
+from altgrad import _bundle, _core
 from altgrad._storage import word
 
 CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
 ABI = CORE.parent / "include" / "altgrad" / "altgrad.h"
-NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64}
+NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
+         "AtenTensorHandle": ctypes.c_void_p}
 CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
          for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program,
                     word._Word, word._Line, word._Class)] + [
     (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
-    (_bundle._Limit, "altgrad_warning_info")]
+    (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row")]
 
 
 def members(name):
     """The kind of each member that a header declares: a size in bytes, and whether it is text or an address."""
-    text = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in (*sorted(CORE.glob("altgrad_*.h")), ABI))
+    text = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in (*sorted(CORE.glob("*.h")), ABI))
     body = re.search(r"typedef struct " + name + r" \{([^}]*)\} " + name + ";", text)[1]
     for kind, names in re.findall(r"(const char \*const|const \w+|\w+)\s+([^;]+);", body):
         for member in names.split(","):

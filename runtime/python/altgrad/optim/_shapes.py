@@ -28,12 +28,6 @@ class _Matrices(ctypes.Structure):
                 ("apart", c_int32), ("turned", c_int32), ("split", POINTER(c_int64)), ("parts", c_int64)]
 
 
-class Piece(ctypes.Structure):
-    """altgrad_table_piece: a matrix of a parameter that is a tensor of its own to the step; `first` is its first element."""
-
-    _fields_ = [("first", c_int64), ("rows", c_int64), ("columns", c_int64), ("tag", c_int64)]
-
-
 class Matrices(NamedTuple):
     """The matrices of a parameter, one behind the other: `count` of them, of whose rows the first has `rows`.
 
@@ -97,25 +91,20 @@ def _lie(native, shape, strides):
 
 
 def in_pieces(optimizer, rows):
-    """The rows of a table, those of matrices that are apart once for each of them, with its `piece`.
+    """The rows of a table, those of matrices that are apart once for each of them: the matrix is its `piece`.
 
-    All parameters say the tags, so that none depends on which have gradients.
+    `more` are such matrices of the parameters before, so that no tag depends on which have gradients.
     """
     if not any([row.matrices and row.matrices.apart for row in rows]):
         return rows
     matrices = [optimizer._matrices_of(group, param) for group in optimizer.param_groups for param in group["params"]]
     more = [0, *accumulate([of.count - 1 if of and of.apart else 0 for of in matrices])]
-    return [piece for row in rows for piece in _pieces(row, more[row.place])]
+    return [replace(row, piece=piece, more=more[row.place]) for row in rows for piece in _pieces(row)]
 
 
-def _pieces(row, more):
+def _pieces(row):
     of = row.matrices
-    if not of or not of.apart or not prod(shape_of(row.owner)):
-        return [row]
-    pieces = [Piece() for _ in range(of.count)]
-    for index, piece in enumerate(pieces):
-        core().altgrad_table_piece_of(ctypes.byref(of.native), index, row.place, more, ctypes.byref(piece))
-    return [replace(row, piece=piece) for piece in pieces]
+    return range(of.count) if of and of.apart and prod(shape_of(row.owner)) else [-1]
 
 
 def whole_ways(kind):
