@@ -4,8 +4,7 @@
 #include "Table.h"
 #include "Threads.h"
 
-#include <algorithm>
-#include <cstring>
+#include <vector>
 
 using namespace altgrad::core;
 

@@ -74,7 +74,6 @@ Seen Table::seenNow(Handle handle) {
   now.shape = add(shapes, shape.data(), shape.size());
   now.dims = int32_t(dims);
   now.type = typeOf(handle);
-  counters.push_back(counterOf(handle));
   return now;
 }
 
@@ -108,6 +107,7 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_core_row
     own += (row.numel + ALTGRAD_CHUNK - 1) / int64_t(ALTGRAD_CHUNK);
   check(altgrad_partials(plan, nullptr, nullptr, &chunks));
   inUnits = chunks != own;
+  counters.assign(seen.size(), nullptr); // a look finds them
   grads.assign(rows_.size(), nullptr);
   now.assign(rows_.size(), nullptr);
   taken = now;

@@ -223,29 +223,29 @@ def beside(shape, strides, block=1, columns=0, pairs=False, copy=False):
 
     Raises ValueError where two codes in a byte would not say how the tensor lies.
     """
-    dims, shape, strides = c_int64(len(shape)), [*shape, 0, 0], [*strides, 0, 0]
-    sizes, steps = ((c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
-    try:
-        core().altgrad_table_beside(copy, block, columns, pairs, ctypes.byref(dims), sizes, steps)
-    except Error as error:
-        raise ValueError(f"a parameter {error}") from None
+    dims, sizes, steps = c_int64(len(shape)), int64s([*shape, 0, 0]), int64s([*strides, 0, 0])
+    _ask("a parameter", core().altgrad_table_beside, copy, block, columns, pairs, ctypes.byref(dims), sizes, steps)
     return tuple(sizes[:dims.value]), tuple(steps[:dims.value])
 
 
 def check_matrices(bundle, index, shape, strides, what):
     """Raises ValueError where the step of a set of a Bundle multiplies matrices, and `what`, which lies so, has none."""
-    sizes, steps = ((c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
-    try:
-        core().altgrad_table_has_matrices(bundle.handle, index, len(shape), sizes, steps)
-    except Error as error:
-        raise ValueError(f"{what} {error}") from None
+    _ask(what, core().altgrad_table_has_matrices, bundle.handle, index, len(shape), int64s(shape), int64s(strides))
 
 
 def check_fit(bundle, index, shape, strides, matrices=None):
     """Raises ValueError where the step of a set of a Bundle takes no parameter that lies so."""
-    sizes, steps = ((c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
+    _ask("a parameter", core().altgrad_table_fits, bundle.handle, index, matrices and ctypes.byref(matrices.native),
+         len(shape), int64s(shape), int64s(strides))
+
+
+def int64s(given):
+    """An array of C."""
+    return (c_int64 * len(given))(*given)
+
+
+def _ask(what, function, *arguments):
     try:
-        core().altgrad_table_fits(bundle.handle, index, matrices and ctypes.byref(matrices.native), len(shape), sizes,
-                                  steps)
+        function(*arguments)
     except Error as error:
-        raise ValueError(f"a parameter {error}") from None
+        raise ValueError(f"{what} {error}") from None

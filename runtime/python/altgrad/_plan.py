@@ -54,7 +54,6 @@ class Plan:
         """Declares (elements, group, set, tag, (rows, columns), units) of each tensor, set by set, in `groups` groups.
 
         Behind these, a part of a whole has (index of its first element, elements of the whole).
-        Returns the words of altgrad_tensor for them.
         """
         words = array(_INDEX)
         for numel, group, index, tag, matrix, units, *part in tensors:
@@ -63,7 +62,6 @@ class Plan:
             words.extend((_TENSOR_BYTES, numel, offset, *matrix, group, index, tag, units, whole, 0))
         self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0],
                                           len(words) * words.itemsize // _TENSOR_BYTES, groups)
-        return words
 
     def bind_stream(self, name, pointers):
         """Binds a stream, one pointer per tensor of its set."""

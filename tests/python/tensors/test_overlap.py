@@ -1,9 +1,13 @@
 """Two parameters in one memory: refused, or left to torch, exactly where an element is shared."""
 
+import ctypes
+import random
+
 import pytest
 import torch
 
 import altgrad
+from altgrad import _core
 
 
 OTHERS = [lambda whole: whole.view(-1)[3:8], lambda whole: whole[1], lambda whole: whole[:, 1::2],
@@ -65,3 +69,30 @@ def test_many_columns_are_told_apart_in_time_that_grows_with_them():
     whole = torch.ones(8, 2000)
     step(*whole.t(), fallback=False)
     assert torch.equal(whole, torch.zeros(8, 2000))
+
+
+def test_what_shares_memory_is_what_has_an_address_in_common():
+    """Views of two buffers at random; those from a place on are only read, and may share memory with each other."""
+    draw, found = random.Random(5), set()
+    buffers = torch.zeros(40), torch.zeros(80, dtype=torch.bfloat16)
+    for _ in range(400):
+        views = []
+        for _ in range(draw.randint(1, 5)):
+            of = draw.choice(buffers)
+            sizes, strides = [draw.randint(0, 3), draw.randint(1, 3)], [draw.choice((0, 1, 3, 4, 9)), draw.choice((1, 2, 6))]
+            views.append(of.as_strided(sizes, strides, draw.randint(0, len(of) - 32)))
+        places = [{view.data_ptr() + view.itemsize * (i * view.stride(0) + j * view.stride(1)) + byte
+                   for i in range(view.shape[0]) for j in range(view.shape[1]) for byte in range(view.itemsize)} for view in views]
+        written = draw.randint(0, len(views))
+        meet = lambda i, j: i != j and min(i, j) < written and places[i] & places[j]
+        expected = [any([meet(i, j) for j in range(len(views))]) for i in range(len(views))]
+        shared, pair = ctypes.create_string_buffer(len(views)), (ctypes.c_int64 * 2)()
+        handles = (ctypes.c_uint64 * len(views))(*map(_core.handle_of, views))
+        _core.core().altgrad_core_overlap(handles, len(views), written, shared, pair)
+        assert any(shared.raw) == any(expected), (views, written)
+        if written == len(views):
+            assert list(map(bool, shared.raw)) == expected, (views, written)
+        if any(expected):
+            assert meet(*pair) and pair[0] < pair[1]
+        found.add(any(expected))
+    assert found == {True, False}

@@ -137,12 +137,6 @@ def absent(param, dtype):
     return made
 
 
-def is_absent(param):
-    """Whether a parameter is in the place of one that another process steps as a whole."""
-    at = getattr(param, "altgrad_place", None)
-    return at is not None and not at.parted and param.numel() < prod(at.shape)
-
-
 def shape_of(param):
     """The shape of a parameter, or of the whole of which it is a part."""
     at = getattr(param, "altgrad_place", None)

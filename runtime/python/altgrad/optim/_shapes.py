@@ -9,7 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from .._binding.shards import shape_of
-from .._core import core
+from .._core import core, int64s
 from .._library import Error
 
 
@@ -67,7 +67,7 @@ def matrices_of(group, param, apart=False, unturned=None):
                   unturned and unturned.encode(), b"a group with use_muon=False, which takes AdamW")
     found = _Matrices()
     try:
-        core().altgrad_table_find_matrices(ctypes.byref(said), len(shape), _numbers(shape), ctypes.byref(found))
+        core().altgrad_table_find_matrices(ctypes.byref(said), len(shape), int64s(shape), ctypes.byref(found))
     except Error as error:
         raise ValueError(str(error)) from None
     found.said = said  # which has its numbers
@@ -80,13 +80,9 @@ def _is_whole(size):
     return isinstance(size, numbers.Integral) and not isinstance(size, bool) and abs(size) < 1 << 63
 
 
-def _numbers(shape):
-    return (c_int64 * len(shape))(*shape)
-
-
 def _lie(native, shape, strides):
-    wanted, units = _numbers(strides), _numbers(shape)
-    fits = core().altgrad_table_lie(ctypes.byref(native), len(shape), _numbers(shape), _numbers(strides), wanted, units)
+    wanted, units = int64s(strides), int64s(shape)
+    fits = core().altgrad_table_lie(ctypes.byref(native), len(shape), int64s(shape), int64s(strides), wanted, units)
     return bool(fits), tuple(wanted), tuple(units)
 
 
