@@ -40,12 +40,11 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
     if (!state)
       continue;
     const Keys &own = part.keys[size_t(index)];
-    const std::vector<int64_t> units = unitSizes(dense, matrices);
     for (size_t i = 0; i < entries(set.states).size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
       const Stream &stream = set.states.at[i];
       bool scaled = !own.all.count(own.kept[i] + "_scale") && state->tensor(own.kept[i] + "_scale").defined();
-      checkKept(value, own.kept[i], stream, scaled, dense, units, place);
+      checkKept(value, own.kept[i], *part.program, index, i, scaled, dense, matrices ? &*matrices : nullptr, place);
       if (isAsStored(value, dense, stream))
         written.add(value, place, own.kept[i]);
     }
@@ -100,11 +99,10 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   row.numel = param.numel();
   std::tie(row.rows, row.columns) = matrices ? std::pair(matrices->rows, matrices->columns) : matrixOf(dense);
   row.units = matrices && row.numel ? matrices->rows * matrices->count : unitsOf(dense);
-  const std::vector<int64_t> units = unitSizes(dense, matrices);
   written.add(param, place, "");
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
-    const Stream &stream = set.states.at[i];
-    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, stream) : fresh(stream, dense, units)));
+    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, set.states.at[i])
+                                  : fresh(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
     written.add(*row.kept.back(), place, own.kept[i]);
   }
   if (!state)

@@ -13,10 +13,10 @@ from torch.optim.optimizer import ParamsT
 from .._bundle import compile_sets
 from .._core import check_matrices
 from .._rule import find_rule, parse_options, set_line
-from .._storage.blocks import check_copy, state_key
+from .._storage.blocks import state_key
 from .._storage.line import Storage, StorageLike
 from .._storage.streams import check_streams
-from .._storage.word import word_of
+from .._storage.word import check_words, word_of
 from ._checks import check_hypers
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
@@ -145,7 +145,7 @@ def _make(rule, storage, options):
             if stream.role == "state" and not stream.of_units}
     hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
     _check_names(rule, part, hypers)
-    check_copy(words)
+    check_words(Storage(words))
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
