@@ -21,6 +21,7 @@ OF_FILES = {
     "core/Beside.cpp": "type std::find_if",
     "core/Interface.cpp": "lastError of python objects item gradients present rowsFrom unsummed count std::min",
     "core/Matrices.cpp": "rowsBefore std::accumulate",
+    "core/Program.cpp": "altgrad_bundle_free",
     "core/Stored.cpp": "altgrad::isRuleFile",
     "core/Values.cpp": "at get",
     "host/Edits.cpp": "take std::strcmp",

@@ -1,6 +1,6 @@
 // Puts a request into altgrad-opt's words, and has it compiled.
 #include "altgrad_request.h"
-#include "Errors.h"
+#include "Program.h"
 #include "Table.h"
 #include "altgrad/products.h"
 
@@ -86,13 +86,14 @@ void checkSingles(const altgrad_core_request &of, altgrad_bundle *bundle) {
 
 } // namespace
 
-altgrad_status altgrad_core_compile(const altgrad_core_request *of, altgrad_bundle **out) {
+altgrad_status altgrad_core_compile(const altgrad_core_request *of, const altgrad_core_program **out) {
   return guarded([&] {
     const std::string options = optionsOf(*of);
     BundlePtr bundle = compile(*of, options);
     if (wantsOwnProducts(*of, bundle.get()))
       bundle = compile(*of, options + "\n--own-products");
     checkSingles(*of, bundle.get());
-    *out = bundle.release();
+    *out = new Program(bundle.get(), wordsIn(of->keys ? of->keys : ""));
+    (void)bundle.release(); // it is the program's
   });
 }

@@ -46,10 +46,9 @@ bool isSameOrder(const Layout &one, const Numbers &strides) {
 // A state that is there.
 class Found {
 public:
-  Found(const altgrad_core_stream &of, const char *key, Handle state, int32_t facts, Handle param, const Layout &own,
-        const Layout &wanted)
-      : of(of), name(std::string("state '") + key + "'"), state(state), param(param), facts(facts),
-        layout(layoutOf(state, stridesOf(state))), own(own), wanted(wanted), type(typeOf(state)) {}
+  Found(const altgrad_core_stream &of, Handle state, int32_t facts, Handle param, const Layout &own, const Layout &wanted)
+      : of(of), state(state), param(param), facts(facts), layout(layoutOf(state, stridesOf(state))), own(own),
+        wanted(wanted), type(typeOf(state)) {}
 
   void check() const {
     if (of.block != 1)
@@ -67,7 +66,9 @@ public:
   }
 
 private:
-  [[noreturn]] void refuse(const std::string &why) const { throw Refusal(ALTGRAD_INVALID, name + why); }
+  [[noreturn]] void refuse(const std::string &why) const {
+    throw Refusal(ALTGRAD_INVALID, std::string("state '") + of.state + "'" + why);
+  }
 
   // No number is lost in a step that stores it wider.
   bool isFitting() const {
@@ -86,7 +87,6 @@ private:
   }
 
   const altgrad_core_stream &of;
-  std::string name;
   Handle state, param;
   int32_t facts;
   Layout layout;
@@ -108,16 +108,16 @@ altgrad_status altgrad_core_new_state(const altgrad_core_program *program, int64
   });
 }
 
-altgrad_status altgrad_core_check_state(const altgrad_core_program *program, int64_t set, int64_t index, const char *key,
+altgrad_status altgrad_core_check_state(const altgrad_core_program *program, int64_t set, int64_t index,
                                         AtenTensorHandle state, int32_t facts, AtenTensorHandle param,
                                         const int64_t *strides, const altgrad_table_matrices *matrices) {
   return guarded([&] {
     const altgrad_core_stream &of = program->sets[set].states.at[index];
     if (of.role == ALTGRAD_ROLE_STATE && of.scaled == 1 && facts & ALTGRAD_STATE_SCALED)
-      throw Refusal(ALTGRAD_INVALID, std::string("there is a state '") + key + "_scale', but the storage keeps state '" + key +
-                                         "' of this parameter without scales: make the optimizer with the storage that "
-                                         "its states have");
+      throw Refusal(ALTGRAD_INVALID, std::string("there is a state '") + of.state + "_scale', but the storage keeps state '" +
+                                         of.state + "' of this parameter without scales: make the optimizer with the "
+                                         "storage that its states have");
     const Layout own = layoutOf(param, strides);
-    Found(of, key, state, facts, param, own, layoutOf(of, own, matrices)).check();
+    Found(of, state, facts, param, own, layoutOf(of, own, matrices)).check();
   });
 }

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CORE_ALTGRAD_REQUEST_H
 #define ALTGRAD_CORE_ALTGRAD_REQUEST_H
 
-#include "altgrad/altgrad.h"
+#include "altgrad_program.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +21,7 @@ typedef struct altgrad_core_request {
   const char *loss_scaler; // its variant
   const char *flags;       // further options, a line each: of a step over gradients alone
   const char *compiler;    // the path of altgrad-opt
+  const char *keys;        // "state=key" for each state that is kept under another name than the rule's
   int32_t scaler;          // torch's GradScaler says scale and verdict
   int32_t statistics;
   int32_t exchange; // other devices or ranks take part
@@ -30,8 +31,9 @@ typedef struct altgrad_core_request {
 } altgrad_core_request;
 
 // altgrad_compile; for GPUs once more, with products of its own, where the step multiplies and $ALTGRAD_CUDA_PRODUCTS says
-// so. ALTGRAD_BROKEN where the step needs a number of which the request says nothing.
-ALTGRAD_API altgrad_status altgrad_core_compile(const altgrad_core_request *of, altgrad_bundle **out);
+// so. ALTGRAD_BROKEN where the step has something that no optimizer can give it, or needs a number of which the request
+// says nothing; ALTGRAD_INVALID where two states would be kept under one key.
+ALTGRAD_API altgrad_status altgrad_core_compile(const altgrad_core_request *of, const altgrad_core_program **out);
 
 #ifdef __cplusplus
 }

@@ -28,12 +28,10 @@ enum {
   ALTGRAD_STATE_NOWHERE = 1, // it is a negative view, or zeros without memory
   ALTGRAD_STATE_SCALED = 2   // there are scales behind its key
 };
-// ALTGRAD_INVALID, with a sentence, where a state that is kept under `key` cannot be that. It may be narrower than the step
-// stores it.
+// ALTGRAD_INVALID, with a sentence, where a state cannot be that. It may be narrower than the step stores it.
 ALTGRAD_API altgrad_status altgrad_core_check_state(const altgrad_core_program *program, int64_t set, int64_t index,
-                                                    const char *key, AtenTensorHandle state, int32_t facts,
-                                                    AtenTensorHandle param, const int64_t *strides,
-                                                    const altgrad_table_matrices *matrices);
+                                                    AtenTensorHandle state, int32_t facts, AtenTensorHandle param,
+                                                    const int64_t *strides, const altgrad_table_matrices *matrices);
 
 #ifdef __cplusplus
 }

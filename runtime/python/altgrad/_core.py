@@ -40,10 +40,9 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_find_profile": (c_char_p, c_void_p),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
     "altgrad_core_compile": (c_void_p, c_void_p),
-    "altgrad_core_describe": (c_void_p, c_void_p),
     "altgrad_core_word_of": (c_char_p, c_void_p),
     "altgrad_core_new_state": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
-    "altgrad_core_check_state": (c_void_p, c_int64, c_int64, c_char_p, c_void_p, c_int32, c_void_p, c_void_p, c_void_p),
+    "altgrad_core_check_state": (c_void_p, c_int64, c_int64, c_void_p, c_int32, c_void_p, c_void_p, c_void_p),
     "altgrad_core_check_storage": (c_char_p,),
     "altgrad_core_set_line": (c_void_p, POINTER(c_char_p)),
 }

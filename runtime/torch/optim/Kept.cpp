@@ -119,13 +119,12 @@ void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor 
     C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());
 }
 
-void altgrad::optim::checkKept(const Tensor &value, const std::string &key, const Program &program, int32_t set,
-                               size_t index, bool scaled, const Tensor &param, const altgrad_table_matrices *matrices,
-                               const Place &place) {
-  checkStored(value, "'" + key + "' of " + toString(place));
+void altgrad::optim::checkKept(const Tensor &value, const Program &program, int32_t set, size_t index, bool scaled,
+                               const Tensor &param, const altgrad_table_matrices *matrices, const Place &place) {
+  checkStored(value, std::string("'") + program.sets[size_t(set)].states.at[index].state + "' of " + toString(place));
   const int32_t nowhere = value.is_neg() || value._is_zerotensor() ? ALTGRAD_STATE_NOWHERE : 0;
   const int32_t facts = nowhere | (scaled ? ALTGRAD_STATE_SCALED : 0);
-  TORCH_CHECK(!altgrad_core_check_state(program.described.get(), set, int64_t(index), key.c_str(), handleOf(value), facts,
+  TORCH_CHECK(!altgrad_core_check_state(program.described.get(), set, int64_t(index), handleOf(value), facts,
                                         handleOf(param), param.strides().data(), matrices),
               "altgrad: ", toString(place), ": ", altgrad_table_error());
 }

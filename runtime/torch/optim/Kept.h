@@ -29,8 +29,8 @@ void checkFit(const Program &program, int32_t set, const at::Tensor &param, cons
 // Throws where it multiplies matrices, and a parameter of which nobody has said which it holds is none.
 void checkMatrices(const Program &program, int32_t set, const at::Tensor &param, const Place &place);
 // Throws where what is there is not this state of a set; `scaled`: beside it lie scales that are no other state.
-void checkKept(const at::Tensor &value, const std::string &key, const Program &program, int32_t set, size_t index,
-               bool scaled, const at::Tensor &param, const altgrad_table_matrices *matrices, const Place &place);
+void checkKept(const at::Tensor &value, const Program &program, int32_t set, size_t index, bool scaled,
+               const at::Tensor &param, const altgrad_table_matrices *matrices, const Place &place);
 
 } // namespace altgrad::optim
 

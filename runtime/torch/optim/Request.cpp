@@ -105,7 +105,11 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   std::shared_ptr<const Program> &program = programs[{lines, onHost, joined, scaler}];
   if (program)
     return program;
+  std::string keys;
+  for (const auto &[name, key] : spec.state_names())
+    keys += name + "=" + key + " ";
   altgrad_core_request of{};
+  of.keys = keys.c_str();
   of.text = spec.text().c_str();
   of.size = spec.text().size();
   of.origin = origin.c_str();

@@ -6,6 +6,8 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 using namespace altgrad::optim;
 using at::Tensor;
 
@@ -39,26 +41,30 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
     const RuleParamState *state = stateOf(states, param);
     if (!state)
       continue;
-    const Keys &own = part.keys[size_t(index)];
+    auto keeps = [&](const std::string &key) {
+      const c10::ArrayRef<Stream> all = entries(set.states);
+      return std::any_of(all.begin(), all.end(), [&](const Stream &of) { return key == of.state; });
+    };
     for (size_t i = 0; i < entries(set.states).size(); ++i) {
-      const Tensor &value = valueOf(*state, own.kept[i], place);
       const Stream &stream = set.states.at[i];
-      bool scaled = !own.all.count(own.kept[i] + "_scale") && state->tensor(own.kept[i] + "_scale").defined();
-      checkKept(value, own.kept[i], *part.program, index, i, scaled, dense, matrices ? &*matrices : nullptr, place);
+      const Tensor &value = valueOf(*state, stream.state, place);
+      const std::string scales = std::string(stream.state) + "_scale";
+      const bool scaled = !keeps(scales) && state->tensor(scales).defined();
+      checkKept(value, *part.program, index, i, scaled, dense, matrices ? &*matrices : nullptr, place);
       if (isAsStored(value, dense, stream))
-        written.add(value, place, own.kept[i]);
+        written.add(value, place, stream.state);
     }
     // The parameter alone would be another number.
-    TORCH_CHECK(own.all.count("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
+    TORCH_CHECK(keeps("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
                 " has a 'remainder', and the "
                 "storage has none: make the optimizer with the storage that "
                 "its states have");
     if (!set.step)
       continue;
-    const Tensor &count = valueOf(*state, own.step, place);
-    checkCount(count, own.step, place);
+    const Tensor &count = valueOf(*state, set.count, place);
+    checkCount(count, set.count, place);
     if (isCount(count, param, countType(set)))
-      written.add(count, place, own.step);
+      written.add(count, place, set.count);
   }
 }
 
@@ -88,7 +94,6 @@ static std::vector<Row> inPieces(const Row &whole, const Matrices &matrices, int
 std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written) {
   const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
-  const Keys &own = part.keys[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
   Row row;
   row.param = hold(param);
@@ -101,16 +106,17 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   row.units = matrices && row.numel ? matrices->rows * matrices->count : unitsOf(dense);
   written.add(param, place, "");
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
-    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, set.states.at[i])
+    const Stream &stream = set.states.at[i];
+    row.kept.push_back(hold(state ? asStored(state->tensor(stream.state), dense, stream)
                                   : fresh(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
-    written.add(*row.kept.back(), place, own.kept[i]);
+    written.add(*row.kept.back(), place, stream.state);
   }
   if (!state)
     beginCopy(set, row.kept, dense, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
-    row.count = hold(state ? state->tensor(own.step).to(as) : at::zeros({}, as));
-    written.add(*row.count, place, own.step);
+    row.count = hold(state ? state->tensor(set.count).to(as) : at::zeros({}, as));
+    written.add(*row.count, place, set.count);
   }
   return inPieces(row, matrices, more);
 }
@@ -133,14 +139,14 @@ std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const State
 // Puts what was made into the states: after all of it was made, or never.
 void Binding::commit(const Part &part, const std::vector<Row> &rows, States &states) {
   for (const Row &row : rows) {
-    const Keys &own = part.keys[size_t(row.set)];
+    const Set &set = part.program->sets[size_t(row.set)];
     auto &slot = states[row.param->unsafeGetTensorImpl()];
     if (!slot)
       slot = std::make_unique<RuleParamState>();
     auto &state = static_cast<RuleParamState &>(*slot);
     for (size_t i = 0; i < row.kept.size(); ++i)
-      state.tensor(own.kept[i], *row.kept[i]);
+      state.tensor(set.states.at[i].state, *row.kept[i]);
     if (row.count)
-      state.count(own.step).tensor(own.step, *row.count);
+      state.count(set.count).tensor(set.count, *row.count);
   }
 }

@@ -19,10 +19,8 @@ ScalarType altgrad::optim::typeOf(const Scalar &scalar) {
   return types[scalar.type];
 }
 
-Program::Program(std::shared_ptr<altgrad_bundle> given) : bundle(std::move(given)) {
-  const altgrad_core_program *of = nullptr;
-  checkTable(altgrad_core_describe(bundle.get(), &of));
-  described.reset(of, altgrad_core_program_free);
+Program::Program(const altgrad_core_program *of)
+    : described(of, altgrad_core_program_free), bundle(described, of->bundle) {
   sets = {of->sets, size_t(of->set_count)};
   singles = entries(of->singles);
   exchanges = {of->exchanges, size_t(of->exchange_count)};
@@ -36,7 +34,7 @@ std::shared_ptr<const Program> altgrad::optim::compileProgram(altgrad_core_reque
     lines.push_back(line.c_str());
   of.sets = lines.data();
   of.count = int64_t(lines.size());
-  altgrad_bundle *bundle = nullptr;
-  checkTable(altgrad_core_compile(&of, &bundle));
-  return std::make_shared<Program>(std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+  const altgrad_core_program *program = nullptr;
+  checkTable(altgrad_core_compile(&of, &program));
+  return std::make_shared<Program>(program);
 }

@@ -35,11 +35,10 @@ inline int64_t numbersOf(const Scalar &scalar) { return scalar.role == ALTGRAD_R
 
 class Program {
 public:
-  // Throws where the step has something that no tensor or optimizer provides.
-  explicit Program(std::shared_ptr<altgrad_bundle> bundle);
+  explicit Program(const altgrad_core_program *of);
 
-  std::shared_ptr<altgrad_bundle> bundle;
   std::shared_ptr<const altgrad_core_program> described;
+  std::shared_ptr<altgrad_bundle> bundle; // its
   c10::ArrayRef<Set> sets;
   c10::ArrayRef<Scalar> singles; // of the whole step
   // Where other devices' or ranks' sums may join.

@@ -38,11 +38,3 @@ def rows_of(param):
 def scale_key(key):
     """The key in `state` of the scales of a state."""
     return key + "_scale"
-
-
-def state_key(stream, keys):
-    """The key of a stream in torch's `state`; `keys` maps the names of a rule's states to keys."""
-    if stream.role not in ("state", "block_scale"):
-        return stream.key if stream.role in ("tensor_scale", "copy") else stream.role
-    key = keys.get(stream.key, stream.key)
-    return scale_key(key) if stream.role == "block_scale" else key

@@ -315,6 +315,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         together = theirs is not None or self._together
         check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
         wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, numerics=self._numerics,
+                      keys=" ".join([f"{name}={key}" for name, key in self._keys.items()]),
                       multiplied=multiplies(kinds.rules, watched.params), exchange=bool(together))
         built = build(self, watched, kinds.rules, ours, left, known, wanted, self._together)
         if built:

@@ -4,7 +4,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from .._storage.blocks import state_key
 from .._storage.line import Storage
 from .._storage.master import kept_beside
 from .._storage.word import class_of
@@ -47,9 +46,6 @@ class RuleNames:
     def _hyper_place(self, name):
         place = self._hypers.get(name, name)
         return place if isinstance(place, tuple) else (place, None)
-
-    def _state_key(self, stream):
-        return state_key(stream, self._keys)
 
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""

@@ -23,7 +23,7 @@ def check_whole(optimizer, part, row, options):
     A master and a copy are made of the parameter, and a state of an option begins when it is on.
     """
     held = optimizer.state.get(row.owner, {})
-    needed = [(stream, optimizer._state_key(stream)) for stream in part.states if stream.role == "state"]
+    needed = [(stream, stream.state) for stream in part.states if stream.role == "state"]
     counted = optimizer._count_key
     if counted and (part.step or optimizer._always_counts):
         needed.append((None, counted))
@@ -40,7 +40,7 @@ def check_whole(optimizer, part, row, options):
 def check_held(optimizer, bundle, row):
     """Raises ValueError where a state that is there is none that the step takes, or lacks its scales."""
     held, states = local_states(optimizer.state.get(row.owner, {})), bundle.sets[row.set].states
-    keys = [optimizer._state_key(stream) for stream in states]
+    keys = [stream.state for stream in states]
     for index, (stream, key) in enumerate(zip(states, keys)):
         state = held.get(key)
         if stream.role in ("block_scale", "tensor_scale"):
@@ -54,8 +54,8 @@ def check_held(optimizer, bundle, row):
         check_mode(state)
         facts = (state.is_neg() or state._is_zerotensor()) + 2 * (scale_key(key) in held and scale_key(key) not in keys)
         try:
-            core().altgrad_core_check_state(bundle.native, row.set, index, key.encode(), handle_of(state), facts,
-                                            handle_of(row.param), _numbers(row.strides), _matrices(row))
+            core().altgrad_core_check_state(bundle.native, row.set, index, handle_of(state), facts, handle_of(row.param),
+                                            _numbers(row.strides), _matrices(row))
         except Error as error:
             raise ValueError(str(error)) from None
 
@@ -84,13 +84,12 @@ def kept_states(optimizer, bundle, rows):
     for row in rows:
         held = local_states(optimizer.state.get(row.owner, {}))
         for stream in bundle.sets[row.set].states:
-            key = optimizer._state_key(stream)
-            state = held.get(key)
+            state = held.get(stream.state)
             if state is None:
                 continue
             check_extent(state)  # of those that are copied into another order, too
             if _fits(stream, state, row):
-                yield state, key, row.owner
+                yield state, stream.state, row.owner
         count = held.get(optimizer._count_key)
         if is_count(count, row.param.device):
             counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.owner))
@@ -137,8 +136,7 @@ def _made(optimizer, bundle, row, counts):
         new[counted] = count = count.clone() if count.data_ptr() in counts else count
         counts.add(count.data_ptr())
     for index, stream in enumerate(part.states):
-        key = optimizer._state_key(stream)
-        state = held.get(key)
+        state = held.get(key := stream.state)
         if state is None:
             state = new_state(bundle, row, index)
             if stream.role == "state":
@@ -156,8 +154,8 @@ def _made(optimizer, bundle, row, counts):
         if made or row.owner not in optimizer._counts:
             private = count_of(0.0 if made else 1.0, param.device)
         count = optimizer._counts[row.owner] if private is None else private
-    tensors = [new[optimizer._state_key(stream)] for stream in part.states]
-    blocks = {optimizer._state_key(stream): stream.block for stream in part.states}
+    tensors = [new[stream.state] for stream in part.states]
+    blocks = {stream.state: stream.block for stream in part.states}
     stored = {key: given[key] if value is held.get(key) else in_whole(value, row.owner, blocks.get(key, 1))
               for key, value in new.items()}
     return stored, tensors, count if part.step else None, private
