@@ -175,7 +175,8 @@ LogicalResult altgrad::verifyArithmetic(Operation &op) {
   const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef());
   // body_c2
   if (op.getName().getDialectNamespace() == "altgrad" || !row)
-    return op.emitOpError() << "is not on the list of allowed operations" << whatToWrite(op.getName().getStringRef());
+    return op.emitOpError() << "is not on the list of allowed operations"
+                            << describeReplacement(op.getName().getStringRef());
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
     // body_c3
     if (auto flags = fast.getFastMathFlagsAttr(); flags && flags.getValue() != arith::FastMathFlags::none)

@@ -35,7 +35,7 @@ inline bool isAllowedOperation(llvm::StringRef name) { return findAllowedOperati
 
 /// How to write what the operation `name` would compute, as the end of a sentence:
 /// "; write ...", or "; allowed are" and the list.
-std::string whatToWrite(llvm::StringRef name);
+std::string describeReplacement(llvm::StringRef name);
 
 /// A line for each of them: name, types, meaning and example, separated by tabs.
 std::string listOperations();

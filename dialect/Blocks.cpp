@@ -11,7 +11,7 @@ using namespace altgrad;
 
 static bool isDynamic(int64_t extent) { return ShapedType::isDynamic(extent); }
 
-static ParseResult parseBoth(AsmParser &parser, int64_t &rows, int64_t &columns) {
+static ParseResult parseDimensions(AsmParser &parser, int64_t &rows, int64_t &columns) {
   SMLoc loc = parser.getCurrentLocation();
   SmallVector<int64_t> extents;
   if (parser.parseDimensionList(extents, /*allowDynamic=*/true, /*withTrailingX=*/false))
@@ -25,13 +25,13 @@ static ParseResult parseBoth(AsmParser &parser, int64_t &rows, int64_t &columns)
 ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
   SMLoc loc = parser.getCurrentLocation();
   int64_t rows, columns;
-  if (parseBoth(parser, rows, columns))
+  if (parseDimensions(parser, rows, columns))
     return failure();
   block = parser.getChecked<BlockAttr>(loc, parser.getContext(), Scope::Block, rows, columns);
   return success(bool(block));
 }
 
-static void printBoth(AsmPrinter &printer, int64_t rows, int64_t columns) {
+static void printDimensions(AsmPrinter &printer, int64_t rows, int64_t columns) {
   auto print = [&](int64_t extent) { isDynamic(extent) ? printer << "?" : printer << extent; };
   print(rows);
   printer << "x";
@@ -39,7 +39,7 @@ static void printBoth(AsmPrinter &printer, int64_t rows, int64_t columns) {
 }
 
 void altgrad::printExtents(AsmPrinter &printer, BlockAttr block) {
-  printBoth(printer, block.getRows(), block.getColumns());
+  printDimensions(printer, block.getRows(), block.getColumns());
 }
 
 ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &rows, int64_t &columns) {
@@ -47,7 +47,7 @@ ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &ro
   StringRef word;
   scope = Scope::Block;
   if (failed(parser.parseOptionalKeyword(&word)))
-    return parseBoth(parser, rows, columns);
+    return parseDimensions(parser, rows, columns);
   std::optional<Scope> named = symbolizeScope(word);
   if (!named || named == Scope::Block)
     return parser.emitError(loc) << "'" << word
@@ -58,7 +58,7 @@ ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &ro
 
 void altgrad::printBlockName(AsmPrinter &printer, Scope scope, int64_t rows, int64_t columns) {
   if (scope == Scope::Block)
-    printBoth(printer, rows, columns);
+    printDimensions(printer, rows, columns);
   else
     printer << stringifyScope(scope);
 }
@@ -120,8 +120,8 @@ BlockAttr BlockAttr::meet(BlockAttr other) const {
 
 //===-- What targets can cut ------------------------------------------------===//
 
-LogicalResult altgrad::verifyCut(BlockAttr block, function_ref<InFlightDiagnostic()> emitError) {
-  bool isCut = block.isElement() || (block.getRows() == 1 && isBlock(block.getColumns())) ||
+LogicalResult altgrad::verifySupportedBlock(BlockAttr block, function_ref<InFlightDiagnostic()> emitError) {
+  bool isCut = block.isElement() || (block.getRows() == 1 && isBlockSize(block.getColumns())) ||
                (block.getRows() == columnBlock && block.getColumns() == 1) ||
                (block.getRows() == squareBlock && block.getColumns() == squareBlock);
   if (isCut)
@@ -181,7 +181,7 @@ LogicalResult ReduceOp::verify() {
   // reduce_c2
   if (getOver().isElement())
     return emitOpError("reduces single elements");
-  if (failed(verifyCut(getOver(), [&] { return emitOpError(); })))
+  if (failed(verifySupportedBlock(getOver(), [&] { return emitOpError(); })))
     return failure();
   // reduce_c3
   if (isBoolean(getReduction()))
@@ -195,7 +195,7 @@ LogicalResult ReduceOp::verify() {
 static BlockAttr getBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock(); }
 
 // Whether all that a sweep has over rows is of its height.
-static bool hasOneHeight(SweepOp sweep) {
+static bool hasOneTileHeight(SweepOp sweep) {
   auto fits = [&](BlockAttr block) { return !block.isOverRows() || block.getRows() == sweep.getTileRows(); };
   auto fitsStream = [&](Value stream) { return fits(getBlock(stream)); };
   return llvm::all_of(sweep.getLoads(), fitsStream) && llvm::all_of(sweep.getStores(), fitsStream) &&
@@ -235,13 +235,13 @@ static SmallVector<ReduceOp> getMaxima(Value value) {
   return maxima;
 }
 
-// Whether a value reads its element otherwise than by reductions over rows and by `but`.
-static bool readsElement(Value value, ArrayRef<Value> but, const Variances &variances) {
+// Whether a value reads its element otherwise than by reductions over rows and by `allowed`.
+static bool readsMoreOfElement(Value value, ArrayRef<Value> allowed, const Variances &variances) {
   bool reads = false;
   walkBack(value, [&](Value next) {
     Operation *op = next.getDefiningOp();
     bool isOfList = !op && variances.of(next).isOverRows();
-    if (reads || !variances.isElement(next) || llvm::is_contained(but, next) || isOverTile(op) || isOfList)
+    if (reads || !variances.isElement(next) || llvm::is_contained(allowed, next) || isOverTile(op) || isOfList)
       return false;
     reads = !op || op->getNumOperands() == 0 || isa<DrawOp, UpdateOp>(op);
     return !reads;
@@ -259,7 +259,7 @@ static LogicalResult verifyStore(Operation *op, Value value, Value stream, const
 }
 
 // What a sweep stores behind a reduction over rows is of that alone.
-static LogicalResult verifyBehind(SweepOp sweep, Region &body, const Variances &variances) {
+static LogicalResult verifyTileStores(SweepOp sweep, Region &body, const Variances &variances) {
   auto codes = llvm::drop_begin(body.front().getTerminator()->getOperands(), sweep.getNumResults());
   for (auto [value, stream] : llvm::zip(codes, sweep.getStores())) {
     if (failed(verifyStore(sweep, value, stream, variances)))
@@ -273,7 +273,7 @@ static LogicalResult verifyBehind(SweepOp sweep, Region &body, const Variances &
     for (ReduceOp reduce : from)
       reduced.push_back(reduce.getValue());
     // sweep_c16
-    if (!reduced.empty() && readsElement(value, reduced, variances))
+    if (!reduced.empty() && readsMoreOfElement(value, reduced, variances))
       return sweep.emitOpError() << "stores what is computed from a reduction over " << from[0].getOver()
                                  << " and from more of its element than that is of";
   }
@@ -281,10 +281,10 @@ static LogicalResult verifyBehind(SweepOp sweep, Region &body, const Variances &
 }
 
 static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
-  if (!sweep.goesOverTiles())
+  if (!sweep.usesTiles())
     return success();
   // sweep_c13
-  if (!hasOneHeight(sweep))
+  if (!hasOneTileHeight(sweep))
     return sweep.emitOpError() << "has columns and squares, and goes over tiles of one height; write one of block<"
                                << columnBlock << "x1> and block<" << squareBlock << "x" << squareBlock << "> for all";
   ReduceOp most;
@@ -330,7 +330,7 @@ LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
     if (!sweep)
       return WalkResult::advance();
     for (Region &body : sweep->getRegions())
-      if (failed(verifyBehind(sweep, body, variances)))
+      if (failed(verifyTileStores(sweep, body, variances)))
         return WalkResult::interrupt();
     return WalkResult(verifySweep(sweep, variances));
   });

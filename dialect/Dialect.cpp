@@ -63,12 +63,14 @@ void altgrad::AltgradDialect::initialize() {
 
 //===-- Types ---------------------------------------------------------------===//
 
-bool altgrad::isBlock(int64_t block) { return llvm::isPowerOf2_64(block) && block >= minBlock && block <= maxBlock; }
+bool altgrad::isBlockSize(int64_t block) {
+  return llvm::isPowerOf2_64(block) && block >= minBlock && block <= maxBlock;
+}
 
 LogicalResult altgrad::TensorsType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
                                            BlockAttr block, bool packed) {
   // tensors_c1
-  if (failed(verifyCut(block, emitError)))
+  if (failed(verifySupportedBlock(block, emitError)))
     return failure();
   // tensors_c2
   if (packed && (!format.toFormat().canPack() || !block.isElement()))
@@ -153,8 +155,8 @@ static void printOptions(OpAsmPrinter &printer, UpdateOp, ArrayAttr options) {
 }
 
 static bool nameByLocation(Operation *op, OpAsmSetValueNameFn set) {
-  auto place = dyn_cast<FusedLoc>(op->getLoc());
-  auto names = place ? dyn_cast_if_present<ArrayAttr>(place.getMetadata()) : ArrayAttr();
+  auto fused = dyn_cast<FusedLoc>(op->getLoc());
+  auto names = fused ? dyn_cast_if_present<ArrayAttr>(fused.getMetadata()) : ArrayAttr();
   if (!names || names.size() != op->getNumResults())
     return false;
   for (auto [result, name] : llvm::zip(op->getResults(), names.getAsRange<StringAttr>()))

@@ -28,12 +28,12 @@ class CommitOp;
 class EmitOp;
 
 /// Memory that an operation of a phase touches.
-struct Place {
+struct MemoryAccess {
   mlir::Value memory;        ///< an argument of the step or a list in the workspace; null: a word
   Space space = Space::Step; ///< of the word
 };
 /// Of those that are lists of tensors.
-double bytesPerElement(llvm::ArrayRef<Place> places);
+double bytesPerElement(llvm::ArrayRef<MemoryAccess> accesses);
 /// `element`, or a vector of as many as `shape` has.
 mlir::Type withElementType(mlir::Type shape, mlir::Type element);
 /// The type of squares that have the format of a list; any other type as it is.
@@ -82,7 +82,7 @@ constexpr unsigned columnBlock = 32;
 /// The rows and columns of a square.
 constexpr unsigned squareBlock = 128;
 /// Fails after an error if no target has such blocks.
-mlir::LogicalResult verifyCut(BlockAttr block, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+mlir::LogicalResult verifySupportedBlock(BlockAttr block, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 /// Whether it is a reduction over columns or squares: over what only a tile holds.
 bool isOverTile(mlir::Operation *op);
 /// Whether it is the number of elements of a unit, so that the step's rows are units.
@@ -97,7 +97,7 @@ static_assert(columnBlock * tileColumns == ALTGRAD_CHUNK && squareBlock == tileC
 /// Whether tiles would cut its blocks or bytes.
 bool isCutByTiles(TensorsType type);
 /// Whether a block may have so many elements: a power of two from minBlock to maxBlock.
-bool isBlock(int64_t block);
+bool isBlockSize(int64_t block);
 
 /// A line for each known format: its name, bits, smallest and largest numbers.
 std::string listFormats();

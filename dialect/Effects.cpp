@@ -19,7 +19,7 @@ private:
   };
   LogicalResult visitSweep(SweepOp sweep);
   LogicalResult readScalar(Operation &op, BlockArgument scalar);
-  bool isBeside(const Writer &writer, Operation &reader, BlockArgument scalar);
+  bool isVisible(const Writer &writer, Operation &reader, BlockArgument scalar);
   StringRef getName(Value memory) {
     auto argument = dyn_cast<BlockArgument>(memory);
     return argument ? step.getName(argument) : "a list in the workspace";
@@ -81,7 +81,7 @@ LogicalResult Contents::visitSweep(SweepOp sweep) {
 }
 
 // Whether items of the reader's phase find what the writer's have left: rows of other sets do not.
-bool Contents::isBeside(const Writer &writer, Operation &reader, BlockArgument scalar) {
+bool Contents::isVisible(const Writer &writer, Operation &reader, BlockArgument scalar) {
   auto one = writer.op->getParentOfType<PhaseOp>(), other = reader.getParentOfType<PhaseOp>();
   return !one || !other || step.getScope(scalar) == Scope::Step || !one.getSet() || !other.getSet() ||
          one.getSet() == other.getSet();
@@ -90,7 +90,7 @@ bool Contents::isBeside(const Writer &writer, Operation &reader, BlockArgument s
 LogicalResult Contents::readScalar(Operation &op, BlockArgument scalar) {
   for (const Writer &writer : writers.lookup(scalar))
     // phase_c10
-    if (isBeside(writer, op, scalar))
+    if (isVisible(writer, op, scalar))
       return op.emitOpError() << "reads what '%" << step.getName(scalar)
                               << "' held before the step, which has been overwritten";
   auto phase = op.getParentOfType<PhaseOp>();
@@ -113,19 +113,20 @@ LogicalResult Contents::visit(Operation &op) {
     return success();
   }
   auto work = dyn_cast<PhaseWork>(op);
-  for (const Place &place : work &&op.getParentOfType<PhaseOp>() ? work.getReads() : SmallVector<Place>()) {
-    if (auto scalar = dyn_cast_or_null<BlockArgument>(place.memory))
+  for (const MemoryAccess &access :
+       work &&op.getParentOfType<PhaseOp>() ? work.getReads() : SmallVector<MemoryAccess>()) {
+    if (auto scalar = dyn_cast_or_null<BlockArgument>(access.memory))
       if (failed(readScalar(op, scalar)))
         return failure();
   }
   if (auto multiply = dyn_cast<MultiplyOp>(op))
-    for (const Place &place : multiply.getReads())
+    for (const MemoryAccess &access : multiply.getReads())
       // multiply_c3
-      if (!writers.contains(place.memory))
+      if (!writers.contains(access.memory))
         return op.emitOpError("multiplies a list in the workspace that nothing has filled");
-  for (const Place &place : work ? work.getWrites() : SmallVector<Place>())
-    if (place.memory)
-      writers[place.memory].push_back({&op, Value()});
+  for (const MemoryAccess &access : work ? work.getWrites() : SmallVector<MemoryAccess>())
+    if (access.memory)
+      writers[access.memory].push_back({&op, Value()});
   return success();
 }
 
@@ -141,9 +142,9 @@ LogicalResult altgrad::verifyEffects(StepOp step) {
 
 // The lists of elements that a stage loads for what it wants: all but what earlier ones have kept and reduced. What
 // neighbours share is loaded before the first stage.
-static llvm::SetVector<Value> loadedBy(StageOp stage, SweepOp sweep, const DenseSet<Value> &kept) {
+static llvm::SetVector<Value> findLoadedStreams(StageOp stage, SweepOp sweep, const DenseSet<Value> &kept) {
   llvm::SetVector<Value> streams;
-  walkBack(stage.getWanted(), [&](Value value) {
+  walkBack(stage.getRequired(), [&](Value value) {
     if (kept.contains(value) || isa_and_present<ReduceOp>(value.getDefiningOp()))
       return false;
     auto argument = dyn_cast<BlockArgument>(value);
@@ -164,10 +165,10 @@ LogicalResult StageOp::verify() {
     if (auto reduce = reduced.getDefiningOp<ReduceOp>(); !reduce || !reduce.isOverBlock())
       return emitOpError("completes something that is no reduction over blocks");
   unsigned emitted = (*this)->getBlock()->back().getNumOperands();
-  for (int64_t place : getEmitted())
+  for (int64_t index : getEmitted())
     // stage_c2
-    if (place < 0 || place >= emitted)
-      return emitOpError() << "stores value " << place << " of " << emitted << " that its body emits";
+    if (index < 0 || index >= emitted)
+      return emitOpError() << "stores value " << index << " of " << emitted << " that its body emits";
   auto sweep = cast<SweepOp>((*this)->getParentOp());
   DenseSet<Value> kept, stored;
   for (Operation &op : *(*this)->getBlock()) {
@@ -176,11 +177,11 @@ LogicalResult StageOp::verify() {
     auto stage = dyn_cast<StageOp>(op);
     for (Value value : stage ? stage.getKept() : ValueRange())
       kept.insert(value);
-    for (int64_t place : stage ? stage.getEmitted() : ArrayRef<int64_t>())
-      if (int64_t store = place - sweep.getNumResults(); store >= 0 && store < int64_t(sweep.getStores().size()))
+    for (int64_t index : stage ? stage.getEmitted() : ArrayRef<int64_t>())
+      if (int64_t store = index - sweep.getNumResults(); store >= 0 && store < int64_t(sweep.getStores().size()))
         stored.insert(sweep.getStores()[store]);
   }
-  for (Value stream : loadedBy(*this, sweep, kept))
+  for (Value stream : findLoadedStreams(*this, sweep, kept))
     // stage_c3
     if (stored.contains(stream))
       return emitOpError() << "loads a list of " << stream.getType() << " that an earlier stage has overwritten";

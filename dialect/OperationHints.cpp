@@ -75,7 +75,7 @@ static StringRef shortName(const AllowedOperation &op) {
   return name;
 }
 
-std::string altgrad::whatToWrite(StringRef name) {
+std::string altgrad::describeReplacement(StringRef name) {
   StringRef bare = name.rsplit('.').second;
   if (bare.empty())
     bare = name;

@@ -22,21 +22,21 @@ static BlockArgument getArgument(Value value) {
 }
 
 // Whether a place differs between tensors or groups.
-static bool isOfRow(StepOp step, const Place &place) {
-  if (!place.memory)
-    return place.space != Space::Step;
-  BlockArgument argument = getArgument(place.memory);
+static bool isPerRow(StepOp step, const MemoryAccess &access) {
+  if (!access.memory)
+    return access.space != Space::Step;
+  BlockArgument argument = getArgument(access.memory);
   return argument && (isa<TensorsType>(argument.getType()) || step.getScope(argument) != Scope::Step);
 }
 
 // Lists in the workspace are of any set: the sweep that fills them says which.
-static LogicalResult verifyPlace(PhaseOp phase, Operation &op, const Place &place) {
+static LogicalResult verifyAccess(PhaseOp phase, Operation &op, const MemoryAccess &access) {
   auto step = phase->getParentOfType<StepOp>();
   // phase_c7
-  if (phase.getDomain() == Domain::Once && isOfRow(step, place))
+  if (phase.getDomain() == Domain::Once && isPerRow(step, access))
     return op.emitOpError("is about a tensor or a group, in a phase that runs once "
                           "for all of them");
-  BlockArgument argument = getArgument(place.memory);
+  BlockArgument argument = getArgument(access.memory);
   std::optional<unsigned> set = argument ? step.getSet(argument) : std::optional<unsigned>();
   // phase_c3
   if (set && set != phase.getSet().value_or(0))
@@ -50,9 +50,9 @@ static LogicalResult verifyWork(PhaseOp phase, Operation &op, PhaseWork work) {
   if (item && *item != phase.getDomain())
     return op.emitOpError() << "is in a phase of '" << stringifyDomain(phase.getDomain()) << "', expected one of '"
                             << stringifyDomain(*item) << "'";
-  for (const SmallVector<Place> &places : {work.getReads(), work.getWrites()})
-    for (const Place &place : places)
-      if (failed(verifyPlace(phase, op, place)))
+  for (const SmallVector<MemoryAccess> &accesses : {work.getReads(), work.getWrites()})
+    for (const MemoryAccess &access : accesses)
+      if (failed(verifyAccess(phase, op, access)))
         return failure();
   return success();
 }
@@ -114,29 +114,29 @@ LogicalResult WriteOp::verify() {
 }
 
 // What phases before that of `op` keep in a word.
-static SmallVector<Value> keptBefore(Operation *op, Space space, uint64_t word) {
-  SmallVector<Value> kept;
+static SmallVector<Value> findEarlierStores(Operation *op, Space space, uint64_t word) {
+  SmallVector<Value> stored;
   Operation *phase = op->getParentOfType<PhaseOp>();
   if (space == Space::Tensor)
     space = Space::Row;
   while (phase && (phase = phase->getPrevNode()))
     if (auto earlier = dyn_cast<PhaseOp>(phase))
-      for (auto keep : earlier.getBody().getOps<WorkspaceStoreOp>())
-        if (keep.getSpace() == space && keep.getWord() == word)
-          kept.push_back(keep.getValue());
-  return kept;
+      for (auto store : earlier.getBody().getOps<WorkspaceStoreOp>())
+        if (store.getSpace() == space && store.getWord() == word)
+          stored.push_back(store.getValue());
+  return stored;
 }
 
 LogicalResult WorkspaceLoadOp::verify() {
-  SmallVector<Value> kept = keptBefore(*this, getSpace(), getWord());
+  SmallVector<Value> stored = findEarlierStores(*this, getSpace(), getWord());
   // workspace_load_c1
-  if (kept.empty())
+  if (stored.empty())
     return emitOpError() << "recalls " << stringifySpace(getSpace()) << " " << getWord()
                          << ", which no earlier phase keeps";
   // workspace_load_c2
-  if (!llvm::is_contained(ValueRange(kept).getTypes(), getType()))
+  if (!llvm::is_contained(ValueRange(stored).getTypes(), getType()))
     return emitOpError() << "recalls " << stringifySpace(getSpace()) << " " << getWord() << " as " << getType()
-                         << ", kept as " << kept.front().getType();
+                         << ", kept as " << stored.front().getType();
   return success();
 }
 
@@ -165,7 +165,7 @@ LogicalResult FoldOp::verify() {
     return sweep && getFoldKind(sweep.getReduction(cast<OpResult>(value).getResultNumber())) == getReduction();
   };
   // fold_c2
-  if (llvm::none_of(keptBefore(*this, Space::Chunk, getWord()), isReduced))
+  if (llvm::none_of(findEarlierStores(*this, Space::Chunk, getWord()), isReduced))
     return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' is of chunk " << getWord()
                          << ", in which no earlier sweep keeps that";
   return success();
@@ -177,7 +177,7 @@ LogicalResult TotalOp::verify() {
     return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' gives " << getValue().getType();
   auto isFolded = [&](Value value) { return hasType(getReduction(), value.getType(), 32); };
   // total_c2
-  if (llvm::none_of(keptBefore(*this, Space::Row, getWord()), isFolded))
+  if (llvm::none_of(findEarlierStores(*this, Space::Row, getWord()), isFolded))
     return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' is of row " << getWord()
                          << ", in which no earlier phase keeps that";
   return success();

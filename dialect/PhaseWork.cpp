@@ -7,34 +7,34 @@ using namespace altgrad;
 
 #include "dialect/PhaseWork.cpp.inc"
 
-double altgrad::bytesPerElement(ArrayRef<Place> places) {
+double altgrad::bytesPerElement(ArrayRef<MemoryAccess> accesses) {
   double bytes = 0;
-  for (const Place &place : places)
-    if (place.memory)
-      if (auto type = dyn_cast<TensorsType>(place.memory.getType()))
+  for (const MemoryAccess &access : accesses)
+    if (access.memory)
+      if (auto type = dyn_cast<TensorsType>(access.memory.getType()))
         bytes += type.getBytes();
   return bytes;
 }
 
-static SmallVector<Place> getPlaces(ValueRange memory) {
-  return llvm::map_to_vector(memory, [](Value one) { return Place{one}; });
+static SmallVector<MemoryAccess> getAccesses(ValueRange memory) {
+  return llvm::map_to_vector(memory, [](Value one) { return MemoryAccess{one}; });
 }
 
 //===-- Scalars -------------------------------------------------------------===//
 
-SmallVector<Place> ReadOp::getReads() { return getPlaces(getScalar()); }
-SmallVector<Place> WriteOp::getWrites() { return getPlaces(getTarget()); }
-SmallVector<Place> PercentileOp::getReads() { return getPlaces(getHistory()); }
-SmallVector<Place> WorkspaceLoadOp::getReads() { return {{Value(), getSpace()}}; }
-SmallVector<Place> WorkspaceStoreOp::getWrites() { return {{Value(), getSpace()}}; }
-SmallVector<Place> TagOp::getReads() { return {{Value(), Space::Row}}; }
-SmallVector<Place> DimOp::getReads() { return {{Value(), Space::Row}}; }
+SmallVector<MemoryAccess> ReadOp::getReads() { return getAccesses(getScalar()); }
+SmallVector<MemoryAccess> WriteOp::getWrites() { return getAccesses(getTarget()); }
+SmallVector<MemoryAccess> PercentileOp::getReads() { return getAccesses(getHistory()); }
+SmallVector<MemoryAccess> WorkspaceLoadOp::getReads() { return {{Value(), getSpace()}}; }
+SmallVector<MemoryAccess> WorkspaceStoreOp::getWrites() { return {{Value(), getSpace()}}; }
+SmallVector<MemoryAccess> TagOp::getReads() { return {{Value(), Space::Row}}; }
+SmallVector<MemoryAccess> DimOp::getReads() { return {{Value(), Space::Row}}; }
 
 //===-- Folds and totals ----------------------------------------------------===//
 
 PhaseKind FoldOp::getPhaseKind() { return PhaseKind::Fold; }
 std::optional<Domain> FoldOp::getItem() { return Domain::Rows; }
-SmallVector<Place> FoldOp::getReads() { return {{Value(), Space::Chunk}}; }
+SmallVector<MemoryAccess> FoldOp::getReads() { return {{Value(), Space::Chunk}}; }
 Workers FoldOp::getWorkers() { return Workers::Warp; }
 
 PhaseKind TotalOp::getPhaseKind() { return getShare() ? PhaseKind::Total : PhaseKind::Scalars; }
@@ -48,8 +48,8 @@ std::optional<Reduction> TotalOp::getShare() {
 
 PhaseKind MultiplyOp::getPhaseKind() { return PhaseKind::Matrix; }
 std::optional<Domain> MultiplyOp::getItem() { return Domain::Rows; }
-SmallVector<Place> MultiplyOp::getReads() { return getPlaces(getOperands().drop_back()); }
-SmallVector<Place> MultiplyOp::getWrites() { return getPlaces(getInto()); }
+SmallVector<MemoryAccess> MultiplyOp::getReads() { return getAccesses(getOperands().drop_back()); }
+SmallVector<MemoryAccess> MultiplyOp::getWrites() { return getAccesses(getInto()); }
 bool MultiplyOp::startsLaunch() { return true; }
 bool MultiplyOp::endsLaunch() { return true; }
 
@@ -57,8 +57,8 @@ bool MultiplyOp::endsLaunch() { return true; }
 
 PhaseKind SweepOp::getPhaseKind() { return PhaseKind::Sweep; }
 std::optional<Domain> SweepOp::getItem() { return Domain::Chunks; }
-SmallVector<Place> SweepOp::getReads() { return getPlaces(getLoads()); }
-SmallVector<Place> SweepOp::getWrites() { return getPlaces(getStores()); }
+SmallVector<MemoryAccess> SweepOp::getReads() { return getAccesses(getLoads()); }
+SmallVector<MemoryAccess> SweepOp::getWrites() { return getAccesses(getStores()); }
 
 double SweepOp::getFlops() {
   double flops = 0;
@@ -106,7 +106,7 @@ unsigned SweepOp::getTileRows() {
 
 SweepOp SweepOp::getTiles() {
   auto next = dyn_cast_or_null<SweepOp>((*this)->getNextNode());
-  return next && next.goesOverTiles() && isa<PhaseOp>((*this)->getParentOp()) ? next : SweepOp();
+  return next && next.usesTiles() && isa<PhaseOp>((*this)->getParentOp()) ? next : SweepOp();
 }
 
 //===-- Phases --------------------------------------------------------------===//
@@ -122,20 +122,20 @@ PhaseKind PhaseOp::getPhaseKind() { return getMain() ? getMain().getPhaseKind() 
 
 std::optional<Domain> PhaseOp::getItem() { return getDomain(); }
 
-template <typename Question> static SmallVector<Place> getPlaces(PhaseOp phase, Question places) {
-  SmallVector<Place> all;
+template <typename Question> static SmallVector<MemoryAccess> getAccesses(PhaseOp phase, Question accesses) {
+  SmallVector<MemoryAccess> all;
   for (Operation &op : phase.getBody().front())
     if (auto work = dyn_cast<PhaseWork>(op))
-      llvm::append_range(all, places(work));
+      llvm::append_range(all, accesses(work));
   return all;
 }
 
-SmallVector<Place> PhaseOp::getReads() {
-  return getPlaces(*this, [](PhaseWork work) { return work.getReads(); });
+SmallVector<MemoryAccess> PhaseOp::getReads() {
+  return getAccesses(*this, [](PhaseWork work) { return work.getReads(); });
 }
 
-SmallVector<Place> PhaseOp::getWrites() {
-  return getPlaces(*this, [](PhaseWork work) { return work.getWrites(); });
+SmallVector<MemoryAccess> PhaseOp::getWrites() {
+  return getAccesses(*this, [](PhaseWork work) { return work.getWrites(); });
 }
 
 double PhaseOp::getFlops() { return getMain() ? getMain().getFlops() : 0; }

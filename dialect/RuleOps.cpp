@@ -56,7 +56,7 @@ DenseMap<Value, bool> RuleOp::decide(ArrayRef<StringRef> options) {
 }
 
 // What is behind choices whose conditions are decided.
-static Value chosen(Value value, const DenseMap<Value, bool> &decided) {
+static Value foldSelects(Value value, const DenseMap<Value, bool> &decided) {
   while (auto select = value.getDefiningOp<arith::SelectOp>()) {
     auto choice = decided.find(select.getCondition());
     if (choice == decided.end())
@@ -70,7 +70,7 @@ SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) 
   DenseMap<Value, bool> known = decide(options);
   SmallVector<BlockArgument> stored;
   for (auto [state, value] : llvm::zip(getByRole(Role::state), getYield().getStates()))
-    if (chosen(value, known) != state)
+    if (foldSelects(value, known) != state)
       stored.push_back(state);
   return stored;
 }

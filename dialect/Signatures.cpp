@@ -48,7 +48,8 @@ FailureOr<Role> FieldParser<Role>::parse(AsmParser &parser) {
 static ParseResult readRole(OpAsmParser &parser, SMLoc loc, StringRef word, ArrayRef<Role> known, Role &role) {
   std::optional<Role> found = symbolizeRole(word);
   if (!found || !llvm::is_contained(known, *found))
-    return emitError(parser.getEncodedSourceLoc(loc)) << "unknown role '" << word << "'; roles are " << listRoles(known);
+    return emitError(parser.getEncodedSourceLoc(loc))
+           << "unknown role '" << word << "'; roles are " << listRoles(known);
   role = *found;
   return success();
 }
@@ -80,7 +81,7 @@ static void printDefault(OpAsmPrinter &printer, TypedAttr value) {
 }
 
 // hyper %lr: f64 = 1.0e-3
-static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &said) {
+static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &parsed) {
   SMLoc loc = parser.getCurrentLocation();
   StringRef word;
   Role role;
@@ -95,13 +96,13 @@ static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument 
   if (readRole(parser, loc, word, ruleRoles, role) || parser.parseArgument(argument, /*allowType=*/true) ||
       parseDefault(parser, argument.type, value))
     return failure();
-  said = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(), value);
+  parsed = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(), value);
   return success();
 }
 
 // inout state %m_1 as m: !altgrad.tensors<f32> set 1
 // in hyper %lr: f64 per_group = 1.0e-3
-static ParseResult parseStepArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &said) {
+static ParseResult parseStepArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &parsed) {
   StringRef word, key;
   Role role = Role::none;
   SMLoc loc = parser.getCurrentLocation();
@@ -130,18 +131,18 @@ static ParseResult parseStepArgument(OpAsmParser &parser, OpAsmParser::Argument 
   TypedAttr value;
   if (parseDefault(parser, argument.type, value))
     return failure();
-  said = ArgumentAttr::get(parser.getContext(), *access, role, name, key, scope, set, value);
+  parsed = ArgumentAttr::get(parser.getContext(), *access, role, name, key, scope, set, value);
   return success();
 }
 
 using ParseArgument = function_ref<ParseResult(OpAsmParser &, OpAsmParser::Argument &, Attribute &)>;
 static ParseResult parseArguments(OpAsmParser &parser, ArrayAttr &signature, Region &body, ParseArgument parse) {
   SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<Attribute> said;
-  auto argument = [&] { return parse(parser, arguments.emplace_back(), said.emplace_back()); };
+  SmallVector<Attribute> parsed;
+  auto argument = [&] { return parse(parser, arguments.emplace_back(), parsed.emplace_back()); };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
     return failure();
-  signature = parser.getBuilder().getArrayAttr(said);
+  signature = parser.getBuilder().getArrayAttr(parsed);
   return parser.parseRegion(body, arguments);
 }
 
@@ -201,8 +202,8 @@ std::optional<unsigned> StepOp::getSet(BlockArgument argument) {
 
 unsigned StepOp::getSetCount() {
   int64_t most = 0;
-  for (auto said : getSignature().getAsRange<ArgumentAttr>())
-    most = std::max(most, said.getSet());
+  for (auto parsed : getSignature().getAsRange<ArgumentAttr>())
+    most = std::max(most, parsed.getSet());
   return most + 1;
 }
 

@@ -61,7 +61,7 @@ static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
 }
 
 // Whether `user` asks for what an argument held; passes decide what sweeps and phases do.
-static bool readsOut(Operation *user, BlockArgument argument) {
+static bool readsArgument(Operation *user, BlockArgument argument) {
   if (auto commit = dyn_cast<CommitOp>(user))
     return commit.getCondition() == argument || llvm::is_contained(commit.getValues(), argument) ||
            llvm::is_contained(commit.getAlwaysValues(), argument);
@@ -137,7 +137,7 @@ LogicalResult StepOp::verifyRegions() {
       continue;
     for (Operation *user : argument.getUsers())
       // step_c8
-      if (readsOut(user, argument))
+      if (readsArgument(user, argument))
         return user->emitOpError() << "reads '%" << getName(argument) << "', which is out";
   }
   return success();

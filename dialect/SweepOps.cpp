@@ -190,8 +190,8 @@ SmallVector<Value> SweepOp::getScalars() {
 
 unsigned SweepOp::getChunkWord(unsigned index) {
   for (Operation *user : getReduced()[index].getUsers())
-    if (auto keep = dyn_cast<WorkspaceStoreOp>(user))
-      return keep.getWord();
+    if (auto store = dyn_cast<WorkspaceStoreOp>(user))
+      return store.getWord();
   llvm_unreachable("a sweep outside a phase keeps nothing");
 }
 
@@ -254,12 +254,12 @@ SmallVector<ReduceOp> StageOp::getReduceOps() {
   return llvm::map_to_vector(getReductions(), [](Value value) { return value.getDefiningOp<ReduceOp>(); });
 }
 
-SmallVector<Value> StageOp::getWanted() {
+SmallVector<Value> StageOp::getRequired() {
   SmallVector<Value> wanted;
   for (ReduceOp reduce : getReduceOps())
     wanted.push_back(reduce.getValue());
-  for (int64_t place : getEmitted())
-    wanted.push_back((*this)->getBlock()->getTerminator()->getOperand(place));
+  for (int64_t index : getEmitted())
+    wanted.push_back((*this)->getBlock()->getTerminator()->getOperand(index));
   llvm::append_range(wanted, getKept());
   return wanted;
 }

@@ -242,7 +242,7 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     bool isRenewed(unsigned load) { return load < getRenewed().size() && getRenewed()[load]; }
     /// In a phase: the word of each chunk in which a reduction is kept.
     unsigned getChunkWord(unsigned index);
-    bool goesOverTiles() { return getTileRows() != 0; }
+    bool usesTiles() { return getTileRows() != 0; }
     /// The sweep over the tiles of what this one stores, where they are stages; or null.
     SweepOp getTiles();
   }];
@@ -289,8 +289,8 @@ def Altgrad_StageOp : Altgrad_Op<"stage", [AttrSizedOperandSegments, HasParent<"
   let extraClassDeclaration = [{
     ::llvm::SmallVector<ReduceOp> getReduceOps();
     /// The values that are reduced, those that are emitted, and those that are kept.
-    ::llvm::SmallVector<::mlir::Value> getWanted();
-    bool onlyKeeps() { return getReductions().empty() && getEmitted().empty(); }
+    ::llvm::SmallVector<::mlir::Value> getRequired();
+    bool hasOnlyKept() { return getReductions().empty() && getEmitted().empty(); }
   }];
 }
 

@@ -9,7 +9,7 @@ static constexpr CpuTuning avx512{
     avx2{.serialDivisions = 2, .passElements = 512, .sumRegisters = 10, .fastQuotients = false, .fastBooks = false};
 // The best of 0, 1, 2 and 4 rounds on an H100, whose blocks may have 227 KB.
 static constexpr GpuTuning anyGpu{}, largeGpu{.sharedBytes = 36 << 10, .blockSharedBytes = 163 << 10},
-    hopper{.sharedBytes = 36 << 10, .blockSharedBytes = 163 << 10, .roundsFetched = 2};
+    hopper{.sharedBytes = 36 << 10, .blockSharedBytes = 163 << 10, .prefetchedRounds = 2};
 
 static constexpr Target targets[] = {
     {"x86-64-v3", "v3", "", false, false, 8, avx2, {}},  {"x86-64-v4", "v4", "", false, false, 16, avx512, {}},

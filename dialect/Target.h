@@ -69,13 +69,13 @@ struct GpuTuning {
   // Registers that a sweep keeps throughout a chunk before it has one block fewer: for
   // the shared values of each block reduction, and for each of several sums beside draws
   // or a master in two parts, without and with a guard. By ptxas's spills of stock steps.
-  unsigned keptRegisters = 22, ofBlock = 8, ofSum = 2, ofGuardedSum = 8;
+  unsigned pinnedRegisters = 22, registersPerBlockReduction = 8, registersPerSum = 2, registersPerGuardedSum = 8;
   // Words that may be loaded before their time where values wait in shared memory, of
   // which a search in a code book takes some, and a guard. By ptxas's spills at 80 registers.
-  unsigned aheadWords = 52, ofSearch = 11, ofGuard = 10;
+  unsigned aheadWords = 52, wordsPerSearch = 11, wordsPerGuard = 10;
   // Rounds of a block whose loads are prefetched before it has its scalars; the bytes
   // that one prefetch brings.
-  int64_t roundsFetched = 0, lineBytes = 128;
+  int64_t prefetchedRounds = 0, lineBytes = 128;
   // Sums of a sweep beyond which its guard is asked for each vector.
   unsigned guardedSums = 4;
   // Rows of a chunk that a warp loads before the first of them is used, at most.

@@ -55,9 +55,9 @@ void Variances::visit(Operation &op) {
   if (auto phase = dyn_cast<PhaseOp>(op))
     for (Operation &inner : phase.getBody().front())
       visit(inner);
-  if (auto keep = dyn_cast<WorkspaceStoreOp>(op); keep && keep.getSpace() == Space::Row) {
-    BlockAttr block = of(keep.getValue());
-    BlockAttr &known = rowWords.try_emplace(keep.getWord(), block).first->second;
+  if (auto store = dyn_cast<WorkspaceStoreOp>(op); store && store.getSpace() == Space::Row) {
+    BlockAttr block = of(store.getValue());
+    BlockAttr &known = rowWords.try_emplace(store.getWord(), block).first->second;
     known = known.meet(block);
     return;
   }

@@ -34,7 +34,7 @@ static void append(SweepOp sweep, ArrayRef<Stage> stages) {
 using Operations = llvm::SetVector<Operation *>;
 
 // What is computed from a value or by an operation, but for `without`.
-template <typename Root> static Operations madeFrom(Root root, Operation *without = nullptr) {
+template <typename Root> static Operations collectUsers(Root root, Operation *without = nullptr) {
   Operations made;
   ForwardSliceOptions options;
   options.filter = [&](Operation *op) { return !isa<EmitOp>(op) && op != without; };
@@ -53,12 +53,12 @@ static SmallVector<Value> listCodes(SweepOp sweep) {
 
 // Values where column data combines with element data, or is stored for an element. If one of them is not an f32: the
 // values from which all of them can be computed.
-static llvm::SetVector<Value> sharedBy(SweepOp sweep, ReduceOp most, const Operations &late) {
-  Operations ofElement = madeFrom(most.getValue(), most), ofColumn = late;
+static llvm::SetVector<Value> findSharedValues(SweepOp sweep, ReduceOp most, const Operations &late) {
+  Operations ofElement = collectUsers(most.getValue(), most), ofColumn = late;
   llvm::SetVector<Value> met, origins;
   origins.insert(most);
   for (Value code : listCodes(sweep)) {
-    ofColumn.insert_range(madeFrom(code));
+    ofColumn.insert_range(collectUsers(code));
     for (Operation *user : code.getUsers())
       origins.insert(code.getType().isF32() ? code : user->getResult(0));
   }
@@ -79,7 +79,7 @@ static llvm::SetVector<Value> sharedBy(SweepOp sweep, ReduceOp most, const Opera
 }
 
 // Copies what `values` need of a sweep's body for the elements of a tile, which are what `number` was.
-static SweepOp makeTiles(SweepOp sweep, Value number, ValueRange streams, ValueRange values, IRMapping &map) {
+static SweepOp createTileSweep(SweepOp sweep, Value number, ValueRange streams, ValueRange values, IRMapping &map) {
   OpBuilder builder(sweep);
   Value tile = SpillOp::create(builder, sweep.getLoc(),
                                TensorsType::get(sweep.getContext(), FormatAttr::getNamed(sweep.getContext(), "f32")));
@@ -115,7 +115,7 @@ static void cutTiles(SweepOp sweep) {
   if (found == body.end()) // it only loads what tiles share
     return;
   auto most = cast<ReduceOp>(*found);
-  Operations late = madeFrom(most.getOperation());
+  Operations late = collectUsers(most.getOperation());
   late.insert(most);
   SmallVector<Value> streams[2], values[2]; // before, and late
   for (auto [stream, value] : llvm::zip(sweep.getStores(), sweep.getEmit().getValues())) {
@@ -124,13 +124,13 @@ static void cutTiles(SweepOp sweep) {
     values[isLate].push_back(value);
   }
   IRMapping map;
-  SweepOp tiles = makeTiles(sweep, most.getValue(), streams[1], values[1], map);
+  SweepOp tiles = createTileSweep(sweep, most.getValue(), streams[1], values[1], map);
   Stage largest{{map.lookup(most.getResult())}}, ofBlock, ofElement;
-  for (Value shared : sharedBy(sweep, most, late))
+  for (Value shared : findSharedValues(sweep, most, late))
     if (Value here = map.lookupOrNull(shared))
       ofBlock.kept.insert(here);
-  for (auto [place, stream] : llvm::enumerate(streams[1]))
-    (isPerTileBlock(stream) ? ofBlock : ofElement).emitted.push_back(place);
+  for (auto [index, stream] : llvm::enumerate(streams[1]))
+    (isPerTileBlock(stream) ? ofBlock : ofElement).emitted.push_back(index);
   append(tiles, {largest, ofBlock, ofElement});
 
   streams[0].push_back(tiles.getLoads()[0]);
@@ -139,7 +139,7 @@ static void cutTiles(SweepOp sweep) {
   sweep.getEmit().getValuesMutable().assign(values[0]);
   Operations unused;
   for (Value code : listCodes(sweep))
-    unused.insert_range(madeFrom(code));
+    unused.insert_range(collectUsers(code));
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (late.contains(&op) || (op.use_empty() && unused.contains(&op)))
       op.erase();
@@ -160,8 +160,8 @@ namespace {
 // Where in a sweep a value belongs.
 struct Depth {
   unsigned stage = 0;
-  bool varies = false;  // within a block
-  bool looksUp = false; // a code in a book, or is computed from such
+  bool varies = false;   // within a block
+  bool usesBook = false; // a code in a book, or is computed from such
 };
 using Depths = llvm::MapVector<Value, Depth>;
 } // namespace
@@ -176,7 +176,7 @@ static Depths measureDepths(SweepOp sweep, unsigned begin, function_ref<void(Ope
     Depth depth{begin, isa<IndexOp, DrawOp>(op)};
     for (Value operand : op.getOperands()) {
       Depth of = depths.lookup(operand);
-      depth = {std::max(depth.stage, of.stage), depth.varies || of.varies, depth.looksUp || of.looksUp};
+      depth = {std::max(depth.stage, of.stage), depth.varies || of.varies, depth.usesBook || of.usesBook};
     }
     count(op, depth);
     for (Value result : op.getResults())
@@ -185,7 +185,7 @@ static Depths measureDepths(SweepOp sweep, unsigned begin, function_ref<void(Ope
   return depths;
 }
 
-static unsigned deepest(const Depths &depths) {
+static unsigned getLastStage(const Depths &depths) {
   unsigned most = 0;
   for (auto &[value, depth] : depths)
     most = std::max(most, depth.stage);
@@ -194,12 +194,12 @@ static unsigned deepest(const Depths &depths) {
 
 // What the stage reads of earlier ones and varies within a block waits; what is the same for a block's elements is
 // computed where it is asked for.
-static void keepFor(unsigned stage, SweepOp sweep, MutableArrayRef<Stage> stages, const Depths &depths) {
+static void addKeptValues(unsigned stage, SweepOp sweep, MutableArrayRef<Stage> stages, const Depths &depths) {
   SmallVector<Value> wanted;
   for (Value reduced : stages[stage].reductions)
     wanted.push_back(reduced.getDefiningOp<ReduceOp>().getValue());
-  for (int64_t place : stages[stage].emitted)
-    wanted.push_back(sweep.getEmit().getOperand(place));
+  for (int64_t index : stages[stage].emitted)
+    wanted.push_back(sweep.getEmit().getOperand(index));
   walkBack(wanted, [&](Value value) {
     Depth depth = depths.lookup(value);
     Operation *op = value.getDefiningOp();
@@ -218,10 +218,10 @@ static SmallVector<Value> getCommon(ReduceOp reduce, const Depths &depths) {
       own.insert(&op);
   SmallVector<Value> common;
   walkBack(reduce.getValue(), [&](Value value) {
-    bool looksUp = depths.lookup(value).looksUp, isOwn = own.contains(value.getDefiningOp());
-    if (looksUp && !isOwn)
+    bool usesBook = depths.lookup(value).usesBook, isOwn = own.contains(value.getDefiningOp());
+    if (usesBook && !isOwn)
       common.push_back(value);
-    return looksUp && isOwn;
+    return usesBook && isOwn;
   });
   return common;
 }
@@ -235,7 +235,7 @@ static bool isBookDecoded(Operation &op) {
 // A stage for each of the reductions that wait for each other. A CPU computes nothing twice, and some decode the codes
 // of books before all else. A GPU reads an element again for each stage, from the nearest cache, but looks
 // nothing up twice; its last stage has the whole body.
-static SmallVector<Stage> stagesOfBlocks(SweepOp sweep, const Target &target) {
+static SmallVector<Stage> buildBlockStages(SweepOp sweep, const Target &target) {
   Region &body = sweep.getBody();
   unsigned begin =
       target.cpu.fastBooks && sweep.getBlock() % codesPerDecode == 0 && llvm::any_of(body.front(), isBookDecoded);
@@ -245,18 +245,18 @@ static SmallVector<Stage> stagesOfBlocks(SweepOp sweep, const Target &target) {
     else if (begin && isBookDecoded(op))
       depth = {0, true};
     if (isa<DecodeOp>(op))
-      depth.looksUp = getTable(&op) != nullptr;
+      depth.usesBook = getTable(&op) != nullptr;
   });
-  unsigned last = std::max(begin, deepest(depths));
+  unsigned last = std::max(begin, getLastStage(depths));
   SmallVector<Stage> stages(last + 1);
   auto getStage = [&](Value value) { return std::max(depths.lookup(value).stage, begin); };
   for (ReduceOp reduce : getBlockReductions(body))
     stages[getStage(reduce.getValue())].reductions.push_back(reduce);
-  for (auto [place, value] : llvm::enumerate(sweep.getEmit().getValues()))
-    stages[target.isPtx() ? last : getStage(value)].emitted.push_back(place);
+  for (auto [index, value] : llvm::enumerate(sweep.getEmit().getValues()))
+    stages[target.isPtx() ? last : getStage(value)].emitted.push_back(index);
   if (!target.isPtx())
     for (unsigned stage = 1; stage <= last; ++stage)
-      keepFor(stage, sweep, stages, depths);
+      addKeptValues(stage, sweep, stages, depths);
   else
     for (ReduceOp reduce : getBlockReductions(body))
       for (Value value : getCommon(reduce, depths))
@@ -271,27 +271,27 @@ static bool isSlow(Operation *op) { return isa_and_present<arith::DivFOp, math::
 
 // The order of elements is free without a reduction: the low halves of words are one vector, the high halves another.
 // A value of 64 bits would not fit its place in the memory between two stages.
-static bool goesByWords(SweepOp sweep, const Target &target) {
+static bool usesWordPairs(SweepOp sweep, const Target &target) {
   auto isWide = [](Operation &op) {
     return llvm::any_of(op.getResultTypes(),
                         [&](Type type) { return type.getIntOrFloatBitWidth() > (isa<DrawOp>(op) ? 16 : 32); });
   };
-  return !target.isPtx() && isAllBf16(sweep) && sweep.getReduced().empty() && !sweep.getTiles() &&
-         !sweep.goesOverTiles() && llvm::none_of(sweep.getBody().front(), isWide);
+  return !target.isPtx() && isAllBf16(sweep) && sweep.getReduced().empty() && !sweep.getTiles() && !sweep.usesTiles() &&
+         llvm::none_of(sweep.getBody().front(), isWide);
 }
 
 // Cut before the last of slow operations in a row, each stage has several elements under way. The first one overwrites
 // streams that it stores: it loads them, too.
-static SmallVector<Stage> stagesOfWords(SweepOp sweep, unsigned serialDivisions) {
+static SmallVector<Stage> buildWordStages(SweepOp sweep, unsigned serialDivisions) {
   Depths depths =
       measureDepths(sweep, 0, [](Operation &op, Depth &depth) { depth.stage += depth.varies && isSlow(&op); });
-  unsigned most = deepest(depths);
+  unsigned most = getLastStage(depths);
   bool isCut = serialDivisions && most >= serialDivisions;
   SmallVector<Stage> stages(1 + isCut);
   SmallVector<Value> early;
-  for (auto [place, value] : llvm::enumerate(sweep.getEmit().getValues())) {
+  for (auto [index, value] : llvm::enumerate(sweep.getEmit().getValues())) {
     bool isLate = isCut && depths.lookup(value).stage == most;
-    stages[isLate].emitted.push_back(place);
+    stages[isLate].emitted.push_back(index);
     if (!isLate)
       early.push_back(value);
   }
@@ -302,15 +302,15 @@ static SmallVector<Stage> stagesOfWords(SweepOp sweep, unsigned serialDivisions)
       early.push_back(value);
   Operations first = findOperations(early, sweep.getBody(), {});
   llvm::BitVector loaded = findArguments(early, sweep.getBody(), {});
-  for (int64_t place : stages[0].emitted)
+  for (int64_t index : stages[0].emitted)
     for (auto [number, stream] : llvm::enumerate(sweep.getLoads()))
-      if (stream == sweep.getStores()[place])
+      if (stream == sweep.getStores()[index])
         loaded.set(number);
   for (auto &[value, depth] : depths) {
     auto argument = dyn_cast<BlockArgument>(value);
     depth.stage = argument ? !loaded[argument.getArgNumber()] : !first.contains(value.getDefiningOp());
   }
-  keepFor(1, sweep, stages, depths);
+  addKeptValues(1, sweep, stages, depths);
   return stages;
 }
 
@@ -322,12 +322,12 @@ struct CutStages : altgrad::impl::CutStagesPassBase<CutStages> {
     if (failed(checkForm(getOperation(), getArgument(), Form::Phases, Form::Phases, /*inPhases=*/true)))
       return signalPassFailure();
     auto cut = [](PhaseOp, SweepOp sweep, const Target &machine) {
-      if (sweep && sweep.goesOverTiles())
+      if (sweep && sweep.usesTiles())
         cutTiles(sweep);
-      if (sweep && exchangesInBlocks(sweep))
-        append(sweep, stagesOfBlocks(sweep, machine));
-      else if (sweep && goesByWords(sweep, machine))
-        append(sweep, stagesOfWords(sweep, machine.cpu.serialDivisions));
+      if (sweep && isBlockwise(sweep))
+        append(sweep, buildBlockStages(sweep, machine));
+      else if (sweep && usesWordPairs(sweep, machine))
+        append(sweep, buildWordStages(sweep, machine.cpu.serialDivisions));
       return success();
     };
     if (failed(forEachPhase(getOperation(), target, cut)))

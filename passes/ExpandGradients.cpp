@@ -26,7 +26,7 @@ static SmallVector<Value> expand(CodeBuilder &b, UnscaleOp unscale) {
   return {collect(b, number, unscale.getFactor()), finite};
 }
 
-static Value share(CodeBuilder &b, NormKind kind, Value list, Scope scope) {
+static Value reduceList(CodeBuilder &b, NormKind kind, Value list, Scope scope) {
   Value element = ElementOp::create(b, list);
   Reduction how = kind == NormKind::L2 ? Reduction::SumSq : kind == NormKind::L1 ? Reduction::Add : Reduction::AbsMax;
   return ReduceOp::create(b, how, kind == NormKind::L1 ? b.absF(element) : element, scope);
@@ -37,7 +37,7 @@ static Value getNorm(CodeBuilder &b, NormKind kind, ValueRange lists, Scope scop
   // The largest of nothing is -inf.
   Value total = kind == NormKind::LInf ? b.f32(0) : Value();
   for (Value list : lists) {
-    Value part = share(b, kind, list, scope);
+    Value part = reduceList(b, kind, list, scope);
     total = kind == NormKind::LInf ? b.maximumF(total, part) : total ? b.addF(total, part) : part;
   }
   return kind == NormKind::L2 ? math::SqrtOp::create(b, total) : total;

@@ -158,12 +158,12 @@ static Value expand(CodeBuilder &b, ScaleByShapeOp op) {
 
 static Value expand(CodeBuilder &b, ApplyStepOp op) {
   auto rounded = [&](Value scalar) { return arith::TruncFOp::create(b, b.getF32Type(), scalar); };
-  Value kept = b.mulF(op.getWeight(), rounded(b.subF(b.f64(1), op.getDecay())));
+  Value decayed = b.mulF(op.getWeight(), rounded(b.subF(b.f64(1), op.getDecay())));
   if (op.getCautious()) {
     Value isAlike = b.compareF(arith::CmpFPredicate::OGE, b.mulF(op.getDirection(), op.getWeight()), b.f32(0));
-    kept = b.select(isAlike, kept, op.getWeight());
+    decayed = b.select(isAlike, decayed, op.getWeight());
   }
-  return b.fma(rounded(b.negF(op.getRate())), op.getDirection(), kept);
+  return b.fma(rounded(b.negF(op.getRate())), op.getDirection(), decayed);
 }
 
 // Whether an element is not finite that is multiplied before a product gives this matrix.
@@ -195,11 +195,11 @@ static Value expand(CodeBuilder &b, ProductsFiniteOp op) {
   return sound;
 }
 
-static Value storedAs(CodeBuilder &b, TensorsType type, Value element) {
+static Value encodeElement(CodeBuilder &b, TensorsType type, Value element) {
   return CollectOp::create(b, type, encodeNumber(b, element, type.getFormat()), /*factor=*/Value());
 }
 
-static Value expand(CodeBuilder &b, MatrixOp op) { return storedAs(b, op.getMatrix().getType(), op.getElement()); }
+static Value expand(CodeBuilder &b, MatrixOp op) { return encodeElement(b, op.getMatrix().getType(), op.getElement()); }
 
 static Value expand(CodeBuilder &b, EntryOp op) {
   FormatAttr format = op.getMatrix().getType().getFormat();
@@ -212,7 +212,7 @@ static void expandCommit(CommitOp commit) {
   for (OpOperand &operand : commit->getOpOperands())
     if (isa_and_nonnull<ProductOp, SelectByAspectOp>(operand.get().getDefiningOp())) {
       Value entry = EntryOp::create(builder, operand.get());
-      operand.set(storedAs(builder, cast<TensorsType>(operand.get().getType()), entry));
+      operand.set(encodeElement(builder, cast<TensorsType>(operand.get().getType()), entry));
     }
 }
 

@@ -47,7 +47,7 @@ private:
 } // namespace
 
 // A chain of sums that share operands would otherwise take exponential time.
-static constexpr unsigned farthest = 8;
+static constexpr unsigned maxChain = 8;
 
 // The scalar from outside the body that all elements of a vector are, or null.
 static Value getUniform(Value vector) {
@@ -74,7 +74,7 @@ Magnitude Magnitudes::compute(Value value, SetVector<Value> &scalars, unsigned d
   Magnitude result;
   Operation *op = value.getDefiningOp();
   DenseFPElementsAttr constant;
-  if (!op || depth > farthest) {
+  if (!op || depth > maxChain) {
   } else if (matchPattern(value, m_Constant(&constant)) && constant.isSplat()) {
     result = getMagnitude(constant.getSplatValue<APFloat>());
   } else if (Value scalar = getUniform(value)) {
@@ -118,7 +118,7 @@ public:
   void build();
 
 private:
-  bool isQuick(Operation &op);
+  bool isReplaced(Operation &op);
   void findShared();
   Value lower(Operation &op);
   Value lowerUniform(arith::DivFOp op, Value scalar);
@@ -169,7 +169,7 @@ void FastPathBody::findShared() {
 }
 
 // A root's magnitude is known: its quotients by scalars need no test.
-bool FastPathBody::isQuick(Operation &op) {
+bool FastPathBody::isReplaced(Operation &op) {
   if (op.getNumResults() && shared.contains(op.getResult(0)))
     return false;
   if (target.isPtx())
@@ -288,7 +288,7 @@ void FastPathBody::check() {
 
 void FastPathBody::build() {
   findShared();
-  if (llvm::none_of(wide, [&](Operation &op) { return isQuick(op); }))
+  if (llvm::none_of(wide, [&](Operation &op) { return isReplaced(op); }))
     return;
   auto quick = std::make_unique<Region>();
   Block &block = quick->emplaceBlock();
@@ -299,7 +299,7 @@ void FastPathBody::build() {
   sum = block.addArgument(fromElements(b.getF32Type()), loc);
   b.setInsertionPointToStart(&block);
   for (Operation &op : wide.without_terminator())
-    if (isQuick(op)) {
+    if (isReplaced(op)) {
       made.insert(op.getResult(0));
       map.map(op.getResult(0), lower(op));
     } else {
@@ -317,8 +317,8 @@ void FastPathBody::build() {
 
 // A GPU's look-ups in books beside a master in halves leave no registers for a
 // guard.
-static bool hasRoom(SweepOp sweep, const Target &target) {
-  if (!exchangesInBlocks(sweep))
+static bool hasRegisters(SweepOp sweep, const Target &target) {
+  if (!isBlockwise(sweep))
     return true;
   Region &body = sweep.getBody();
   bool searches = llvm::any_of(body.getOps<EncodeOp>(), getTable);
@@ -336,7 +336,7 @@ struct FastPath : altgrad::impl::FastPathPassBase<FastPath> {
     SmallVector<SweepOp> sweeps; // of the step, or of its phases
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() && !sweep.getTiles() && hasRoom(sweep, *machine))
+      if (sweep.getWide().size() == 1 && !sweep.usesTiles() && !sweep.getTiles() && hasRegisters(sweep, *machine))
         FastPathBody(sweep, *machine).build();
   }
 };

@@ -17,12 +17,12 @@ using namespace mlir;
 using namespace altgrad;
 
 // The products that an operation fills the workspace for, and who waits for them.
-static SmallVector<Operation *> matrixReaders(Operation *op) {
+static SmallVector<Operation *> getMatrixReaders(Operation *op) {
   SmallVector<Operation *> readers;
   if (auto work = dyn_cast<PhaseWork>(op))
-    for (const Place &place : work.getWrites())
-      if (place.memory && place.memory.getDefiningOp<SpillOp>())
-        for (Operation *user : place.memory.getUsers())
+    for (const MemoryAccess &access : work.getWrites())
+      if (access.memory && access.memory.getDefiningOp<SpillOp>())
+        for (Operation *user : access.memory.getUsers())
           if (op->isBeforeInBlock(user) && (isa<MultiplyOp>(user) || isa<MultiplyOp>(op)))
             readers.push_back(user);
   // Who multiplies may fail: what the caller sees is stored afterwards.
@@ -35,12 +35,12 @@ static SmallVector<Operation *> matrixReaders(Operation *op) {
 }
 
 // The operations of the step's body that need a result of `first`, in order.
-static SetVector<Operation *> dependents(Operation *first) {
+static SetVector<Operation *> collectDependents(Operation *first) {
   SetVector<Operation *> found;
   SmallVector<Operation *> work{first};
   while (!work.empty()) {
     Operation *op = work.pop_back_val();
-    SmallVector<Operation *> users = matrixReaders(op);
+    SmallVector<Operation *> users = getMatrixReaders(op);
     llvm::append_range(users, op->getUsers());
     for (Operation *user : users) {
       Operation *top = first->getBlock()->findAncestorOpInBlock(*user);
@@ -53,7 +53,7 @@ static SetVector<Operation *> dependents(Operation *first) {
 
 // Whether nobody outside the sweeps and writes guarded by `condition` sees
 // `value`.
-static bool seenOnlyIf(Value value, Value condition, Block *block) {
+static bool isSeenOnlyUnder(Value value, Value condition, Block *block) {
   SetVector<Value> work;
   work.insert(value);
   for (size_t i = 0; i < work.size(); ++i)
@@ -85,7 +85,7 @@ static bool mayBecomeConditional(SweepOp sweep, Value condition) {
       if (auto other = dyn_cast<SweepOp>(user); !other || (other != sweep && other.getCondition() != condition))
         return false;
   }
-  return llvm::all_of(sweep.getReduced(), [&](Value value) { return seenOnlyIf(value, condition, block); });
+  return llvm::all_of(sweep.getReduced(), [&](Value value) { return isSeenOnlyUnder(value, condition, block); });
 }
 
 static bool reducesTiles(SweepOp sweep) {
@@ -93,13 +93,13 @@ static bool reducesTiles(SweepOp sweep) {
 }
 
 // Whether a sweep over tiles could have the other one's sums, codes and scalars as well.
-static bool suitTiles(SweepOp first, SweepOp second) {
+static bool areTilesCompatible(SweepOp first, SweepOp second) {
   unsigned rows = first.getTileRows(), others = second.getTileRows();
   if (rows && others && (rows != others || (reducesTiles(first) && reducesTiles(second))))
     return false;
   auto cut = [](Value stream) { return isCutByTiles(cast<TensorsType>(stream.getType())); };
   auto suits = [&](SweepOp tiles, SweepOp other) {
-    return !tiles.goesOverTiles() ||
+    return !tiles.usesTiles() ||
            (!other.getNumResults() && other.getBlock() <= tileColumns && llvm::none_of(other.getLoads(), cut) &&
             llvm::none_of(other.getStores(), cut) && !Variances(other->getParentOfType<StepOp>()).readUnit(other));
   };
@@ -107,7 +107,7 @@ static bool suitTiles(SweepOp first, SweepOp second) {
 }
 
 static bool mayFuse(SweepOp first, SweepOp second) {
-  if (!suitTiles(first, second) || dependents(first).contains(second))
+  if (!areTilesCompatible(first, second) || collectDependents(first).contains(second))
     return false;
   for (Value stream : first.getStores())
     if (llvm::is_contained(second.getLoads(), stream))
@@ -141,7 +141,7 @@ static void appendBody(SweepOp sweep, Block *block, SweepParts &parts, IRMapping
 }
 
 static void fuse(SweepOp first, SweepOp second) {
-  SetVector<Operation *> later = dependents(first);
+  SetVector<Operation *> later = collectDependents(first);
   auto owned = std::make_unique<Block>();
   SweepParts parts;
   SmallVector<Value> reduced, stored;
@@ -188,7 +188,7 @@ static double getBytes(ArrayRef<SweepOp> sweeps) {
 }
 
 // Bytes per element that both load.
-static double sharedBytes(SweepOp first, SweepOp second) {
+static double getCommonLoadBytes(SweepOp first, SweepOp second) {
   double bytes = 0;
   for (Value stream : first.getLoads())
     if (llvm::is_contained(second.getLoads(), stream))
@@ -203,16 +203,16 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
       return signalPassFailure();
     SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
     double before = getBytes(sweeps);
-    SmallVector<SweepOp> kept = sweeps;
+    SmallVector<SweepOp> remaining = sweeps;
     // The pair that saves most comes first: a sweep may suit either neighbour.
     for (;;) {
       RowSets sets(getOperation());
       std::pair<SweepOp, SweepOp> best;
       double saved = 0;
       DenseMap<unsigned, SweepOp> next; // of each set
-      for (SweepOp first : llvm::reverse(kept)) {
+      for (SweepOp first : llvm::reverse(remaining)) {
         SweepOp second = std::exchange(next[sets.of(first)], first);
-        double shared = second ? sharedBytes(first, second) : 0;
+        double shared = second ? getCommonLoadBytes(first, second) : 0;
         if (!second || (best.first && shared < saved) || !mayFuse(first, second))
           continue;
         best = {first, second};
@@ -221,12 +221,13 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
       if (!best.first)
         break;
       fuse(best.first, best.second);
-      kept.assign(getOperation().getBody().getOps<SweepOp>().begin(), getOperation().getBody().getOps<SweepOp>().end());
+      remaining.assign(getOperation().getBody().getOps<SweepOp>().begin(),
+                       getOperation().getBody().getOps<SweepOp>().end());
     }
     remark::passed(getOperation().getLoc(), remark::RemarkOpts::name("fuse").category("altgrad"))
-        << remark::metric("sweeps-before", sweeps.size()) << remark::metric("sweeps-after", kept.size())
+        << remark::metric("sweeps-before", sweeps.size()) << remark::metric("sweeps-after", remaining.size())
         << remark::metric("bytes-before", formatBytes(before))
-        << remark::metric("bytes-after", formatBytes(getBytes(kept)));
+        << remark::metric("bytes-after", formatBytes(getBytes(remaining)));
   }
 };
 } // namespace

@@ -22,62 +22,63 @@ using namespace altgrad;
 
 namespace {
 // Gives each matrix a list in the workspace and writes products as `multiply`. A product takes
-// the place of a matrix of its set that nobody reads any more. The two forms of `either` leave their results in one
+// the place of a matrix of its set that nobody reads any more. The two forms of `select` leave their results in one
 // place, and are done for tensors of different shapes.
-class MatrixPlaces {
+class MatrixBuffers {
 public:
   // Products are written where the builder stands, lists at the start of the step.
-  MatrixPlaces(StepOp step, const RowSets &sets, OpBuilder &builder) : step(step), sets(sets), builder(builder) {}
+  MatrixBuffers(StepOp step, const RowSets &sets, OpBuilder &builder) : step(step), sets(sets), builder(builder) {}
 
   // The list of a matrix; before, the products of which it is one.
-  Value of(Value matrix);
+  Value getBuffer(Value matrix);
 
 private:
-  Value make(Value matrix);
-  Value take(Value matrix);
+  Value createBuffer(Value matrix);
+  Value chooseBuffer(Value matrix);
   void multiply(Value result);
-  void choose(SelectByAspectOp either);
-  void writeShared(Value form, SelectByAspectOp either);
+  void writeSelect(SelectByAspectOp select);
+  void writeSharedProducts(Value form, SelectByAspectOp select);
   void release(Operation *reader);
 
   StepOp step;
   const RowSets &sets;
   OpBuilder &builder;
-  DenseMap<Value, Value> places;
-  DenseMap<Value, Value> aims; // a place that a product has to take
+  DenseMap<Value, Value> buffers;
+  DenseMap<Value, Value> assigned; // a buffer that a product has to use
   DenseSet<Operation *> written;
   std::optional<double> least, below; // the shapes that products are for now
-  SmallVector<std::pair<std::optional<unsigned>, Value>> unread;
+  SmallVector<std::pair<std::optional<unsigned>, Value>> freeBuffers;
 };
 } // namespace
 
 static FormatAttr getFormat(Value matrix) { return cast<SquaresType>(getSquareType(matrix.getType())).getFormat(); }
 
-Value MatrixPlaces::make(Value matrix) {
+Value MatrixBuffers::createBuffer(Value matrix) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&step.getBody().front());
   return SpillOp::create(builder, matrix.getLoc(), TensorsType::get(step.getContext(), getFormat(matrix)));
 }
 
-Value MatrixPlaces::take(Value matrix) {
-  if (Value aim = aims.lookup(matrix))
-    return aim;
-  auto *fit = llvm::find_if(unread, [&](const auto &place) {
-    return place.first == sets.of(matrix) && cast<TensorsType>(place.second.getType()).getFormat() == getFormat(matrix);
+Value MatrixBuffers::chooseBuffer(Value matrix) {
+  if (Value known = assigned.lookup(matrix))
+    return known;
+  auto *fit = llvm::find_if(freeBuffers, [&](const auto &buffer) {
+    return buffer.first == sets.of(matrix) &&
+           cast<TensorsType>(buffer.second.getType()).getFormat() == getFormat(matrix);
   });
-  if (fit == unread.end())
-    return make(matrix);
-  Value place = fit->second;
-  unread.erase(fit);
-  return place;
+  if (fit == freeBuffers.end())
+    return createBuffer(matrix);
+  Value buffer = fit->second;
+  freeBuffers.erase(fit);
+  return buffer;
 }
 
 // What a sweep reads stays: it may be read again.
-void MatrixPlaces::release(Operation *reader) {
+void MatrixBuffers::release(Operation *reader) {
   written.insert(reader);
   for (Value matrix : llvm::SmallSetVector<Value, 4>(reader->operand_begin(), reader->operand_end()))
     if (llvm::all_of(matrix.getUsers(), [&](Operation *user) { return written.contains(user); }))
-      unread.push_back({sets.of(matrix), places.lookup(matrix)});
+      freeBuffers.push_back({sets.of(matrix), buffers.lookup(matrix)});
 }
 
 // What a square comes from in the end.
@@ -87,10 +88,10 @@ static GramOp buildGram(Operation *op) {
   return cast<GramOp>(op);
 }
 
-void MatrixPlaces::multiply(Value result) {
+void MatrixBuffers::multiply(Value result) {
   Operation *op = result.getDefiningOp();
-  SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [&](Value matrix) { return of(matrix); });
-  Value into = places[result] = take(result);
+  SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [&](Value matrix) { return getBuffer(matrix); });
+  Value into = buffers[result] = chooseBuffer(result);
   GramOp from = buildGram(op);
   auto write = [&](ProductForm form, Value right, APFloat factor, Value added, APFloat weight, APFloat shift) {
     MultiplyOp::create(builder, op->getLoc(), form, operands[0], right, factor, added, weight, shift, into,
@@ -109,7 +110,7 @@ void MatrixPlaces::multiply(Value result) {
 }
 
 // Products of one form that something else reads are for all tensors.
-void MatrixPlaces::writeShared(Value form, SelectByAspectOp either) {
+void MatrixBuffers::writeSharedProducts(Value form, SelectByAspectOp select) {
   SetVector<Operation *> products;
   std::function<void(Value)> gather = [&](Value matrix) {
     Operation *op = matrix.getDefiningOp();
@@ -120,49 +121,49 @@ void MatrixPlaces::writeShared(Value form, SelectByAspectOp either) {
     products.insert(op);
   };
   gather(form);
-  DenseSet<Operation *> own{either};
+  DenseSet<Operation *> own{select};
   for (Operation *op : llvm::reverse(products))
     if (llvm::all_of(op->getUsers(), [&](Operation *user) { return own.contains(user); }))
       own.insert(op);
   for (Operation *op : products)
     if (!own.contains(op) && op->getResult(0) != form)
-      of(op->getResult(0));
+      getBuffer(op->getResult(0));
 }
 
-void MatrixPlaces::choose(SelectByAspectOp either) {
-  writeShared(either.getOther(), either);
-  writeShared(either.getElongated(), either);
+void MatrixBuffers::writeSelect(SelectByAspectOp select) {
+  writeSharedProducts(select.getOther(), select);
+  writeSharedProducts(select.getElongated(), select);
   auto before = std::pair(least, below);
-  double ratio = either.getRatio().convertToDouble();
+  double ratio = select.getRatio().convertToDouble();
   auto writeForm = [&](Value form) {
     multiply(form);
-    Value place = places.lookup(form);
-    places.erase(form); // who else reads it takes one of all tensors
-    return place;
+    Value buffer = buffers.lookup(form);
+    buffers.erase(form); // who else reads it takes one of all tensors
+    return buffer;
   };
   below = below ? std::min(*below, ratio) : ratio;
-  Value place = writeForm(either.getOther());
+  Value buffer = writeForm(select.getOther());
   below = before.second;
   least = std::max(least.value_or(ratio), ratio);
-  aims[either.getElongated()] = place;
-  writeForm(either.getElongated());
-  aims.erase(either.getElongated());
+  assigned[select.getElongated()] = buffer;
+  writeForm(select.getElongated());
+  assigned.erase(select.getElongated());
   std::tie(least, below) = before;
-  written.insert(either);
-  places[either.getResult()] = place;
+  written.insert(select);
+  buffers[select.getResult()] = buffer;
 }
 
 // A sweep has a place of its own to store to: it may be moved before the products of others.
-Value MatrixPlaces::of(Value matrix) {
-  if (!places.contains(matrix)) {
+Value MatrixBuffers::getBuffer(Value matrix) {
+  if (!buffers.contains(matrix)) {
     if (matrix.getDefiningOp<CollectOp>())
-      places[matrix] = make(matrix);
-    else if (auto either = matrix.getDefiningOp<SelectByAspectOp>())
-      choose(either);
+      buffers[matrix] = createBuffer(matrix);
+    else if (auto select = matrix.getDefiningOp<SelectByAspectOp>())
+      writeSelect(select);
     else
       multiply(matrix);
   }
-  return places.lookup(matrix);
+  return buffers.lookup(matrix);
 }
 
 //===-- Sweeps --------------------------------------------------------------===//
@@ -183,15 +184,15 @@ private:
     int stage;
   };
   void writeStage(int stage, unsigned set);
-  void writeApart(int stage, StringRef name, ArrayRef<Output> outputs);
+  void writeSeparateSweeps(int stage, StringRef name, ArrayRef<Output> outputs);
   SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs);
   void writeStores(int stage, StringRef name, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value commonCondition(int stage, unsigned set, ArrayRef<Output> always, ArrayRef<Output> conditional);
-  Value kept(Body &body, const Output &output, Value code);
+  Value blendWithOld(Body &body, const Output &output, Value code);
   Value load(Body &body, Value list, bool renewed = false);
   Value clone(Body &body, Value value);
   BlockAttr longestRun(int stage);
-  Value uniform(Value value);
+  Value cloneUniform(Value value);
   Value getSpill(Value value);
   Value locate(Value list);
   void writeCommit();
@@ -203,20 +204,20 @@ private:
   OpBuilder builder;
   IRMapping scalars; // old uniform value ==> new one in the step's body
   DenseMap<Value, Value> spills;
-  MatrixPlaces matrices;
+  MatrixBuffers matrices;
 };
 } // namespace
 
 // A scalar of the new body: operations are copied, reductions are the results of
 // sweeps already written.
-Value SweepWriter::uniform(Value value) {
+Value SweepWriter::cloneUniform(Value value) {
   if (Value known = scalars.lookupOrNull(value))
     return known;
   Operation *op = value.getDefiningOp();
   if (!op)
     return value;
   for (Value operand : op->getOperands())
-    scalars.map(operand, uniform(operand));
+    scalars.map(operand, cloneUniform(operand));
   builder.clone(*op, scalars);
   return scalars.lookup(value);
 }
@@ -226,7 +227,7 @@ Value SweepWriter::getSpill(Value value) {
   if (!spill) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&step.getBody().front());
-    auto type = TensorsType::get(step.getContext(), keptFormat(value));
+    auto type = TensorsType::get(step.getContext(), getWorkspaceFormat(value));
     if (BlockAttr block = plan.blocks.lookup(value))
       type = TensorsType::get(step.getContext(), type.getFormat(), block, /*packed=*/false);
     spill = SpillOp::create(builder, value.getLoc(), type);
@@ -237,7 +238,7 @@ Value SweepWriter::getSpill(Value value) {
 // Where a list lies: what somebody computes is a matrix in the workspace.
 Value SweepWriter::locate(Value list) {
   bool computed = isa_and_nonnull<CollectOp, ProductOp, SelectByAspectOp>(list.getDefiningOp());
-  return computed ? matrices.of(list) : list;
+  return computed ? matrices.getBuffer(list) : list;
 }
 
 // `renewed`: what an earlier sweep has stored.
@@ -274,20 +275,20 @@ Value SweepWriter::clone(Body &body, Value value) {
     return known;
   Operation *op = value.getDefiningOp();
   if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
-    Value kept = load(body, it->second ? it->second : getSpill(value), /*renewed=*/bool(it->second));
+    Value reloaded = load(body, it->second ? it->second : getSpill(value), /*renewed=*/bool(it->second));
     BlockAttr shared = variances.of(value), run = it->second ? BlockAttr() : longestRun(body.stage);
     if (run && (sharesRuns(shared) || shared.covers(run))) {
       OpBuilder inner(step.getContext());
       inner.setInsertionPointToEnd(body.block);
-      kept = ReduceOp::create(inner, value.getLoc(), Reduction::Max, kept, sharesRuns(shared) ? shared : run);
+      reloaded = ReduceOp::create(inner, value.getLoc(), Reduction::Max, reloaded, sharesRuns(shared) ? shared : run);
     }
-    body.map.map(value, kept);
-    return kept;
+    body.map.map(value, reloaded);
+    return reloaded;
   }
   // A sum over tensors may be of another set's.
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
   if (!op || isa<AcrossOp>(op) || (reduce && !reduce.isOverBlock()))
-    return uniform(value);
+    return cloneUniform(value);
   if (auto loadOp = dyn_cast<LoadOp>(op)) {
     Value code = load(body, loadOp.getTensors());
     body.map.map(value, code);
@@ -303,11 +304,11 @@ Value SweepWriter::clone(Body &body, Value value) {
 
 // The code that an output stores in a sweep that runs always: the old one where the
 // output's condition does not hold.
-Value SweepWriter::kept(Body &body, const Output &output, Value code) {
+Value SweepWriter::blendWithOld(Body &body, const Output &output, Value code) {
   Value old = load(body, output.stream);
   OpBuilder inner(step.getContext());
   inner.setInsertionPointToEnd(body.block);
-  return arith::SelectOp::create(inner, code.getLoc(), uniform(output.condition), code, old);
+  return arith::SelectOp::create(inner, code.getLoc(), cloneUniform(output.condition), code, old);
 }
 
 SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs) {
@@ -324,7 +325,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   for (const Output &output : outputs) {
     emitted.push_back(clone(body, output.value));
     if (output.condition && !condition)
-      emitted.back() = kept(body, output, emitted.back());
+      emitted.back() = blendWithOld(body, output, emitted.back());
     locs.push_back(output.value.getLoc());
     if (ReduceOp reduce = output.reduce) {
       Reduction kind = reduce.getReduction();
@@ -342,7 +343,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   Location loc = builder.getFusedLoc(locs);
   EmitOp::create(inner, loc, emitted);
   parts.name = builder.getStringAttr(name);
-  parts.condition = condition ? uniform(condition) : Value();
+  parts.condition = condition ? cloneUniform(condition) : Value();
   SweepOp sweep = createSweep(builder, loc, parts, std::move(owned));
   unsigned next = 0;
   for (const Output &output : outputs)
@@ -391,7 +392,7 @@ Value SweepWriter::commonCondition(int stage, unsigned set, ArrayRef<Output> alw
 }
 
 // A sweep each; what the caller sees is overwritten last.
-void SweepWriter::writeApart(int stage, StringRef name, ArrayRef<Output> outputs) {
+void SweepWriter::writeSeparateSweeps(int stage, StringRef name, ArrayRef<Output> outputs) {
   for (bool isSeen : {false, true})
     for (const Output &output : outputs)
       if (isa<BlockArgument>(output.stream) == isSeen)
@@ -415,7 +416,8 @@ void SweepWriter::writeStage(int stage, unsigned set) {
       (condition ? conditional : always).push_back({value, {}, getSpill(value), condition, stage});
     }
   if (plan.isOfTiles(stage))
-    return writeApart(stage, "update" + suffix, always), writeApart(stage, "update" + suffix, conditional);
+    return writeSeparateSweeps(stage, "update" + suffix, always),
+           writeSeparateSweeps(stage, "update" + suffix, conditional);
   writeStores(stage, "update" + suffix, always, conditional);
 }
 
@@ -425,10 +427,10 @@ void SweepWriter::writeCommit() {
   SmallVector<Value> alwaysValues, alwaysTargets, values, targets;
   for (auto [value, target, condition] : commit.writes())
     if (!isa<TensorsType>(target.getType())) {
-      (condition ? values : alwaysValues).push_back(uniform(value));
+      (condition ? values : alwaysValues).push_back(cloneUniform(value));
       (condition ? targets : alwaysTargets).push_back(target);
     }
-  Value condition = values.empty() ? Value() : uniform(commit.getCondition());
+  Value condition = values.empty() ? Value() : cloneUniform(commit.getCondition());
   CommitOp::create(builder, commit.getLoc(), condition, alwaysValues, alwaysTargets, values, targets);
 }
 

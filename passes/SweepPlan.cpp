@@ -17,7 +17,7 @@ public:
 
 private:
   void findStages();
-  int alternated(Operation &op);
+  int getAlternatingStage(Operation &op);
   /// The first stage from `stage` on in which a stream may be stored.
   int findStoreStage(Value stream, int stage);
   int findTileStage(Operation &op, int stage);
@@ -25,36 +25,36 @@ private:
   void delayReductions();
   void findOutputs();
   bool separateTiles();
-  bool suitsTiles();
+  bool areTilesValid();
   std::vector<Output> findLiveOuts();
   int findConflictingStage(Operation *most);
   bool cannotShareSweep(const Output &output, Operation *most, bool decided);
-  bool needs(const Output &output, function_ref<bool(Operation *)> what, Value number = {});
+  bool computesAny(const Output &output, function_ref<bool(Operation *)> what, Value number = {});
   /// Whether a value of an earlier stage is in the workspace, because nobody computes it again.
   bool isMaterialized(Value value, int stage) { return plan.materialized.contains(value) && getStage(value) < stage; }
-  void keepMaterialized();
+  void spillMaterialized();
   void delayStores();
   void decideStages(int last);
   void decideStage(int k);
   void countBytes();
   int getStage(Value value) { return stages.lookup(value); }
-  Value storedCopy(Value value, int before);
+  Value findStreamHolding(Value value, int before);
   void walkElements(Value value, function_ref<bool(Value)> further);
   void findFrontier(Value value, int k, SetVector<Value> &frontier);
   void findLoads(Value value, int k, SetVector<Value> &streams);
-  double bytesKept(Value value);
-  double stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &kept);
-  bool valid(Value value, int k);
+  double getWorkspaceBytes(Value value);
+  double stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &spilled);
+  bool canRecompute(Value value, int k);
 
   StepOp step;
   Planning how;
   Variances variances;
   RowSets sets;
-  DenseMap<Operation *, int> earliest;   // of reductions over tiles that wait
-  DenseMap<Value, int> stages;           // when a value can be computed
-  DenseSet<Operation *> alone;           // reductions over tiles of which one list is all
-  DenseMap<Operation *, int> performed;  // the sweep of a reduction
-  DenseMap<Value, Operation *> onlyTile; // the only tile reduction a value depends on
+  DenseMap<Operation *, int> earliest;        // of reductions over tiles that wait
+  DenseMap<Value, int> stages;                // when a value can be computed
+  DenseSet<Operation *> soleReductions;       // reductions over tiles of which one list is all
+  DenseMap<Operation *, int> reductionStages; // the sweep of a reduction
+  DenseMap<Value, Operation *> onlyTile;      // the only tile reduction a value depends on
 };
 } // namespace
 
@@ -65,12 +65,12 @@ SweepPlanner::SweepPlanner(StepOp step, Planning how) : step(step), how(how), va
       delayReductions();
     findOutputs();
   } while (separateTiles());
-  keepMaterialized();
+  spillMaterialized();
   for (int k = 1; how.spill && k < plan.stages; ++k)
     decideStages(k);
   if (!how.spill)
     delayStores();
-  plan.possible &= suitsTiles();
+  plan.possible &= areTilesValid();
   countBytes();
 }
 
@@ -83,22 +83,22 @@ static bool isOverRows(Value list) {
 }
 
 // Whether an operation reduces more than a sweep has at hand.
-static bool isWhole(Operation &op) {
+static bool isGlobalReduction(Operation &op) {
   auto reduce = dyn_cast<ReduceOp>(op);
   return reduce && !reduce.isOverBlock();
 }
 
-bool altgrad::isGathered(Operation *op) {
+bool altgrad::isMatrixInput(Operation *op) {
   return isa_and_nonnull<CollectOp>(op) &&
          llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GramOp, ProductOp>(user); });
 }
 
 // What depends on it waits for the end of its sweep.
-static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
+static bool endsSweep(Operation &op) { return isGlobalReduction(op) || isMatrixInput(&op); }
 
 // Whether the stage of an output computes an operation for it that `what` accepts. Called before reloads are chosen;
 // `number` stands for the value that an earlier sweep computes.
-bool SweepPlanner::needs(const Output &output, function_ref<bool(Operation *)> what, Value number) {
+bool SweepPlanner::computesAny(const Output &output, function_ref<bool(Operation *)> what, Value number) {
   bool found = false;
   walkElements(output.value, [&](Value needed) {
     if (isMaterialized(needed, output.stage) || plan.reloaded.contains({output.stage, needed}) ||
@@ -122,7 +122,7 @@ bool SweepPlanner::cannotShareSweep(const Output &output, Operation *most, bool 
            (reduce && reduce.isOverBlock() && reduce.getRun() > tileColumns);
   };
   return output.reduce || (output.stream && isCutByTiles(cast<TensorsType>(output.stream.getType()))) ||
-         needs(output, isCut, most && !decided ? most->getOperand(0) : Value());
+         computesAny(output, isCut, most && !decided ? most->getOperand(0) : Value());
 }
 
 // What sweeps store or reduce.
@@ -147,7 +147,7 @@ int SweepPlanner::findConflictingStage(Operation *most) {
       return other.stage == output.stage && sets.of(other.value) == set &&
              cannotShareSweep(other, most, /*decided=*/false);
     };
-    if (needs(output, [&](Operation *op) { return op == most; }) && llvm::any_of(all, cannot))
+    if (computesAny(output, [&](Operation *op) { return op == most; }) && llvm::any_of(all, cannot))
       return output.stage;
     if (crosses && output.stream && cast<TensorsType>(output.stream.getType()).getBlock().isOverRows() &&
         onlyTile.lookup(output.value) == most && getStage(most->getResult(0)) < output.stage)
@@ -157,23 +157,23 @@ int SweepPlanner::findConflictingStage(Operation *most) {
 }
 
 // Whether every sweep that goes over tiles can.
-bool SweepPlanner::suitsTiles() {
+bool SweepPlanner::areTilesValid() {
   if (how.alternates)
     return true;
   std::vector<Output> all = findLiveOuts();
   for (const Output &output : all) {
     Operation *tile = nullptr;
     bool loads = false;
-    needs(output, [&](Operation *op) {
+    computesAny(output, [&](Operation *op) {
       auto load = dyn_cast<LoadOp>(op);
       tile = isOverTile(op) ? op : tile;
       loads |= load && isOverRows(load.getTensors());
       return false;
     });
     walkElements(output.value, [&](Value needed) {
-      bool isKept = plan.reloaded.contains({output.stage, needed});
-      loads |= isKept && plan.blocks.contains(needed);
-      return !isKept;
+      bool isReloaded = plan.reloaded.contains({output.stage, needed});
+      loads |= isReloaded && plan.blocks.contains(needed);
+      return !isReloaded;
     });
     auto cannot = [&](const Output &other) {
       return other.stage == output.stage && sets.of(other.value) == sets.of(output.value) &&
@@ -220,19 +220,19 @@ bool SweepPlanner::dependsOnlyOnTile(Operation &op, Operation *tile, int stage) 
 // workspace what is computed from that reduction alone.
 int SweepPlanner::findTileStage(Operation &op, int stage) {
   Operation *tile = nullptr;
-  auto isBehind = [&](Value operand) { return onlyTile.contains(operand) && !isMaterialized(operand, stage); };
+  auto waitsForTile = [&](Value operand) { return onlyTile.contains(operand) && !isMaterialized(operand, stage); };
   for (Value operand : op.getOperands())
-    tile = isBehind(operand) ? onlyTile.lookup(operand) : tile;
+    tile = waitsForTile(operand) ? onlyTile.lookup(operand) : tile;
   if (tile && !isa<CommitOp>(op) && !dependsOnlyOnTile(op, tile, stage)) {
     for (Value operand : op.getOperands())
-      if (isBehind(operand)) {
+      if (waitsForTile(operand)) {
         plan.materialized.insert(operand.getType().isF32() ? operand : onlyTile.lookup(operand)->getResult(0));
         stage = std::max(stage, getStage(operand) + 1);
       }
     tile = nullptr;
   }
   if (isOverTile(&op)) {
-    if (Value number = op.getOperand(0); how.apart && getStage(number) == stage) {
+    if (Value number = op.getOperand(0); how.separate && getStage(number) == stage) {
       plan.materialized.insert(number);
       ++stage;
     }
@@ -247,7 +247,7 @@ int SweepPlanner::findTileStage(Operation &op, int stage) {
 //===-- Every second stage for tiles ------------------------------------------===//
 
 // The reduction over a tile from which a list of what tiles share gets nothing but its number; or null.
-static ReduceOp storedAlone(const CommitOp::Write &write) {
+static ReduceOp getStoredReduction(const CommitOp::Write &write) {
   auto collect = write.value.getDefiningOp<CollectOp>();
   if (!collect || !isOverRows(write.target))
     return {};
@@ -260,7 +260,7 @@ static ReduceOp storedAlone(const CommitOp::Write &write) {
 void altgrad::relayTileStores(StepOp step) {
   for (const CommitOp::Write &write : step.getCommit().writes()) {
     auto collect = write.value.getDefiningOp<CollectOp>();
-    if (!collect || !isOverRows(write.target) || storedAlone(write))
+    if (!collect || !isOverRows(write.target) || getStoredReduction(write))
       continue;
     OpBuilder builder(collect);
     Operation *encode = collect.getElement().getDefiningOp<EncodeOp>();
@@ -279,7 +279,7 @@ void altgrad::relayTileStores(StepOp step) {
 
 // What chunks compute has even stages. What a tile reduces and what it finds waits in the workspace, and so does what
 // tiles share of a list; only a code that is stored for all of a tile is computed behind the reduction, in its sweep.
-int SweepPlanner::alternated(Operation &op) {
+int SweepPlanner::getAlternatingStage(Operation &op) {
   int stage = 0;
   Operation *relay = nullptr;
   for (Value operand : op.getOperands()) {
@@ -292,7 +292,7 @@ int SweepPlanner::alternated(Operation &op) {
   if (isOverTile(&op)) {
     plan.materialized.insert(op.getOperand(0));
     stage = (getStage(op.getOperand(0)) + 1) | 1;
-    if (alone.contains(&op))
+    if (soleReductions.contains(&op))
       relay = &op;
     else
       plan.materialized.insert(op.getResult(0));
@@ -317,15 +317,15 @@ int SweepPlanner::findStoreStage(Value stream, int stage) {
 void SweepPlanner::findStages() {
   stages.clear(), onlyTile.clear(), plan.materialized.clear();
   for (const CommitOp::Write &write : step.getCommit().writes())
-    if (ReduceOp reduce = storedAlone(write); reduce && how.alternates)
-      alone.insert(reduce);
+    if (ReduceOp reduce = getStoredReduction(write); reduce && how.alternates)
+      soleReductions.insert(reduce);
   for (Operation &op : step.getBody().front()) {
     int stage = earliest.lookup(&op);
     for (Value operand : op.getOperands())
       stage = std::max(stage, getStage(operand));
-    stage = how.alternates ? alternated(op) : findTileStage(op, stage);
+    stage = how.alternates ? getAlternatingStage(op) : findTileStage(op, stage);
     if (endsSweep(op)) {
-      auto it = performed.try_emplace(&op, stage).first;
+      auto it = reductionStages.try_emplace(&op, stage).first;
       it->second = std::max(it->second, stage);
       stage = it->second + 1;
     }
@@ -345,7 +345,7 @@ void SweepPlanner::delayReductions() {
       int limit;
       if (isa<CommitOp>(op))
         limit = getStage(operand); // written as early as it is known
-      else if (isWhole(op) || variances.isElement(op.getResult(0)))
+      else if (isGlobalReduction(op) || variances.isElement(op.getResult(0)))
         limit = getStage(op.getResult(0)) - (endsSweep(op) ? 1 : 0);
       else
         limit = latest.lookup_or(op.getResult(0), last);
@@ -353,7 +353,7 @@ void SweepPlanner::delayReductions() {
       it->second = std::min(it->second, limit);
     }
     if (endsSweep(op))
-      performed[&op] = std::max(performed[&op], latest.lookup_or(op.getResult(0), last) - 1);
+      reductionStages[&op] = std::max(reductionStages[&op], latest.lookup_or(op.getResult(0), last) - 1);
   }
   findStages();
 }
@@ -363,10 +363,10 @@ void SweepPlanner::findOutputs() {
   CommitOp commit = step.getCommit();
   for (auto reduce : step.getBody().getOps<ReduceOp>())
     if (!reduce.isOverBlock())
-      plan.outputs.push_back({reduce.getValue(), reduce, {}, {}, performed.lookup(reduce)});
+      plan.outputs.push_back({reduce.getValue(), reduce, {}, {}, reductionStages.lookup(reduce)});
   for (auto collect : step.getBody().getOps<CollectOp>())
-    if (isGathered(collect))
-      plan.outputs.push_back({collect.getElement(), {}, collect.getList(), {}, performed.lookup(collect)});
+    if (isMatrixInput(collect))
+      plan.outputs.push_back({collect.getElement(), {}, collect.getList(), {}, reductionStages.lookup(collect)});
   // Who multiplies may fail: until then nothing is written.
   plan.products = 0;
   for (Operation &op : step.getBody().front())
@@ -386,20 +386,20 @@ void SweepPlanner::findOutputs() {
 
 //===-- What is computed again and what is kept -------------------------------===//
 
-FormatAttr altgrad::keptFormat(Value value) {
+FormatAttr altgrad::getWorkspaceFormat(Value value) {
   if (value.getType().isF32())
     return FormatAttr::getNamed(value.getContext(), "f32");
   auto encode = value.getDefiningOp<EncodeOp>();
   return encode && encode.getFormat().getBits() == 16 ? encode.getFormat() : FormatAttr();
 }
 
-static bool fits(Value value) { return bool(keptFormat(value)); }
+static bool hasWorkspaceFormat(Value value) { return bool(getWorkspaceFormat(value)); }
 static double getBytes(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
-double SweepPlanner::bytesKept(Value value) {
+double SweepPlanner::getWorkspaceBytes(Value value) {
   BlockAttr block = plan.blocks.lookup(value);
   double elements = block ? block.getRows() * block.getColumns() : 1;
-  return (fits(value) ? keptFormat(value).getBytes() : sizeof(float)) / elements;
+  return (hasWorkspaceFormat(value) ? getWorkspaceFormat(value).getBytes() : sizeof(float)) / elements;
 }
 
 // Visits, once each, the elements that `value` is computed from, back to what is loaded;
@@ -424,7 +424,7 @@ void SweepPlanner::findLoads(Value value, int k, SetVector<Value> &streams) {
 }
 
 // Nobody computes again what a sweep over tiles has found for others.
-void SweepPlanner::keepMaterialized() {
+void SweepPlanner::spillMaterialized() {
   for (Value value : plan.materialized) {
     plan.spilled.insert({value, getStage(value)});
     if (BlockAttr block = variances.of(value); how.shared && block.isOverRows())
@@ -457,9 +457,9 @@ void SweepPlanner::findFrontier(Value value, int k, SetVector<Value> &frontier) 
     if (isMaterialized(needed, k))
       return false;
     bool computed = !needed.getDefiningOp<LoadOp>();
-    if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && fits(decode.getCode()))
+    if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && hasWorkspaceFormat(decode.getCode()))
       return true; // the code is shorter
-    if (getStage(needed) >= k || (computed && !fits(needed) && !valid(needed, k)))
+    if (getStage(needed) >= k || (computed && !hasWorkspaceFormat(needed) && !canRecompute(needed, k)))
       return true;
     frontier.insert(needed);
     return false;
@@ -467,7 +467,7 @@ void SweepPlanner::findFrontier(Value value, int k, SetVector<Value> &frontier) 
 }
 
 // Whether stage `k` can still compute `value` from streams.
-bool SweepPlanner::valid(Value value, int k) {
+bool SweepPlanner::canRecompute(Value value, int k) {
   SetVector<Value> streams;
   findLoads(value, k, streams);
   return llvm::all_of(plan.outputs, [&](const Output &output) {
@@ -477,7 +477,7 @@ bool SweepPlanner::valid(Value value, int k) {
 
 // A stream that holds exactly `value` before stage `k`, or null. What is stored under
 // a condition is there for sweeps under the same one, of which nothing is kept.
-Value SweepPlanner::storedCopy(Value value, int k) {
+Value SweepPlanner::findStreamHolding(Value value, int k) {
   auto seenIf = [&](Value condition) {
     return !condition ||
            (!how.alternates && k + 1 == plan.stages && llvm::all_of(plan.outputs, [&](const Output &output) {
@@ -495,21 +495,21 @@ Value SweepPlanner::storedCopy(Value value, int k) {
 }
 
 // Bytes per element that stage `k` pays for its frontier.
-double SweepPlanner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &kept) {
+double SweepPlanner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &spilled) {
   double bytes = 0;
   SetVector<Value> streams;
   for (Value value : frontier) {
-    if (!kept.contains(value)) {
+    if (!spilled.contains(value)) {
       findLoads(value, k, streams);
       continue;
     }
-    if (Value copy = storedCopy(value, k))
+    if (Value copy = findStreamHolding(value, k))
       streams.insert(copy);
     else // written once, read here
-      bytes += bytesKept(value) * (plan.spilled.count(value) ? 1 : 2);
+      bytes += getWorkspaceBytes(value) * (plan.spilled.count(value) ? 1 : 2);
   }
   for (Value stream : streams)
-    bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : bytesKept(stream);
+    bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : getWorkspaceBytes(stream);
   return bytes;
 }
 
@@ -518,22 +518,22 @@ void SweepPlanner::decideStage(int k) {
   for (const Output &output : findLiveOuts())
     if (output.stage == k)
       findFrontier(output.value, k, frontier);
-  DenseSet<Value> kept;
+  DenseSet<Value> spilled;
   for (Value value : frontier)
-    if (!valid(value, k))
-      kept.insert(value);
+    if (!canRecompute(value, k))
+      spilled.insert(value);
   for (Value value : frontier) {
-    if (kept.contains(value) || !fits(value))
+    if (spilled.contains(value) || !hasWorkspaceFormat(value))
       continue;
-    double before = stageCost(k, frontier.getArrayRef(), kept);
-    kept.insert(value);
-    if (stageCost(k, frontier.getArrayRef(), kept) >= before)
-      kept.erase(value);
+    double before = stageCost(k, frontier.getArrayRef(), spilled);
+    spilled.insert(value);
+    if (stageCost(k, frontier.getArrayRef(), spilled) >= before)
+      spilled.erase(value);
   }
   for (Value value : frontier) {
-    if (!kept.contains(value))
+    if (!spilled.contains(value))
       continue;
-    Value copy = storedCopy(value, k);
+    Value copy = findStreamHolding(value, k);
     plan.reloaded[{k, value}] = copy;
     if (!copy)
       plan.spilled.insert({value, getStage(value)});
@@ -565,16 +565,16 @@ void SweepPlanner::countBytes() {
     for (auto [value, stage] : plan.spilled)
       if (stage == k) {
         findLoads(value, k, streams);
-        plan.bytes += bytesKept(value);
-        plan.possible &= fits(value);
+        plan.bytes += getWorkspaceBytes(value);
+        plan.possible &= hasWorkspaceFormat(value);
       }
     for (Value stream : streams)
-      plan.bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : bytesKept(stream);
+      plan.bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : getWorkspaceBytes(stream);
   }
 }
 
 // Stages with sums over units and over tensors, which are two phases of folds.
-static unsigned doubleFolds(const SweepPlan &plan) {
+static unsigned countDoubleFolds(const SweepPlan &plan) {
   SmallVector<unsigned> scopes(plan.stages); // a bit for units, one for tensors
   for (const Output &output : plan.outputs)
     scopes[output.stage] |= !output.reduce ? 0 : ReduceOp(output.reduce).getScope() == Scope::Unit ? 1 : 2;
@@ -584,7 +584,7 @@ static unsigned doubleFolds(const SweepPlan &plan) {
 // Of equal plans the one without a workspace, with early reductions unless units make more phases of them.
 PlanChoice altgrad::planSweeps(StepOp step, Planning way) {
   auto better = [](const SweepPlan &one, const SweepPlan &other) {
-    auto cost = [](const SweepPlan &plan) { return std::tuple(!plan.possible, plan.bytes, doubleFolds(plan)); };
+    auto cost = [](const SweepPlan &plan) { return std::tuple(!plan.possible, plan.bytes, countDoubleFolds(plan)); };
     return cost(one) < cost(other);
   };
   auto best = [&](bool spill) {
@@ -595,6 +595,6 @@ PlanChoice altgrad::planSweeps(StepOp step, Planning way) {
     SweepPlan late = SweepPlanner(step, way).plan;
     return better(late, early) ? late : early;
   };
-  SweepPlan recompute = best(false), kept = best(true);
-  return {better(kept, recompute) ? kept : recompute, recompute.bytes, kept.bytes};
+  SweepPlan recompute = best(false), spilled = best(true);
+  return {better(spilled, recompute) ? spilled : recompute, recompute.bytes, spilled.bytes};
 }

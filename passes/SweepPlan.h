@@ -9,10 +9,10 @@
 namespace altgrad {
 
 /// Whether a list is a matrix as a whole, which a sweep leaves in the workspace.
-bool isGathered(mlir::Operation *op);
+bool isMatrixInput(mlir::Operation *op);
 
 /// In which format the workspace can keep a value: an f32, or a code of 16 bits; null: in none.
-FormatAttr keptFormat(mlir::Value value);
+FormatAttr getWorkspaceFormat(mlir::Value value);
 
 /// Something that leaves a sweep: a reduction, or a code stored to a stream.
 struct Output {
@@ -49,7 +49,7 @@ struct SweepPlan {
 /// What a planner may do to save bytes, or to have a plan at all.
 struct Planning {
   /// What is reduced over tiles is loaded by a sweep of its own, whose operand another one leaves.
-  bool apart = false;
+  bool separate = false;
   /// What a block of columns or a square shares lies in the workspace once for each, and not for each element.
   bool shared = false;
   /// Sweeps over tiles do nothing but reduce, read and store what tiles share, each one such thing, of and for numbers

@@ -12,9 +12,9 @@ bool altgrad::usesIndex(SweepOp sweep) {
 
 bool altgrad::usesDraws(SweepOp sweep) { return !sweep.getBody().getOps<DrawOp>().empty(); }
 
-bool altgrad::exchangesInBlocks(SweepOp sweep) {
+bool altgrad::isBlockwise(SweepOp sweep) {
   return !getBlockReductions(sweep.getBody()).empty() ||
-         llvm::any_of(sweep.getLoads(), [](Value stream) { return sharedBy(stream) > 1; }) ||
+         llvm::any_of(sweep.getLoads(), [](Value stream) { return getElementsPerEntry(stream) > 1; }) ||
          llvm::any_of(sweep.getStores(), isPacked);
 }
 
@@ -48,7 +48,7 @@ LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
   SweepOp tiles = sweep.getTiles();
   bool isUncut = llvm::any_of(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); });
   if (isUncut || (tiles && getStages(tiles.getBody()).size() != 3) ||
-      (exchangesInBlocks(sweep) && getStages(sweep.getBody()).empty()))
+      (isBlockwise(sweep) && getStages(sweep.getBody()).empty()))
     return sweep.emitOpError("has blocks and no stages; run altgrad-cut-stages before altgrad-vectorize");
   return success();
 }
@@ -57,7 +57,7 @@ bool altgrad::isPerTileBlock(Value stream) { return cast<TensorsType>(stream.get
 
 unsigned altgrad::getBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getColumns(); }
 
-unsigned altgrad::sharedBy(Value stream) {
+unsigned altgrad::getElementsPerEntry(Value stream) {
   return isPacked(stream) ? 2 : isPerTileBlock(stream) ? 1 : getBlock(stream);
 }
 

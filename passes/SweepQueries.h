@@ -15,7 +15,7 @@ bool usesIndex(SweepOp sweep);
 bool usesDraws(SweepOp sweep);
 /// Whether elements are done block by block: values go from one to another, or they
 /// share bytes.
-bool exchangesInBlocks(SweepOp sweep);
+bool isBlockwise(SweepOp sweep);
 /// Whether its streams are bf16 alone, of which words of 32 bits have two.
 bool isAllBf16(SweepOp sweep);
 /// The reductions over blocks of neighbours in a body, in order.
@@ -43,7 +43,7 @@ bool isPerTileBlock(Value stream);
 unsigned getBlock(Value stream);
 unsigned getBytes(Value stream);
 /// Elements of which getBytes() says the memory: a block's, or two where codes are packed.
-unsigned sharedBy(Value stream);
+unsigned getElementsPerEntry(Value stream);
 /// Bits that a stream has for an element that shares no value.
 unsigned getBits(Value stream);
 /// Whether two codes of a stream share a byte.

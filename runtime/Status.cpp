@@ -1,6 +1,8 @@
 // The last error of each thread, and warnings that are given once.
 #include "Status.h"
 
+#include "altgrad/bundle.h"
+
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
@@ -31,4 +33,5 @@ void altgrad::runtime::warnOnce(Warning kind, const char *format, ...) {
 
 const char *altgrad_last_error(void) { return lastError; }
 
-const char *altgrad_version(void) { return "altgrad 0.1.0, ABI 5"; }
+static_assert(ALTGRAD_ABI == 5, "the words below name another ABI");
+const char *altgrad_version(void) { return "altgrad " ALTGRAD_VERSION ", ABI 5"; }

@@ -19,8 +19,7 @@ OF_FILES = {
     "bundle/Questions.cpp": "find checkIndex give countOf manifestOf bits canPack evenIsHigh unitMultiple rowMultiple "
                             "matrixPhase",
     "core/Beside.cpp": "type std::find_if",
-    "core/Interface.cpp": "lastError of python objects item gradients present rowsFrom unsummed count std::min",
-    "core/Matrices.cpp": "rowsBefore std::accumulate",
+    "core/Interface.cpp": "lastError of python objects item declared present rowsFrom unsummed count std::min",
     "core/Program.cpp": "altgrad_bundle_free",
     "core/Stored.cpp": "altgrad::isRuleFile",
     "core/Values.cpp": "at get",

@@ -39,7 +39,7 @@ static bool mayBeParsed(llvm::StringRef input) {
 int main(int argc, char **argv) {
   openStandardStreams();
   signal(SIGCHLD, SIG_DFL); // where a caller ignores it, nobody learns how ptxas ended
-  if (altgrad::asksForProduct(argc, argv))
+  if (altgrad::isCompilerCommand(argc, argv))
     return altgrad::emitProduct(argc, argv);
   mlir::DialectRegistry registry;
   altgrad::registerDialects(registry);

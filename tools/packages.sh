@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a fresh Debian 12 lacks: packages of the distribution, and a .venv in the checkout unless the active
+# Installs what a fresh Debian 12, Ubuntu 22.04 or 24.04 lacks: packages of the distribution, those of LLVM 22 from
+# apt.llvm.org where the distribution has none, and a .venv in the checkout unless the active
 # Python already has torch or ALTGRAD_PYTHON names one, which is taken as it is. Quick when nothing is missing.
 # Sourced or run.
 set -euo pipefail
@@ -17,6 +18,14 @@ if [ ${#missing[@]} -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo=sudo
   $sudo apt-get update -qq
+  if ! apt-cache show clang-22 >/dev/null 2>&1; then
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    $sudo apt-get install -y -qq --no-install-recommends ca-certificates curl >/dev/null
+    curl -fsSL https://apt.llvm.org/llvm-snapshot.gpg.key | $sudo tee /etc/apt/trusted.gpg.d/apt.llvm.org.asc >/dev/null
+    echo "deb https://apt.llvm.org/$codename/ llvm-toolchain-$codename-22 main" |
+      $sudo tee /etc/apt/sources.list.d/llvm-22.list >/dev/null
+    $sudo apt-get update -qq
+  fi
   DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 

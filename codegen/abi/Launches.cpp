@@ -58,7 +58,7 @@ int64_t altgrad::getThreads(PhaseWork work) {
 
 int64_t altgrad::itemsPerBlock(PhaseOp phase) { return ALTGRAD_BLOCK_THREADS / getThreads(phase); }
 
-bool altgrad::runsBackwards(PhaseOp phase) {
+bool altgrad::runsInReverse(PhaseOp phase) {
   bool backwards = false;
   for (Operation *op = phase->getPrevNode(); op; op = op->getPrevNode())
     if (auto earlier = dyn_cast<PhaseOp>(op))

@@ -29,7 +29,7 @@ int64_t getThreads(PhaseWork work);
 int64_t itemsPerBlock(PhaseOp phase);
 /// Whether a sweep begins with the last chunk: the one before it over the same
 /// set did not, and has left that in the cache.
-bool runsBackwards(PhaseOp phase);
+bool runsInReverse(PhaseOp phase);
 
 /// "altgrad_<step>_<phase>"
 std::string getSymbol(PhaseOp phase);

@@ -11,7 +11,7 @@ using namespace altgrad;
 namespace {
 class Slots {
 public:
-  unsigned take(std::optional<unsigned> set) {
+  unsigned allocate(std::optional<unsigned> set) {
     if (!set)
       return shared++;
     return shared + own[*set]++;
@@ -42,7 +42,7 @@ Layout altgrad::getLayout(StepOp step) {
                    : scope == Scope::Step  ? steps
                    : scope == Scope::Group ? groups
                                            : rows;
-    return {argument, stream, slots.take(set), set};
+    return {argument, stream, slots.allocate(set), set};
   };
   Layout layout;
   Block::BlockArgListType arguments = step.getBody().getArguments();
@@ -73,11 +73,11 @@ Workspace altgrad::getWorkspace(StepOp step) {
   for (auto spill : step.getBody().getOps<SpillOp>())
     space.spills += getBytes(spill);
   space.spills = llvm::divideCeil(space.spills, sizeof(float));
-  step.walk([&](WorkspaceStoreOp keep) {
-    unsigned &words = keep.getSpace() == Space::Step  ? space.stepWords
-                      : keep.getSpace() == Space::Row ? space.rowWords
-                                                      : space.chunkWords;
-    words = std::max<unsigned>(words, keep.getWord() + 1);
+  step.walk([&](WorkspaceStoreOp store) {
+    unsigned &words = store.getSpace() == Space::Step  ? space.stepWords
+                      : store.getSpace() == Space::Row ? space.rowWords
+                                                       : space.chunkWords;
+    words = std::max<unsigned>(words, store.getWord() + 1);
   });
   return space;
 }

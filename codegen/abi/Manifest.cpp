@@ -60,7 +60,7 @@ static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
 namespace {
 struct Traffic { // bytes per element
   double read = 0, written = 0;
-  double both() const { return read + written; }
+  double total() const { return read + written; }
 };
 } // namespace
 
@@ -83,16 +83,16 @@ static StringRef getUnits(StepOp step, unsigned set) {
 }
 
 static llvm::json::Object describeProduct(MultiplyOp product) {
-  auto place = [](Value list) { return int64_t(bytesBefore(list.getDefiningOp<SpillOp>())); };
+  auto offset = [](Value list) { return int64_t(bytesBefore(list.getDefiningOp<SpillOp>())); };
   llvm::json::Value added = nullptr;
   if (Value list = product.getAdded())
-    added = place(list);
+    added = offset(list);
   return llvm::json::Object{{"form", stringifyProductForm(product.getForm())},
                             {"format", formatName(product.getInto().getType().getFormat())},
-                            {"left", place(product.getLeft())},
-                            {"right", place(product.getRight())},
+                            {"left", offset(product.getLeft())},
+                            {"right", offset(product.getRight())},
                             {"added", std::move(added)},
-                            {"into", place(product.getInto())},
+                            {"into", offset(product.getInto())},
                             {"alone", product.getAlone()},
                             {"factor", product.getFactor().convertToDouble()},
                             {"weight", product.getWeight().convertToDouble()},
@@ -127,20 +127,20 @@ static llvm::json::Object describePhase(PhaseOp phase) {
 // What a phase keeps for other devices' shares to join: maxima, or sums and verdicts.
 static llvm::json::Array exchangedWords(PhaseOp phase, bool maxima) {
   llvm::json::Array words;
-  for (auto keep : phase.getBody().getOps<WorkspaceStoreOp>())
-    if (auto work = keep.getValue().getDefiningOp<PhaseWork>())
+  for (auto store : phase.getBody().getOps<WorkspaceStoreOp>())
+    if (auto work = store.getValue().getDefiningOp<PhaseWork>())
       if (std::optional<Reduction> share = work.getShare(); share && (share == Reduction::Max) == maxima)
         words.push_back(
-            llvm::json::Object{{"word", int64_t(keep.getWord())}, {"reduction", stringifyReduction(*share)}});
+            llvm::json::Object{{"word", int64_t(store.getWord())}, {"reduction", stringifyReduction(*share)}});
   return words;
 }
 
 static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials) {
-  for (auto keep : phase.getBody().getOps<WorkspaceStoreOp>())
-    if (auto fold = keep.getValue().getDefiningOp<FoldOp>())
+  for (auto store : phase.getBody().getOps<WorkspaceStoreOp>())
+    if (auto fold = store.getValue().getDefiningOp<FoldOp>())
       partials.push_back(llvm::json::Object{{"phase", next},
                                             {"set", int64_t(phase.getSet().value_or(0))},
-                                            {"word", int64_t(keep.getWord())},
+                                            {"word", int64_t(store.getWord())},
                                             {"reduction", stringifyReduction(fold.getReduction())}});
 }
 
@@ -159,14 +159,14 @@ public:
   }
   void beforeReads(PhaseOp phase, int64_t number) {
     auto isRead = [&](const llvm::json::Value &word) {
-      return llvm::any_of(phase.getBody().getOps<WorkspaceLoadOp>(), [&](WorkspaceLoadOp recall) {
-        return recall.getSpace() == Space::Step && int64_t(recall.getWord()) == word.getAsObject()->getInteger("word");
+      return llvm::any_of(phase.getBody().getOps<WorkspaceLoadOp>(), [&](WorkspaceLoadOp load) {
+        return load.getSpace() == Space::Step && int64_t(load.getWord()) == word.getAsObject()->getInteger("word");
       });
     };
     if (llvm::any_of(maxima, isRead))
       exchange(number, std::exchange(maxima, {}));
   }
-  llvm::json::Array take() {
+  llvm::json::Array finish() {
     if (!maxima.empty())
       exchange(known, std::move(maxima));
     llvm::json::Array list;
@@ -230,7 +230,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
                                                              {"chunk_words", space.chunkWords},
                                                              {"spills", space.spills}}},
                             {"phases", std::move(phases)},
-                            {"exchanges", exchanges.take()},
+                            {"exchanges", exchanges.finish()},
                             {"partials", std::move(partials)}};
 }
 
@@ -320,7 +320,7 @@ std::string altgrad::writeReport(StepOp step) {
   auto count = llvm::count_if(phases, [](PhaseOp phase) { return phase.getPhaseKind() == PhaseKind::Sweep; });
   out << "step " << step.getSymName() << ": " << count << (count == 1 ? " sweep, " : " sweeps, ");
   auto bytes = [&](const Traffic &set) {
-    out << formatBytes(set.both()) << " bytes per element (" << formatBytes(set.read) << " read, "
+    out << formatBytes(set.total()) << " bytes per element (" << formatBytes(set.read) << " read, "
         << formatBytes(set.written) << " written)";
   };
   if (sets)
@@ -343,7 +343,7 @@ std::string altgrad::writeReport(StepOp step) {
     for (auto [machine, bytesPerSecond] : machines)
       out << llvm::formatv("  model: {0:F2} ms for 10^9 elements at {1:F2} TB/s, the "
                            "rate of a copy on {2}\n",
-                           set.both() * 1e9 / bytesPerSecond * 1e3, bytesPerSecond / 1e12, machine);
+                           set.total() * 1e9 / bytesPerSecond * 1e3, bytesPerSecond / 1e12, machine);
   }
   out << legend;
   return text;

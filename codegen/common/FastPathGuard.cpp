@@ -16,13 +16,13 @@ Guard::Guard(CodeBuilder &builder, int64_t width)
 
 void Guard::appendTo(SmallVectorImpl<Value> &arguments) { arguments.append({low, sum}); }
 
-void Guard::takeFrom(SmallVectorImpl<Value> &emitted) {
+void Guard::popFrom(SmallVectorImpl<Value> &emitted) {
   sum = emitted.pop_back_val();
   low = emitted.pop_back_val();
 }
 
 // Of a GPU's two elements one after the other: a comparison less.
-Value Guard::holds() {
+Value Guard::isValid() {
   int64_t width = cast<VectorType>(low.getType()).getNumElements();
   if (width == 2) {
     auto element = [&](Value vector, int64_t i) -> Value { return builder.element(vector, i); };
@@ -43,5 +43,5 @@ Value Guard::holds() {
 
 SmallVector<Value> Guard::choose(ValueRange fast, llvm::function_ref<SmallVector<Value>()> exact) {
   return branch(
-      builder, holds(), fast.getTypes(), [&] { return SmallVector<Value>(fast); }, exact);
+      builder, isValid(), fast.getTypes(), [&] { return SmallVector<Value>(fast); }, exact);
 }

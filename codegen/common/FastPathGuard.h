@@ -11,9 +11,9 @@ public:
   Guard(CodeBuilder &builder, int64_t width);
   /// A fast-path body's last arguments, and the last values that it emits.
   void appendTo(SmallVectorImpl<Value> &arguments);
-  void takeFrom(SmallVectorImpl<Value> &emitted);
+  void popFrom(SmallVectorImpl<Value> &emitted);
   /// Whether what was emitted is right, which it mostly is: i1.
-  Value holds();
+  Value isValid();
   /// `fast` where that holds; else what `exact` makes, of the same types.
   SmallVector<Value> choose(ValueRange fast, function_ref<SmallVector<Value>()> exact);
 

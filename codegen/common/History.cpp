@@ -12,7 +12,7 @@ static Value compare(CodeBuilder &b, arith::CmpFPredicate how, Value x, float y)
 }
 
 // The whole part of a number from 0 on and below that of places; 0 of all others.
-static Value wholeWithin(CodeBuilder &b, Value number, Type type) {
+static Value toIndex(CodeBuilder &b, Value number, Type type) {
   Value some = compare(b, arith::CmpFPredicate::OGE, number, 0);
   Value within = compare(b, arith::CmpFPredicate::OLT, number, numbers);
   number = b.select(b.bitAnd(some, within), number, b.f32(0));
@@ -22,12 +22,12 @@ static Value wholeWithin(CodeBuilder &b, Value number, Type type) {
 // Where the next number goes; whatever lies there, it is one of the places.
 static Value getNextSlot(KernelBuilder &kernel, Value history) {
   CodeBuilder &b = kernel.builder;
-  Value place = kernel.load(b.getF32Type(), history, sizeof(float));
-  return wholeWithin(b, place, b.getI64Type());
+  Value slot = kernel.load(b.getF32Type(), history, sizeof(float));
+  return toIndex(b, slot, b.getI64Type());
 }
 
-static Value numberAt(KernelBuilder &kernel, Value history, Value place) {
-  return kernel.offset(history, kernel.builder.add(place, kernel.i64(1)), sizeof(float));
+static Value getSlotPointer(KernelBuilder &kernel, Value history, Value slot) {
+  return kernel.offset(history, kernel.builder.add(slot, kernel.i64(1)), sizeof(float));
 }
 
 // Bits of numbers that are not negative are in their order, and those of all others beyond the infinity's.
@@ -40,15 +40,15 @@ static Value isNumber(CodeBuilder &b, Value bits) {
 Value ScalarLowering::percentile(PercentileOp op) {
   CodeBuilder &b = kernel.builder;
   Type i32 = b.getI32Type();
-  Value history = pointerTo(op.getHistory());
+  Value history = getPointer(op.getHistory());
   Value newest = b.cast(i32, known.lookup(op.getNewest()));
   Value replaced = b.select(isNumber(b, newest), getNextSlot(kernel, history), kernel.i64(-1));
   auto countBelow = [&](Value limit) -> Value {
     return kernel.loopWith(kernel.i64(0), kernel.i64(numbers), kernel.i64(1), kernel.i32(0),
-                           [&](Value place, SmallVector<Value> count) -> SmallVector<Value> {
-                             Value kept = kernel.load(i32, numberAt(kernel, history, place), sizeof(float));
-                             Value isNewest = b.equal(place, replaced);
-                             Value bits = b.select(isNewest, newest, kept);
+                           [&](Value slot, SmallVector<Value> count) -> SmallVector<Value> {
+                             Value stored = kernel.load(i32, getSlotPointer(kernel, history, slot), sizeof(float));
+                             Value isNewest = b.equal(slot, replaced);
+                             Value bits = b.select(isNewest, newest, stored);
                              return {b.add(count[0], b.extendUnsigned(i32, b.lessUnsigned(bits, limit)))};
                            })[0];
   };
@@ -56,7 +56,7 @@ Value ScalarLowering::percentile(PercentileOp op) {
   Value last = b.sub(count, kernel.i32(1));
   Value share = b.mulF(known.lookup(op.getPercent()), arith::SIToFPOp::create(b, b.getF32Type(), count));
   share = b.divF(share, b.f32(numbers));
-  Value index = wholeWithin(b, share, i32);
+  Value index = toIndex(b, share, i32);
   // A percent of 100 and more asks for the last.
   index = b.select(compare(b, arith::CmpFPredicate::OGE, share, numbers), last, index);
   index = b.minSigned(index, last);
@@ -71,13 +71,13 @@ Value ScalarLowering::percentile(PercentileOp op) {
   return b.cast(b.getF32Type(), found);
 }
 
-void ScalarLowering::remember(Value number, Value history) {
+void ScalarLowering::appendToHistory(Value number, Value history) {
   CodeBuilder &b = kernel.builder;
   Value bits = b.cast(b.getI32Type(), number);
   kernel.when(isNumber(b, bits), [&] {
-    Value place = getNextSlot(kernel, history);
-    kernel.store(number, numberAt(kernel, history, place), sizeof(float));
-    Value next = b.add(place, kernel.i64(1));
+    Value slot = getNextSlot(kernel, history);
+    kernel.store(number, getSlotPointer(kernel, history, slot), sizeof(float));
+    Value next = b.add(slot, kernel.i64(1));
     Value full = b.equal(next, kernel.i64(numbers));
     next = b.select(full, kernel.i64(0), next);
     kernel.store(arith::SIToFPOp::create(b, b.getF32Type(), next), history, sizeof(float));

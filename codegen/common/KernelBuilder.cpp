@@ -11,11 +11,11 @@ KernelBuilder::KernelBuilder(CodeBuilder &builder, StepOp step, unsigned address
 }
 
 Value MemoryBuilder::offset(Value base, Value index, unsigned bytes) {
-  return bytesBehind(builder, base, builder.mul(index, i64(bytes)));
+  return addBytes(builder, base, builder.mul(index, i64(bytes)));
 }
 
 Value MemoryBuilder::offset32(Value base, Value index, unsigned bytes) {
-  return bytesBehind(builder, base, builder.extendUnsigned(builder.getI64Type(), builder.mul(index, i32(bytes))));
+  return addBytes(builder, base, builder.extendUnsigned(builder.getI64Type(), builder.mul(index, i32(bytes))));
 }
 
 Value MemoryBuilder::load(Type type, Value from, unsigned alignment, bool invariant) {
@@ -45,7 +45,7 @@ static Attribute rolled(OpBuilder &builder) {
 SmallVector<Value> MemoryBuilder::loopWith(Value from, Value to, Value by, ValueRange initial,
                                            function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
   scf::ForOp loop = altgrad::loopWith(builder, from, to, by, initial, body);
-  if (keepsRolled)
+  if (noUnroll)
     loop->setAttr("llvm.loop_annotation", rolled(builder));
   return SmallVector<Value>(loop.getResults());
 }
@@ -90,7 +90,7 @@ std::pair<Row, Value> KernelBuilder::locateChunk(Value chunk) {
   return {row(index), first};
 }
 
-ChunkPlace KernelBuilder::openChunk(Value chunk) {
+ChunkSpan KernelBuilder::openChunk(Value chunk) {
   auto [row, first] = locateChunk(chunk);
   Value numel = rowHeader(row, ALTGRAD_ROW_NUMEL);
   return {row, first, numel, builder.minSigned(builder.sub(numel, first), i64(ALTGRAD_CHUNK))};
@@ -100,7 +100,7 @@ Value KernelBuilder::globalIndex(Row row, Value element) {
   return builder.add(rowHeader(row, ALTGRAD_ROW_OFFSET), element);
 }
 
-Value KernelBuilder::beginsTensor(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
+Value KernelBuilder::isFirstRow(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
 
 Value KernelBuilder::countChunks(Row row, FoldOp fold) {
   Value chunks = rowHeader(row, ALTGRAD_ROW_CHUNKS);
@@ -111,7 +111,7 @@ Value KernelBuilder::countChunks(Row row, FoldOp fold) {
                                      i64(1)); // of an empty tensor
   Value units = builder.div(whole, own);
   chunks = builder.mul(chunks, units);
-  return builder.select(beginsTensor(row), chunks, i64(0));
+  return builder.select(isFirstRow(row), chunks, i64(0));
 }
 
 std::pair<Value, Value> KernelBuilder::getRows(std::optional<uint64_t> set) {

@@ -43,7 +43,7 @@ struct Row {
 };
 
 /// Where a chunk lies: its elements are `count` of its row's, from `first` on, all i64.
-struct ChunkPlace {
+struct ChunkSpan {
   Row row;
   Value first, numel, count;
 };
@@ -76,7 +76,7 @@ public:
 
   /// Loops of the next calls are not unrolled by a back end, which may take every
   /// register it is allowed for that.
-  bool keepsRolled = false;
+  bool noUnroll = false;
   CodeBuilder &builder;
 
 private:
@@ -103,11 +103,11 @@ public:
   /// Word 0 of a chunk is its row's index, word 1 its first element there.
   Value chunkHeader(Value chunk, unsigned word);
   std::pair<Row, Value> locateChunk(Value chunk);
-  ChunkPlace openChunk(Value chunk);
+  ChunkSpan openChunk(Value chunk);
   /// The global index of an element of a row.
   Value globalIndex(Row row, Value element);
   /// Whether a row is the first of its tensor.
-  Value beginsTensor(Row row);
+  Value isFirstRow(Row row);
   /// How many chunks a fold of a row joins: 0 over a tensor that begins with
   /// another row.
   Value countChunks(Row row, FoldOp fold);

@@ -21,15 +21,15 @@ static Value unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
   Value low = bytes, high = builder.shiftRight(bytes, bits(builder, codeBits, bytes));
   if (evenIsHigh(stream))
     std::swap(low, high);
-  SmallVector<int64_t> places;
+  SmallVector<int64_t> lanes;
   for (int64_t i = 0; i < count; ++i)
-    llvm::append_values(places, i, count + i);
-  return vector::ShuffleOp::create(builder, low, high, places);
+    llvm::append_values(lanes, i, count + i);
+  return vector::ShuffleOp::create(builder, low, high, lanes);
 }
 
 static Value packCodes(CodeBuilder &builder, Value stream, Value codes) {
   int64_t count = cast<VectorType>(codes.getType()).getNumElements() / 2;
-  auto half = [&](bool high) { return pick(builder, codes, codes, high != evenIsHigh(stream), count, 2); };
+  auto half = [&](bool high) { return shuffleStrided(builder, codes, codes, high != evenIsHigh(stream), count, 2); };
   Value low = half(false), high = half(true);
   low = builder.bitAnd(low, bits(builder, codeMask, low));
   high = builder.shiftLeft(high, bits(builder, codeBits, high));
@@ -78,37 +78,37 @@ void altgrad::storeCodes(KernelBuilder &kernel, Value stream, Value codes, Value
 }
 
 // By how many bits the code of an element is shifted in its byte.
-static Value getShift(KernelBuilder &kernel, Value stream, Type type, Value place) {
+static Value getShift(KernelBuilder &kernel, Value stream, Type type, Value index) {
   CodeBuilder &builder = kernel.builder;
-  Value byte = builder.truncate(type, place);
+  Value byte = builder.truncate(type, index);
   Value odd = builder.bitAnd(byte, bits(builder, 1, byte));
   Value shift = builder.shiftLeft(odd, bits(builder, 2, odd));
   return builder.bitXor(shift, bits(builder, evenIsHigh(stream) ? codeBits : 0, shift));
 }
 
-Value altgrad::loadCode(KernelBuilder &kernel, Value stream, Type type, Value at, Value place, bool invariant) {
+Value altgrad::loadCode(KernelBuilder &kernel, Value stream, Type type, Value at, Value index, bool invariant) {
   Value code = kernel.load(type, at, getBytes(stream), invariant);
   if (!isPacked(stream))
     return code;
-  return kernel.builder.shiftRight(code, getShift(kernel, stream, type, place));
+  return kernel.builder.shiftRight(code, getShift(kernel, stream, type, index));
 }
 
 // What another half has that nobody has written yet is not read.
-void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code, Value at, Value place, Value keepsNext) {
+void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code, Value at, Value index, Value preservesNext) {
   if (!isPacked(stream))
     return kernel.store(code, at, getBytes(stream));
   CodeBuilder &builder = kernel.builder;
   Type type = code.getType();
-  Value shift = getShift(kernel, stream, type, place);
+  Value shift = getShift(kernel, stream, type, index);
   Value mask = bits(builder, codeMask, code);
   Value own = builder.shiftLeft(builder.bitAnd(code, mask), shift);
-  Value keeps = builder.notEqual(shift, bits(builder, getBitShift(stream, 0), shift));
-  if (keepsNext)
-    keeps = builder.bitOr(keeps, keepsNext);
-  auto both = [&] {
+  Value preserves = builder.notEqual(shift, bits(builder, getBitShift(stream, 0), shift));
+  if (preservesNext)
+    preserves = builder.bitOr(preserves, preservesNext);
+  auto loadNeighbour = [&] {
     Value others = builder.bitXor(builder.shiftLeft(mask, shift), bits(builder, -1, code));
     return builder.bitAnd(kernel.load(type, at, getBytes(stream)), others);
   };
-  Value kept = branch(builder, keeps, type, both, [&] { return bits(builder, 0, code); });
-  kernel.store(builder.bitOr(kept, own), at, getBytes(stream));
+  Value neighbour = branch(builder, preserves, type, loadNeighbour, [&] { return bits(builder, 0, code); });
+  kernel.store(builder.bitOr(neighbour, own), at, getBytes(stream));
 }

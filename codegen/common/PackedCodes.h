@@ -15,11 +15,11 @@ Value packWord(CodeBuilder &builder, Value stream, ArrayRef<Value> codes);
 Value loadCodes(KernelBuilder &kernel, Value stream, VectorType codes, Value at, unsigned alignment);
 void storeCodes(KernelBuilder &kernel, Value stream, Value codes, Value at, unsigned alignment);
 
-/// The code of an element; `at` is where it lies, `place` says whether its number is odd.
-Value loadCode(KernelBuilder &kernel, Value stream, Type type, Value at, Value place, bool invariant = false);
+/// The code of an element; `at` is where it lies, `index` says whether its number is odd.
+Value loadCode(KernelBuilder &kernel, Value stream, Type type, Value at, Value index, bool invariant = false);
 /// An odd one keeps what is before it. An even one leaves 0 behind it, or what is there
-/// if `keepsNext`, an i1, says so; null: it never does.
-void storeCode(KernelBuilder &kernel, Value stream, Value code, Value at, Value place, Value keepsNext);
+/// if `preservesNext`, an i1, says so; null: it never does.
+void storeCode(KernelBuilder &kernel, Value stream, Value code, Value at, Value index, Value preservesNext);
 
 } // namespace altgrad
 

@@ -18,7 +18,7 @@ Value altgrad::neutral(CodeBuilder &builder, Reduction kind, Type type) {
 }
 
 // Behind the flag: a predicate that waits for its sum is one that ptxas has no register for.
-static Value oneIf(CodeBuilder &builder, Value flag, Type type) {
+static Value boolToNumber(CodeBuilder &builder, Value flag, Type type) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointAfterValue(flag);
   return builder.select(flag, builder.f32(1, type), builder.f32(0, type));
@@ -30,20 +30,20 @@ Value altgrad::accumulate(CodeBuilder &builder, Reduction kind, Value partial, V
   if (kind == Reduction::AbsMax)
     element = builder.absF(element);
   if (kind == Reduction::Count)
-    element = oneIf(builder, element, partial.getType());
+    element = boolToNumber(builder, element, partial.getType());
   if (kind == Reduction::And)
     element = builder.extendSigned(partial.getType(), element);
-  return join(builder, kind, partial, element);
+  return combine(builder, kind, partial, element);
 }
 
 // Magnitudes have no sign: their bits have their order, a NaN comes last, and a maximum is one instruction.
-static Value largerOfBits(CodeBuilder &builder, Value a, Value b) {
+static Value maxOfBits(CodeBuilder &builder, Value a, Value b) {
   Type type = withElementType(a.getType(), builder.getI32Type());
   Value most = builder.maxSigned(builder.cast(type, a), builder.cast(type, b));
   return builder.cast(a.getType(), most);
 }
 
-Value altgrad::join(CodeBuilder &builder, Reduction kind, Value a, Value b) {
+Value altgrad::combine(CodeBuilder &builder, Reduction kind, Value a, Value b) {
   switch (kind) {
   case Reduction::Add:
   case Reduction::SumSq:
@@ -52,7 +52,7 @@ Value altgrad::join(CodeBuilder &builder, Reduction kind, Value a, Value b) {
   case Reduction::Max:
     return builder.maximumF(a, b);
   case Reduction::AbsMax:
-    return largerOfBits(builder, a, b);
+    return maxOfBits(builder, a, b);
   case Reduction::And:
     return builder.bitAnd(a, b);
   }
@@ -73,17 +73,17 @@ SmallVector<Value> altgrad::splitVector(CodeBuilder &builder, Value vector) {
   return elements;
 }
 
-Value altgrad::joinElements(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements) {
+Value altgrad::combineElements(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements) {
   for (size_t half = elements.size() / 2; half; half /= 2)
     for (size_t i = 0; i < half; ++i)
-      elements[i] = join(builder, kind, elements[i], elements[i + half]);
+      elements[i] = combine(builder, kind, elements[i], elements[i + half]);
   return elements[0];
 }
 
-Value altgrad::joinNeighbours(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements) {
+Value altgrad::combineNeighbours(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements) {
   for (; elements.size() > 1; elements.truncate(elements.size() / 2))
     for (size_t i = 0; i < elements.size() / 2; ++i)
-      elements[i] = join(builder, kind, elements[2 * i], elements[2 * i + 1]);
+      elements[i] = combine(builder, kind, elements[2 * i], elements[2 * i + 1]);
   return elements[0];
 }
 

@@ -13,7 +13,7 @@ namespace altgrad {
 Type partialType(Reduction kind, Type element);
 Value neutral(CodeBuilder &builder, Reduction kind, Type type);
 Value accumulate(CodeBuilder &builder, Reduction kind, Value partial, Value element);
-Value join(CodeBuilder &builder, Reduction kind, Value a, Value b);
+Value combine(CodeBuilder &builder, Reduction kind, Value a, Value b);
 
 /// What a sum over a block of neighbours has of an element; one that does not exist has 0. They are added in pairs: 0
 /// and 1, 2 and 3 …, then these.
@@ -23,9 +23,9 @@ bool isOrdered(Reduction kind);
 
 SmallVector<Value> splitVector(CodeBuilder &builder, Value vector);
 /// Adds the upper half of a list to the lower, down to one.
-Value joinElements(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements);
+Value combineElements(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements);
 /// The tree over neighbours.
-Value joinNeighbours(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements);
+Value combineNeighbours(CodeBuilder &builder, Reduction kind, SmallVector<Value> elements);
 /// The value of a whole reduction, of which `sum` is the last partial sum.
 Value getTotal(CodeBuilder &builder, Reduction kind, Value sum);
 

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // The memory of a scalar of the signature.
-Value ScalarLowering::pointerTo(Value argument) {
+Value ScalarLowering::getPointer(Value argument) {
   return kernel.load(kernel.pointerType(), kernel.argumentPointer(cast<BlockArgument>(argument), row), sizeof(void *));
 }
 
@@ -20,14 +20,14 @@ void ScalarLowering::write(WriteOp op) {
     if (isa<FloatType>(value.getType()))
       value = canonicalNan(builder, value);
     if (kernel.step.getRole(target) == Role::history)
-      return remember(value, pointerTo(target));
-    kernel.storeWord(value, pointerTo(target));
+      return appendToHistory(value, getPointer(target));
+    kernel.storeWord(value, getPointer(target));
   };
   Value condition;
   if (op.getCondition())
     condition = known.lookup(op.getCondition());
   if (kernel.step.getScope(target) == Scope::Tensor && kernel.step.hasUnits()) {
-    Value first = kernel.beginsTensor(row);
+    Value first = kernel.isFirstRow(row);
     condition = condition ? builder.bitAnd(condition, first) : first;
   }
   if (condition)
@@ -44,7 +44,7 @@ Value ScalarLowering::total(TotalOp op) {
   Value sum = kernel.loopWith(begin, end, kernel.i64(1), neutral(builder, op.getReduction(), type),
                               [&](Value index, SmallVector<Value> carried) -> SmallVector<Value> {
                                 Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
-                                return {join(builder, op.getReduction(), carried[0], kernel.load(type, word, 4))};
+                                return {combine(builder, op.getReduction(), carried[0], kernel.load(type, word, 4))};
                               })[0];
   return getTotal(builder, op.getReduction(), sum);
 }
@@ -64,12 +64,12 @@ void ScalarLowering::lower(Operation &op) {
   if (isa<SpillOp>(op)) // memory of the kernel
     return;
   if (auto read = dyn_cast<ReadOp>(op))
-    known.map(read.getValue(), kernel.loadWord(read.getType(), pointerTo(read.getScalar())));
+    known.map(read.getValue(), kernel.loadWord(read.getType(), getPointer(read.getScalar())));
   else if (auto recall = dyn_cast<WorkspaceLoadOp>(op))
     known.map(recall.getValue(),
               kernel.loadWord(recall.getType(), kernel.word(recall.getSpace(), recall.getWord(), row)));
-  else if (auto keep = dyn_cast<WorkspaceStoreOp>(op))
-    kernel.storeWord(known.lookup(keep.getValue()), kernel.word(keep.getSpace(), keep.getWord(), row));
+  else if (auto store = dyn_cast<WorkspaceStoreOp>(op))
+    kernel.storeWord(known.lookup(store.getValue()), kernel.word(store.getSpace(), store.getWord(), row));
   else if (std::optional<altgrad_row_word> word = getHeaderWord(op))
     known.map(op.getResult(0), kernel.rowHeader(row, *word));
   else if (auto sum = dyn_cast<TotalOp>(op))
@@ -96,7 +96,7 @@ void ScalarLowering::lower(PhaseOp phase) {
       lower(op);
 }
 
-void ScalarLowering::lowerFor(SweepOp sweep, Value &count) {
+void ScalarLowering::lowerScalarsFor(SweepOp sweep, Value &count) {
   CodeBuilder &builder = kernel.builder;
   for (Operation &op : llvm::make_range(sweep->getBlock()->begin(), sweep->getIterator())) {
     lower(op);

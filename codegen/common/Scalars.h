@@ -16,7 +16,7 @@ public:
   /// All of a phase but what is in `known` already.
   void lower(PhaseOp phase);
   /// The scalars before a sweep, and what its bodies ask of the row. `count` becomes 0 where its condition is false.
-  void lowerFor(SweepOp sweep, Value &count);
+  void lowerScalarsFor(SweepOp sweep, Value &count);
 
   IRMapping known; // value of the phase ==> value of the kernel
 
@@ -24,8 +24,8 @@ private:
   Value total(TotalOp op);
   void write(WriteOp op);
   Value percentile(PercentileOp op);
-  void remember(Value number, Value history);
-  Value pointerTo(Value argument);
+  void appendToHistory(Value number, Value history);
+  Value getPointer(Value argument);
 
   KernelBuilder &kernel;
   Row row;

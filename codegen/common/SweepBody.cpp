@@ -6,20 +6,20 @@
 using namespace mlir;
 using namespace altgrad;
 
-Value altgrad::elementAt(KernelBuilder &kernel, Value stream, Value base, Value index) {
-  if (unsigned block = sharedBy(stream); block > 1)
+Value altgrad::getElementPointer(KernelBuilder &kernel, Value stream, Value base, Value index) {
+  if (unsigned block = getElementsPerEntry(stream); block > 1)
     index = kernel.builder.shiftRight(index, kernel.i64(llvm::Log2_32(block)));
   return kernel.offset(base, index, getBytes(stream));
 }
 
 // The global indices of an element, or of those in a vector.
-static Value indicesFrom(CodeBuilder &builder, Value first, int64_t apart, Type type) {
+static Value getIndices(CodeBuilder &builder, Value first, int64_t stride, Type type) {
   auto vector = dyn_cast<VectorType>(type);
   if (!vector)
     return first;
   SmallVector<int64_t> steps;
   for (int64_t i = 0; i < vector.getNumElements(); ++i)
-    steps.push_back(i * apart);
+    steps.push_back(i * stride);
   return builder.add(builder.broadcast(vector, first), builder.denseInts(vector, steps));
 }
 
@@ -28,7 +28,7 @@ SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, Valu
   IRMapping map(inputs.known);
   for (auto op : body.getOps<IndexOp>())
     if (inputs.index) // scalars are wanted without one
-      map.map(op.getIndex(), indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
+      map.map(op.getIndex(), getIndices(builder, inputs.index, inputs.stride, op.getType()));
   for (auto [op, bits] : llvm::zip(body.getOps<DrawOp>(), inputs.draws))
     map.map(op.getBits(), bits);
   for (ReduceOp op : getBlockReductions(body))
@@ -64,7 +64,7 @@ SmallVector<Value> altgrad::cloneSweepBody(CodeBuilder &builder, Region &body, c
 
 //===-- Tiles ---------------------------------------------------------------===//
 
-Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRows) {
+Tile altgrad::getTile(KernelBuilder &kernel, Row row, Value first, int64_t tileRows) {
   CodeBuilder &builder = kernel.builder;
   auto least = [&](Value whole, Value from, int64_t most) -> Value {
     return builder.minSigned(builder.sub(whole, from), kernel.i64(most));
@@ -79,7 +79,7 @@ Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRo
   return tile;
 }
 
-Value altgrad::listAt(KernelBuilder &kernel, Value stream, Row row, const Tile &tile) {
+Value altgrad::getBlockPointer(KernelBuilder &kernel, Value stream, Row row, const Tile &tile) {
   CodeBuilder &builder = kernel.builder;
   BlockAttr block = cast<TensorsType>(stream.getType()).getBlock();
   Value down = builder.div(tile.row, kernel.i64(block.getRows()));
@@ -88,20 +88,20 @@ Value altgrad::listAt(KernelBuilder &kernel, Value stream, Row row, const Tile &
     across = builder.div(across, kernel.i64(columns));
     length = builder.div(builder.add(length, kernel.i64(columns - 1)), kernel.i64(columns));
   }
-  Value place = builder.add(builder.mul(down, length), across);
-  return kernel.offset(kernel.stream(stream, row), place, getBytes(stream));
+  Value index = builder.add(builder.mul(down, length), across);
+  return kernel.offset(kernel.stream(stream, row), index, getBytes(stream));
 }
 
-SmallVector<Value> TileSweep::ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced,
-                                      ArrayRef<Value> loaded) const {
+SmallVector<Value> TileSweep::computeBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced,
+                                           ArrayRef<Value> loaded) const {
   IRMapping all(known);
   all.map(stage(body, 0).getReductions()[0], reduced);
   all.map(body.getArguments().drop_front(), loaded);
-  return cloneValues(kernel.builder, body, stage(body, 1).getWanted(), {{}, all, kernel.i64(0)});
+  return cloneValues(kernel.builder, body, stage(body, 1).getRequired(), {{}, all, kernel.i64(0)});
 }
 
-Value TileSweep::ofElement(KernelBuilder &kernel, Region &body, int64_t store, const IRMapping &known, Value number,
-                           ArrayRef<Value> shared) const {
+Value TileSweep::computeElement(KernelBuilder &kernel, Region &body, int64_t store, const IRMapping &known,
+                                Value number, ArrayRef<Value> shared) const {
   IRMapping all(known);
   all.map(stage(body, 1).getKept(), shared);
   Value wanted = body.front().getTerminator()->getOperand(store);

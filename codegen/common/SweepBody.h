@@ -8,7 +8,7 @@
 namespace altgrad {
 
 /// Where element `index` of a stream lies, or the value that its block shares.
-Value elementAt(KernelBuilder &kernel, Value stream, Value base, Value index);
+Value getElementPointer(KernelBuilder &kernel, Value stream, Value base, Value index);
 
 /// What a copy of a body is made for: one element, or the neighbours in a vector.
 struct BodyInputs {
@@ -18,7 +18,7 @@ struct BodyInputs {
   /// The global index of the first element; null where what is wanted reads none.
   Value index;
   /// How far apart the elements of a vector are.
-  int64_t apart = 1;
+  int64_t stride = 1;
   /// What each `draw` of the body has drawn, in order.
   ValueRange draws = {};
 };
@@ -35,9 +35,9 @@ struct Tile {
   Value row, column;   // its first, of the tensor
   Value rows, columns; // its own
 };
-Tile tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRows);
+Tile getTile(KernelBuilder &kernel, Row row, Value first, int64_t tileRows);
 /// Where the first value of a tile lies in the stream of a row, of columns or of squares.
-Value listAt(KernelBuilder &kernel, Value stream, Row row, const Tile &tile);
+Value getBlockPointer(KernelBuilder &kernel, Value stream, Row row, const Tile &tile);
 
 /// The second sweep of a phase over tiles: what is computed from the reduction over each column, or over the square, of
 /// the numbers that the first has left. Its three stages: the reduction, what a block stores and keeps, and what
@@ -48,26 +48,26 @@ public:
 
   /// One f32 for each element of a tile, in rows of `tileColumns`, in memory of the kernel.
   Value tile() const { return sweep.getLoads()[0]; }
-  Region &narrow() const { return sweep.getBody(); }
-  Region &wide() const { return sweep.getWide().front(); }
+  Region &scalarBody() const { return sweep.getBody(); }
+  Region &vectorBody() const { return sweep.getWide().front(); }
   /// Its rows, and whether it is a block itself.
   int64_t rows() const { return sweep.getTileRows(); }
   bool isSquare() const { return rows() == squareBlock; }
-  Reduction kind() const { return stage(narrow(), 0).getReduceOps()[0].getReduction(); }
+  Reduction kind() const { return stage(scalarBody(), 0).getReduceOps()[0].getReduction(); }
   mlir::OperandRange lists() const { return sweep.getLoads().drop_front(); }
   /// The numbers of the stores of a block, and of those of its elements.
-  ArrayRef<int64_t> ofBlocks() const { return stage(narrow(), 1).getEmitted(); }
-  ArrayRef<int64_t> ofElements() const { return stage(narrow(), 2).getEmitted(); }
+  ArrayRef<int64_t> getBlockStores() const { return stage(scalarBody(), 1).getEmitted(); }
+  ArrayRef<int64_t> getElementStores() const { return stage(scalarBody(), 2).getEmitted(); }
   mlir::OperandRange streams() const { return sweep.getStores(); }
   /// What a column, a vector of neighbours or a square stores once, and then what all
   /// of its elements share: f32. `loaded`: of its lists.
-  SmallVector<Value> ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced,
-                             ArrayRef<Value> loaded) const;
+  SmallVector<Value> computeBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value reduced,
+                                  ArrayRef<Value> loaded) const;
   /// What goes to `store` of an element whose number in the tile is `number`.
-  Value ofElement(KernelBuilder &kernel, Region &body, int64_t store, const IRMapping &known, Value number,
-                  ArrayRef<Value> shared) const;
+  Value computeElement(KernelBuilder &kernel, Region &body, int64_t store, const IRMapping &known, Value number,
+                       ArrayRef<Value> shared) const;
   /// How many values elements of a column or a square share.
-  unsigned countShared() const { return stage(narrow(), 1).getKept().size(); }
+  unsigned countShared() const { return stage(scalarBody(), 1).getKept().size(); }
 
 private:
   static StageOp stage(Region &body, unsigned number) { return getStages(body)[number]; }

@@ -17,7 +17,7 @@ using namespace altgrad;
 
 //===-- MLIR's own options ----------------------------------------------------===//
 
-bool altgrad::takePassOptions(int argc, char **argv) {
+bool altgrad::parsePassOptions(int argc, char **argv) {
   auto isOne = [](StringRef word) { return word.ltrim('-').starts_with("mlir-"); };
   if (!llvm::any_of(llvm::ArrayRef(argv, argc).drop_front(), isOne))
     return false;
@@ -34,7 +34,7 @@ PassReports::PassReports(bool wanted) : wanted(wanted) {
   total = timing.getRootScope();
 }
 
-LogicalResult PassReports::watch(PassManager &manager, StringRef pipeline) {
+LogicalResult PassReports::instrument(PassManager &manager, StringRef pipeline) {
   if (!wanted)
     return success();
   if (failed(applyPassManagerCLOptions(manager)))
@@ -83,7 +83,7 @@ RuleOp Compiler::getRule(const SetRequest &set, unsigned index, ModuleOp file) {
   bool several = request.step.sets.size() > 1;
   Location loc = FileLineColLoc::get(context.get(), describeSource("rule", index, several), 1, 1);
   if (file && set.rule.empty() && !rule)
-    rule = onlyRule(file, name, loc);
+    rule = getOnlyRule(file, name, loc);
   else if (isRuleFile(set.rule) && !rule)
     rule = readRuleFile(set.rule, loc);
   else if (auto own = file ? file.lookupSymbol<RuleOp>(set.rule) : RuleOp())
@@ -200,15 +200,15 @@ RuleOp Compiler::getRule(UpdateOp update) {
 // files that they come from.
 FailureOr<Findings> Compiler::findLosses() {
   return analyze(
-      theStep(), [&](UpdateOp update) { return getRule(update); }, request.values);
+      getStep(), [&](UpdateOp update) { return getRule(update); }, request.values);
 }
 
 LogicalResult Compiler::analyzeStep(std::string &product) {
-  if (llvm::Error why = verifyValues(theStep(), request.values))
+  if (llvm::Error why = verifyValues(getStep(), request.values))
     return fail(llvm::toString(std::move(why)));
   FailureOr<Findings> findings = findLosses();
   if (succeeded(findings))
-    product = writeFindings(theStep(), findings->list);
+    product = writeFindings(getStep(), findings->list);
   return findings;
 }
 
@@ -220,7 +220,7 @@ LogicalResult Compiler::lowerToPhases() {
   pipeline.canonicalize = request.canonicalize;
   buildSweepPipeline(manager, pipeline);
   manager.nest<StepOp>().addPass(createPlanPhasesPass({request.step.exchange}));
-  if (failed(reports.watch(manager, "phases")))
+  if (failed(reports.instrument(manager, "phases")))
     return failure();
   return manager.run(*module);
 }
@@ -229,7 +229,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   OwningOpRef<ModuleOp> lowered(cast<ModuleOp>((*module)->clone()));
   PassManager manager(context.get());
   buildKernelPipeline(manager, target, request.canonicalize, request.ownProducts);
-  if (failed(reports.watch(manager, target.name)) || failed(manager.run(*lowered)))
+  if (failed(reports.instrument(manager, target.name)) || failed(manager.run(*lowered)))
     return failure();
   return lowered;
 }
@@ -251,12 +251,12 @@ FailureOr<std::string> Compiler::compileHost(const Target &target, HostForm form
 }
 
 // What the manifest says of the step as it is written. Whatever is wrong with it is said when it is lowered.
-void Compiler::lookAtStep() {
+void Compiler::analyzeForManifest() {
   if (request.product != Product::Bundle && request.product != Product::Manifest)
     return;
   ScopedDiagnosticHandler silence(context.get(), [](Diagnostic &) { return success(); });
-  places = findPlaces(theStep(), [&](UpdateOp update) { return getRule(update); });
-  if (!hasLimits(theStep()))
+  positionDependent = findPositionDependentSets(getStep(), [&](UpdateOp update) { return getRule(update); });
+  if (!hasLimits(getStep()))
     return;
   FailureOr<Findings> findings = findLosses();
   if (succeeded(findings))
@@ -264,9 +264,9 @@ void Compiler::lookAtStep() {
 }
 
 llvm::json::Object Compiler::manifest() {
-  llvm::json::Object manifest = writeManifest(theStep(), targets);
+  llvm::json::Object manifest = writeManifest(getStep(), targets);
   manifest["warnings"] = writeLimits(limits);
-  manifest["places"] = llvm::json::Array(places);
+  manifest["places"] = llvm::json::Array(positionDependent);
   return manifest;
 }
 
@@ -300,7 +300,7 @@ FailureOr<std::string> Compiler::bundle() {
   return linkShared(objects);
 }
 
-LogicalResult Compiler::make(std::string &product) {
+LogicalResult Compiler::buildProduct(std::string &product) {
   FailureOr<std::string> made = std::string();
   llvm::raw_string_ostream out(*made);
   switch (request.product) {
@@ -308,7 +308,7 @@ LogicalResult Compiler::make(std::string &product) {
     out << *module << "\n";
     break;
   case Product::Report:
-    out << writeReport(theStep());
+    out << writeReport(getStep());
     break;
   case Product::Manifest:
     out << llvm::formatv("{0:2}\n", llvm::json::Value(manifest()));
@@ -370,8 +370,8 @@ LogicalResult Compiler::run(std::string &product) {
     return failure();
   if (request.product == Product::Analysis)
     return analyzeStep(product);
-  lookAtStep();
+  analyzeForManifest();
   if (failed(lowerToPhases()))
     return failure();
-  return make(product);
+  return buildProduct(product);
 }

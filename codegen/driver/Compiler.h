@@ -35,7 +35,7 @@ struct CompileRequest {
 
 /// Registers --mlir-print-ir-after-all, --mlir-print-ir-before=<pass>, --mlir-timing and
 /// their like if the command line has such a word; whether it has.
-bool takePassOptions(int argc, char **argv);
+bool parsePassOptions(int argc, char **argv);
 
 /// What these options ask for, of all pipelines of a compilation. The times are printed
 /// to stderr when it ends.
@@ -43,7 +43,7 @@ class PassReports {
 public:
   explicit PassReports(bool wanted);
   /// Fails after a diagnostic, for options that contradict each other.
-  mlir::LogicalResult watch(mlir::PassManager &manager, llvm::StringRef pipeline);
+  mlir::LogicalResult instrument(mlir::PassManager &manager, llvm::StringRef pipeline);
 
 private:
   bool wanted;
@@ -68,15 +68,15 @@ private:
   RuleOp getRule(UpdateOp update);
   mlir::FailureOr<Findings> findLosses();
   mlir::LogicalResult analyzeStep(std::string &product);
-  void lookAtStep();
+  void analyzeForManifest();
   llvm::json::Object manifest();
-  mlir::LogicalResult make(std::string &product);
+  mlir::LogicalResult buildProduct(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerTo(const Target &target);
   mlir::FailureOr<Ptx> compilePtx(const Target &target);
   mlir::FailureOr<std::string> compileHost(const Target &target, HostForm form);
   mlir::FailureOr<std::string> bundle();
   mlir::LogicalResult fail(const llvm::Twine &words);
-  StepOp theStep() { return *module->getOps<StepOp>().begin(); }
+  StepOp getStep() { return *module->getOps<StepOp>().begin(); }
 
   const CompileRequest &request;
   PassReports reports;
@@ -85,7 +85,7 @@ private:
   llvm::SmallVector<const Target *> targets;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::SmallVector<Limit> limits;                        // of its formats, before it was lowered
-  llvm::SmallVector<bool> places;                         // of its sets, see findPlaces
+  llvm::SmallVector<bool> positionDependent;              // of its sets, see findPositionDependentSets
   std::map<std::string, mlir::OwningOpRef<RuleOp>> rules; // read for sets
 };
 

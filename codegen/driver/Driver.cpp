@@ -228,7 +228,7 @@ static constexpr StringLiteral overview =
     "mlir-opt's options about passes are taken as well: --mlir-print-ir-after-all,\n"
     "--mlir-print-ir-after=altgrad-split-sweeps, --mlir-timing.\n";
 
-bool altgrad::asksForProduct(int argc, char **argv) {
+bool altgrad::isCompilerCommand(int argc, char **argv) {
   static constexpr StringLiteral known =
       "emit rule set storage clip clip-value norm per-tensor unscale scaler loss-scaler quantize scales "
       "statistics profile analyze print-step list-coefficients list-rules list-ops list-targets "
@@ -265,7 +265,7 @@ static int list(const Options &options) {
 
 // Lines end options on their way through the C ABI, and LLVM would take the words of
 // a command line from a file.
-static bool refuseWords(int argc, char **argv) {
+static bool rejectArguments(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     StringRef word(argv[i]);
     if (word.starts_with("@"))
@@ -290,7 +290,7 @@ static void acceptRenamed(int argc, char **argv) {
 }
 
 // LLVM registers hundreds of options; some of them write files.
-static void forgetForeignOptions() {
+static void unregisterForeignOptions() {
   SmallVector<cl::Option *> foreign;
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->Categories[0]->getName() != "Generic Options")
@@ -300,7 +300,7 @@ static void forgetForeignOptions() {
 }
 
 // The last one would win, and a request is often put together from parts.
-static bool repeats(const cl::OptionCategory &own) {
+static bool hasRepeatedOption(const cl::OptionCategory &own) {
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (llvm::is_contained(option->Categories, &own) && option->getNumOccurrencesFlag() == cl::Optional &&
         option->getNumOccurrences() > 1)
@@ -418,16 +418,16 @@ static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
         return !complain("--" + name + " has no value; write --" + name + "=" +
                          (option->ValueStr.empty() ? "..." : option->ValueStr));
   }
-  std::string said;
-  llvm::raw_string_ostream out(said);
+  std::string message;
+  llvm::raw_string_ostream out(message);
   if (cl::ParseCommandLineOptions(argc, argv, overview, &out))
     return true;
-  if (StringRef(said).contains("Too many positional"))
+  if (StringRef(message).contains("Too many positional"))
     return !complain("more than one input is given, and one step is compiled at a time; "
                      "other words are options and begin with --");
-  auto [before, word] = StringRef(said).split("Unknown command line argument '");
+  auto [before, word] = StringRef(message).split("Unknown command line argument '");
   if (word.empty()) // what an option says of its value is printed
-    return said.empty() ? false : !complain(StringRef(said).split(": ").second.split('\n').first);
+    return message.empty() ? false : !complain(StringRef(message).split(": ").second.split('\n').first);
   word = word.split('\'').first;
   StringRef name = word.ltrim('-').split('=').first, meant = closestSpelling(name, known);
   return !complain("unknown option '" + word + "'; " + (meant.empty() ? "" : "did you mean '--" + meant.str() + "'? ") +
@@ -435,16 +435,16 @@ static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
 }
 
 int altgrad::emitProduct(int argc, char **argv) {
-  if (refuseWords(argc, argv))
+  if (rejectArguments(argc, argv))
     return 1;
   acceptRenamed(argc, argv);
-  forgetForeignOptions();
+  unregisterForeignOptions();
   CompileRequest request;
   Options options(request);
-  request.passOptions = takePassOptions(argc, argv);
+  request.passOptions = parsePassOptions(argc, argv);
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &out) { out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
-  if (!parseOptions(argc, argv, options.category) || repeats(options.category))
+  if (!parseOptions(argc, argv, options.category) || hasRepeatedOption(options.category))
     return 1;
   // Copied: LLD forgets all options of the process when it links.
   const std::string output = options.output;

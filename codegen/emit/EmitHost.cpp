@@ -106,7 +106,7 @@ FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest, 
 }
 
 /// Ends a bundle with the digest that the runtime checks before anything looks into the file.
-static std::string seal(std::string bundle) {
+static std::string appendDigest(std::string bundle) {
   bundle += ALTGRAD_BUNDLE_END;
   const auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(bundle));
   return bundle.append(digest.begin(), digest.end());
@@ -128,7 +128,7 @@ FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
   std::string errors = scratch.error ? scratch.error.message() : "";
   llvm::raw_string_ostream stream(errors);
   if (!scratch.error && lld::lldMain(arguments, llvm::nulls(), stream, {{lld::Gnu, &lld::elf::link}}).retCode == 0)
-    return seal(scratch.read("bundle.so"));
+    return appendDigest(scratch.read("bundle.so"));
   llvm::errs() << "altgrad-opt: error: cannot link: " << errors << "\n";
   return failure();
 }

@@ -24,7 +24,7 @@ public:
     liveIn.assign(kernel.size(), BitVector(weights.size()));
     for (auto [index, block] : enumerate(kernel))
       blocks[&block] = index;
-    while (spread(kernel))
+    while (propagate(kernel))
       ;
   }
   unsigned most = 0;
@@ -78,10 +78,10 @@ private:
         return add(live, extract->getVectorOperand(), int(lane->getZExtValue()));
     if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&op)) {
       int lanes = getLanes(shuffle->getOperand(0)->getType());
-      SmallVector<int> taken[2];
+      SmallVector<int> operandLanes[2];
       for (int lane : shuffle->getShuffleMask())
-        taken[lane >= lanes].push_back(lane < lanes ? lane : lane - lanes);
-      for (auto [operand, own] : zip(shuffle->operands(), taken))
+        operandLanes[lane >= lanes].push_back(lane < lanes ? lane : lane - lanes);
+      for (auto [operand, own] : zip(shuffle->operands(), operandLanes))
         if (!own.empty())
           add(live, operand, own);
       return;
@@ -96,7 +96,7 @@ private:
   }
 
   // Once through all blocks, from the last on; whether anything was new.
-  bool spread(Function &kernel) {
+  bool propagate(Function &kernel) {
     bool grew = false;
     for (BasicBlock *block : post_order(&kernel)) {
       BitVector live(weights.size());
@@ -134,7 +134,7 @@ private:
 } // namespace
 
 // The bytes of shared variables that a kernel's code names; a launch brings those of a square's tile.
-static unsigned sharedBytes(Function &kernel) {
+static unsigned countSharedBytes(Function &kernel) {
   unsigned bytes = 0;
   for (GlobalVariable &variable : kernel.getParent()->globals()) {
     auto isHere = [&](User *user) {
@@ -157,7 +157,7 @@ static unsigned sharedBytes(Function &kernel) {
 // or not, the first that spills has 67.
 static constexpr unsigned leastRegisters = 20, mostRegisters = 255, allRegisters = 65536, spareRegisters = 2;
 
-static unsigned registersBeside(const Resources &one, unsigned blocks) {
+static unsigned getRegisterLimit(const Resources &one, unsigned blocks) {
   return std::min<unsigned>(alignDown(allRegisters / (one.threads * blocks), 8), mostRegisters);
 }
 
@@ -170,14 +170,14 @@ static constexpr StringLiteral blocksName = "nvvm.minctasm";
 // How many blocks a sweep leaves room for was told by its streams and sums. Where all that is live has a register
 // beside the most blocks, and their shared memory has room, there are as many. Where more would be on the stack than
 // the nearest cache serves in time, there is one fewer.
-static void makeRoom(Function &kernel, Resources &one, const GpuTuning &tuning) {
+static void chooseBlocks(Function &kernel, Resources &one, const GpuTuning &tuning) {
   one.blocks = kernel.getFnAttributeAsParsedInteger(blocksName, 1);
   unsigned most = tuning.residentBlocks;
   if (!kernel.hasFnAttribute(blocksName))
     return;
-  if (one.live + spareRegisters <= registersBeside(one, most) && one.shared <= tuning.sharedBytes)
+  if (one.live + spareRegisters <= getRegisterLimit(one, most) && one.shared <= tuning.sharedBytes)
     one.blocks = std::max(one.blocks, most);
-  while (one.blocks > 1 && one.live > mostOfRegisters * registersBeside(one, one.blocks))
+  while (one.blocks > 1 && one.live > mostOfRegisters * getRegisterLimit(one, one.blocks))
     --one.blocks;
   kernel.addFnAttr(blocksName, std::to_string(one.blocks));
 }
@@ -191,12 +191,12 @@ std::vector<Resources> altgrad::fitResources(Module &module, const GpuTuning &tu
     one.kernel = kernel.getName().str();
     one.threads = ALTGRAD_BLOCK_THREADS;
     one.live = Liveness(kernel).most;
-    one.shared = sharedBytes(kernel);
+    one.shared = countSharedBytes(kernel);
     for (Instruction &op : instructions(kernel))
       if (auto *stack = dyn_cast<AllocaInst>(&op))
         one.stack += stack->getAllocationSize(kernel.getDataLayout())->getFixedValue();
-    makeRoom(kernel, one, tuning);
-    one.registers = std::clamp(one.live, leastRegisters, registersBeside(one, one.blocks));
+    chooseBlocks(kernel, one, tuning);
+    one.registers = std::clamp(one.live, leastRegisters, getRegisterLimit(one, one.blocks));
   }
   return all;
 }

@@ -16,7 +16,7 @@ void Chunk::storeScalars(GpuKernel &gpu) {
   llvm::stable_sort(numbers,
                     [](Value a, Value b) { return llvm::range_size(a.getUses()) < llvm::range_size(b.getUses()); });
   numbers.truncate(gpu.shared.entries("scalars", bytes));
-  Value own = gpu.shared.ofThread("scalars", bytes);
+  Value own = gpu.shared.getThreadEntry("scalars", bytes);
   for (auto [i, number] : llvm::enumerate(numbers)) {
     Value to = kernel.offset(own, kernel.i64(i), getStride(bytes));
     kernel.store(known.lookup(number), to, bytes);
@@ -35,7 +35,8 @@ static bool isLong(SweepOp sweep) {
 // for memory. A row is 256 elements, eight of every thread.
 int64_t Chunk::rowsAhead(const GpuTuning &tuning) {
   constexpr int64_t perThread = ALTGRAD_LANES / warpThreads;
-  if (!sweep.getNumResults() || exchanges() || !sweep.getStores().empty() || sweep.getLoads().empty() || isLong(sweep))
+  if (!sweep.getNumResults() || isBlockwise() || !sweep.getStores().empty() || sweep.getLoads().empty() ||
+      isLong(sweep))
     return 1;
   int64_t bytes = 0;
   for (Value tensors : sweep.getLoads())
@@ -51,7 +52,7 @@ void KeptValues::allocate() {
   for (auto [number, stage] : llvm::enumerate(getStages(sweep.getBody())))
     for (unsigned i = 0; i < stage.getKept().size(); ++i) {
       std::string name = "kept" + std::to_string(values.size());
-      Kept kept{unsigned(number), {}, gpu.shared.ofThread(name, bytes)};
+      Kept kept{unsigned(number), {}, gpu.shared.getThreadEntry(name, bytes)};
       for (Region &body : sweep.getWide())
         kept.values.push_back(getStages(body)[number].getKept()[i]);
       values.push_back(kept);
@@ -62,7 +63,7 @@ Value KeptValues::slot(const Kept &kept, unsigned number) {
   return kernel.offset(kept.slots, kernel.i64(number), getStride(sweep.getWidth() * sizeof(float)));
 }
 
-SmallVector<Value> KeptValues::ofStage(unsigned stage) const {
+SmallVector<Value> KeptValues::getStageValues(unsigned stage) const {
   SmallVector<Value> found;
   for (const Kept &kept : values)
     if (kept.stage == stage)

@@ -31,7 +31,7 @@ private:
     bool shared;
   };
   VectorType vectorType(Reduction kind);
-  Value spread(Value value);
+  Value broadcast(Value value);
   Value address(const Sum &sum, unsigned number);
 
   KernelBuilder &kernel;
@@ -57,12 +57,12 @@ public:
   void restart() { drawnFrom = -1; }
   /// The draws of a vector of neighbours, `element` behind the thread's first.
   SmallVector<Value> drawVector(Region &body, Value at, int64_t element);
-  /// Those of an element, or of a vector of elements that lie `apart`.
-  SmallVector<Value> drawApart(Region &body, Value index, int64_t apart);
+  /// Those of an element, or of a vector of elements that lie `stride`.
+  SmallVector<Value> drawStrided(Region &body, Value index, int64_t stride);
   /// Those of vectors of elements that lie `threads` apart, before anything is loaded for them.
   void drawAhead(Region &body, ArrayRef<Value> indices);
   /// What the body draws for a vector whose elements are from `first` on.
-  SmallVector<Value> take(Region &body, int64_t first);
+  SmallVector<Value> getDraws(Region &body, int64_t first);
 
   /// i64; null where nothing is drawn.
   Value tag = {};
@@ -70,11 +70,11 @@ public:
   Value end = {};
 
 private:
-  void keep(int64_t first, ArrayRef<Value> words);
+  void storeWords(int64_t first, ArrayRef<Value> words);
   Value slot(int64_t word);
   std::pair<Value, Value> getFixed(DrawOp draw);
   Value loadFixed(unsigned entry);
-  SmallVector<Value> call(DrawOp draw, Value index);
+  SmallVector<Value> callPhilox(DrawOp draw, Value index);
   Value drawOne(DrawOp draw, Value index);
 
   SweepOp sweep;
@@ -98,7 +98,7 @@ public:
   void allocate();
   bool empty() const { return values.empty(); }
   /// What a stage of the first wide body keeps, and where thread's vector `number` of them goes.
-  SmallVector<Value> ofStage(unsigned stage) const;
+  SmallVector<Value> getStageValues(unsigned stage) const;
   void store(unsigned stage, unsigned number, ArrayRef<Value> vectors);
   /// What is known in a body of the thread's vector `number`, beside `known`.
   IRMapping load(const IRMapping &known, Region &body, unsigned number);
@@ -122,7 +122,7 @@ struct Chunk {
   Chunk(const Chunk &) = delete;
 
   unsigned vectors() { return width / sweep.getWidth(); }
-  bool exchanges() const { return bool(start); }
+  bool isBlockwise() const { return bool(start); }
   /// Of the 256 lanes, which a warp visits in turn.
   unsigned countParts() { return sweep.getNumResults() ? ALTGRAD_LANES / (threads * width) : 1; }
   /// How many rows, of 256 elements, are loaded before the first of them is used.
@@ -139,7 +139,7 @@ struct Chunk {
   Value aligned = {}; // i1: all streams
   /// Where threads exchange values of blocks: minus the elements of the chunk, and the thread's first element in the
   /// warp's. All threads have the same loop.
-  Value start = {}, mine = {};
+  Value start = {}, threadOffset = {};
   IRMapping known = {}; // scalars, and reductions of blocks
   ThreadSums sums;
   StreamAccess streams;

@@ -7,17 +7,17 @@ using namespace altgrad;
 
 // Goes on from `from` as far as rounds of `elements` begin before `to`; gives where it is then. The pointers walk with
 // the thread: one register pair for each stream.
-Value ChunkLowering::walk(Carried &sums, Value from, Value to, int32_t elements,
-                          function_ref<Carried(Value, Carried)> body) {
+Value ChunkLowering::lowerLoop(Carried &sums, Value from, Value to, int32_t elements,
+                               function_ref<Carried(Value, Carried)> body) {
   size_t count = sums.size();
-  auto take = [&](Carried carried) {
+  auto unpack = [&](Carried carried) {
     for (auto [stream, pointer] : llvm::zip(chunk.streams.pointers, ArrayRef<Value>(carried).drop_front(count + 1)))
       stream.second = pointer;
     sums = carried;
     sums.truncate(count);
     return carried[count];
   };
-  auto all = [&](Value at) {
+  auto pack = [&](Value at) {
     Carried carried = sums;
     carried.push_back(at);
     for (auto &[tensors, pointer] : chunk.streams.pointers)
@@ -26,52 +26,52 @@ Value ChunkLowering::walk(Carried &sums, Value from, Value to, int32_t elements,
   };
   auto goesOn = [&](Value at) -> Value { return builder.less(at, to); };
   auto next = [&](Value tensors, Value pointer) {
-    return kernel.offset(pointer, kernel.i64(elements / sharedBy(tensors)), getBytes(tensors));
+    return kernel.offset(pointer, kernel.i64(elements / getElementsPerEntry(tensors)), getBytes(tensors));
   };
   if (!sweep.getFastPath())
-    return take(kernel.loopWith(from, to, kernel.i32(elements), all(from), [&](Value at, Carried carried) {
-      take(carried);
+    return unpack(kernel.loopWith(from, to, kernel.i32(elements), pack(from), [&](Value at, Carried carried) {
+      unpack(carried);
       sums = body(at, sums);
       for (auto &[tensors, pointer] : chunk.streams.pointers)
         pointer = next(tensors, pointer);
-      return all(builder.add(at, kernel.i32(elements)));
+      return pack(builder.add(at, kernel.i32(elements)));
     }));
   // Where a round has branches, ptxas moves pointers before it stores by the old ones and then keeps both, unless they
   // are moved behind the jump that ends the last round.
-  return take(ifElse(builder, goesOn(from), all(from), [&](Carried initial) {
+  return unpack(ifElse(builder, goesOn(from), pack(from), [&](Carried initial) {
     TypeRange types = ValueRange(initial).getTypes();
-    SmallVector<Location> places(types.size(), builder.getLoc());
+    SmallVector<Location> locations(types.size(), builder.getLoc());
     auto loop = scf::WhileOp::create(builder, types, initial);
     OpBuilder::InsertionGuard guard(builder);
     auto open = [&](Region &region) {
-      Block *block = builder.createBlock(&region, {}, types, places);
-      return take(Carried(block->getArguments()));
+      Block *block = builder.createBlock(&region, {}, types, locations);
+      return unpack(Carried(block->getArguments()));
     };
     Value at = open(loop.getBefore());
     sums = body(at, sums);
     at = builder.add(at, kernel.i32(elements));
-    scf::ConditionOp::create(builder, goesOn(at), all(at));
+    scf::ConditionOp::create(builder, goesOn(at), pack(at));
     at = open(loop.getAfter());
     for (auto &[tensors, pointer] : chunk.streams.pointers)
       pointer = launderPointer(builder, next(tensors, pointer));
-    scf::YieldOp::create(builder, all(at));
+    scf::YieldOp::create(builder, pack(at));
     builder.setInsertionPointAfter(loop);
-    at = take(Carried(loop.getResults()));
+    at = unpack(Carried(loop.getResults()));
     for (auto &[tensors, pointer] : chunk.streams.pointers)
       pointer = next(tensors, pointer);
-    return all(at);
+    return pack(at);
   }));
 }
 
 Carried ChunkLowering::lower(Value index) {
   Carried sums = chunk.sums.clear();
-  if (!chunk.exchanges()) {
-    lowerAlone(index, sums);
+  if (!chunk.isBlockwise()) {
+    lowerUnblocked(index, sums);
     return sums;
   }
   unsigned parts = chunk.countParts();
-  walk(sums, chunk.start, kernel.i32(0), chunk.threads * chunk.width * parts, [&](Value at, Carried carried) {
-    at = builder.add(at, chunk.mine);
+  lowerLoop(sums, chunk.start, kernel.i32(0), chunk.threads * chunk.width * parts, [&](Value at, Carried carried) {
+    at = builder.add(at, chunk.threadOffset);
     for (unsigned part = 0; part < parts; ++part)
       carried = lowerBlocks(at, carried, part);
     return carried;
@@ -80,19 +80,19 @@ Carried ChunkLowering::lower(Value index) {
 }
 
 // Vectors as far as they go, then elements.
-void ChunkLowering::lowerAlone(Value index, Carried &sums) {
+void ChunkLowering::lowerUnblocked(Value index, Carried &sums) {
   VectorLowering vectors(gpu, chunk);
   ElementLowering elements(gpu, chunk);
   int64_t rows = chunk.rowsAhead(target.gpu), covered = chunk.threads * chunk.width;
   unsigned parts = chunk.countParts();
-  Value at = elements.vectorsFrom();
+  Value at = elements.getVectorStart();
   if (rows > 1) { // whole groups of them, none where a stream is not aligned
     Value whole = builder.bitAnd(chunk.count, kernel.i32(-int32_t(rows * ALTGRAD_LANES)));
     whole = builder.select(chunk.aligned, whole, kernel.i32(0));
-    at = walk(sums, at, builder.add(at, whole), rows * ALTGRAD_LANES,
-              [&](Value at, Carried carried) { return vectors.lowerRows(at, carried, rows); });
+    at = lowerLoop(sums, at, builder.add(at, whole), rows * ALTGRAD_LANES,
+                   [&](Value at, Carried carried) { return vectors.lowerRows(at, carried, rows); });
   }
-  at = walk(sums, at, kernel.i32(1 - int32_t(chunk.width)), covered * parts, [&](Value at, Carried carried) {
+  at = lowerLoop(sums, at, kernel.i32(1 - int32_t(chunk.width)), covered * parts, [&](Value at, Carried carried) {
     carried = vectors.lower(at, carried, 0);
     for (unsigned part = 1; part < parts; ++part) { // if all of its elements exist
       Value inside = builder.lessEqual(at, kernel.i32(-int32_t((part * warpThreads + 1) * chunk.width)));
@@ -100,13 +100,13 @@ void ChunkLowering::lowerAlone(Value index, Carried &sums) {
     }
     return carried;
   });
-  Value any = builder.notEqual(builder.bitAnd(at, elements.leftOver()), kernel.i32(0));
+  Value any = builder.notEqual(builder.bitAnd(at, elements.getRemainderMask()), kernel.i32(0));
   sums = ifElse(builder, any, sums, [&](Carried carried) {
     sums = carried;
-    Value from = elements.elementsFrom(at);
-    elements.reopen(index, from);
-    walk(sums, from, kernel.i32(0), elements.elementsOfGroup() * chunk.threads,
-         [&](Value at, Carried carried) { return elements.lowerGroup(at, carried); });
+    Value from = elements.getElementStart(at);
+    elements.rematerializePointers(index, from);
+    lowerLoop(sums, from, kernel.i32(0), elements.getGroupSize() * chunk.threads,
+              [&](Value at, Carried carried) { return elements.lowerGroup(at, carried); });
     return sums;
   });
 }
@@ -132,15 +132,16 @@ Carried ChunkLowering::lowerBlocks(Value at, Carried carried, unsigned part) {
 
 // The tree 128, 64 … 1.
 Value ChunkLowering::reduceTotal(const Carried &carried, unsigned result) {
-  auto ofElements = [&] { return totalApart(carried, result); };
-  auto ofVectors = [&] { return totalInRow(carried, result); };
+  auto ofElements = [&] { return totalOfStrided(carried, result); };
+  auto ofVectors = [&] { return totalOfNeighbours(carried, result); };
   if (chunk.sums.vectors(result) == 1) // in any order
     return ofElements();
-  return chunk.exchanges() ? ofVectors() : branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements);
+  return chunk.isBlockwise() ? ofVectors()
+                             : branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements);
 }
 
 // Of neighbours in a thread: parts, then threads, then vectors and their elements.
-Value ChunkLowering::totalInRow(const Carried &carried, unsigned result) {
+Value ChunkLowering::totalOfNeighbours(const Carried &carried, unsigned result) {
   Reduction kind = sweep.getReduction(result);
   unsigned all = chunk.sums.vectors(result);
   unsigned vectors = std::min(chunk.vectors(), all);
@@ -148,17 +149,17 @@ Value ChunkLowering::totalInRow(const Carried &carried, unsigned result) {
   for (unsigned number = 0; number < vectors; ++number) {
     Value sum = chunk.sums.vector(carried, result, number);
     if (vectors < all)
-      sum = join(builder, kind, sum, chunk.sums.vector(carried, result, vectors + number));
-    llvm::append_range(elements, splitVector(builder, gpu.joinThreads(kind, sum)));
+      sum = combine(builder, kind, sum, chunk.sums.vector(carried, result, vectors + number));
+    llvm::append_range(elements, splitVector(builder, gpu.combineThreads(kind, sum)));
   }
-  return joinElements(builder, kind, elements);
+  return combineElements(builder, kind, elements);
 }
 
 // Of elements a warp apart: a thread's own come first.
-Value ChunkLowering::totalApart(const Carried &carried, unsigned result) {
+Value ChunkLowering::totalOfStrided(const Carried &carried, unsigned result) {
   Reduction kind = sweep.getReduction(result);
   SmallVector<Value> elements;
   for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
     llvm::append_range(elements, splitVector(builder, chunk.sums.vector(carried, result, number)));
-  return gpu.joinLanes(kind, elements);
+  return gpu.combineLanes(kind, elements);
 }

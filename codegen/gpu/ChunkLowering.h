@@ -39,22 +39,22 @@ public:
   using ChunkEmitter::ChunkEmitter;
 
   /// Where a thread's vectors begin.
-  Value vectorsFrom();
+  Value getVectorStart();
   /// The bits that the place of any thread behind its vectors has if the chunk is not done.
-  Value leftOver();
+  Value getRemainderMask();
   /// The first element that a thread does by itself, from the chunk's end, when its vectors have come to `at`.
-  Value elementsFrom(Value at);
+  Value getElementStart(Value at);
   /// Finds the tensors anew for the elements from `from` on.
-  void reopen(Value index, Value from);
-  int64_t elementsOfGroup();
+  void rematerializePointers(Value index, Value from);
+  int64_t getGroupSize();
   /// A group of a thread's elements, each `threads` behind the one before.
   Carried lowerGroup(Value at, Carried carried);
   /// Each goes to its own lane of the partial sums, from that of vector `lane` on; the pointers are `first` elements
   /// before `from`.
-  Carried lower(Value from, Value to, int64_t apart, int64_t first, Carried carried, unsigned lane);
+  Carried lower(Value from, Value to, int64_t stride, int64_t first, Carried carried, unsigned lane);
 
 private:
-  Value vectorsApart(Value at, Carried &carried, unsigned first, unsigned vectors);
+  Value lowerStridedVectors(Value at, Carried &carried, unsigned first, unsigned vectors);
 };
 
 /// Reductions of blocks of neighbours, each done by a few threads: every thread's over its own elements, then the
@@ -67,17 +67,17 @@ public:
   void reduce(Value at, int64_t first);
 
 private:
-  using Place = function_ref<Value(Value, Value)>;
+  using InsertTerm = function_ref<Value(Value, Value)>;
   /// Of a stage `count` reductions from number `begin` on.
   struct Reduced {
     unsigned stage, begin, count;
   };
   SmallVector<ReduceOp> getReductions(Region &body, Reduced some);
   SmallVector<Value> begin(ArrayRef<ReduceOp> reduces);
-  void add(MutableArrayRef<Value> sums, ArrayRef<ReduceOp> reduces, ArrayRef<Value> values, Place place);
+  void add(MutableArrayRef<Value> sums, ArrayRef<ReduceOp> reduces, ArrayRef<Value> values, InsertTerm insert);
   SmallVector<Value> finish(SmallVector<Value> sums, ArrayRef<ReduceOp> reduces);
   /// What a thread's own elements give, for some reductions.
-  SmallVector<Value> reduceOwn(Value at, int64_t first, Reduced some);
+  SmallVector<Value> reduceThread(Value at, int64_t first, Reduced some);
   SmallVector<Value> reduceVectors(Value at, int64_t first, Reduced some);
   SmallVector<Value> reduceElements(Value at, int64_t first, Reduced some);
 };
@@ -94,10 +94,10 @@ public:
   Value reduceTotal(const Carried &carried, unsigned result);
 
 private:
-  void lowerAlone(Value index, Carried &sums);
-  Value walk(Carried &sums, Value from, Value to, int32_t elements, function_ref<Carried(Value, Carried)> body);
-  Value totalInRow(const Carried &carried, unsigned result);
-  Value totalApart(const Carried &carried, unsigned result);
+  void lowerUnblocked(Value index, Carried &sums);
+  Value lowerLoop(Carried &sums, Value from, Value to, int32_t elements, function_ref<Carried(Value, Carried)> body);
+  Value totalOfNeighbours(const Carried &carried, unsigned result);
+  Value totalOfStrided(const Carried &carried, unsigned result);
 };
 
 } // namespace altgrad

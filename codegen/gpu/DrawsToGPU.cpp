@@ -6,9 +6,9 @@
 using namespace mlir;
 using namespace altgrad;
 
-static int64_t drawnBits(DrawOp draw) { return getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth(); }
+static int64_t getDrawBits(DrawOp draw) { return getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth(); }
 
-static int64_t drawsOfCall(DrawOp draw) { return 8 * bytesOfCall / drawnBits(draw); }
+static int64_t getDrawsPerCall(DrawOp draw) { return 8 * bytesPerCall / getDrawBits(draw); }
 
 Value DrawSource::getIndex(Value at, int64_t further) {
   if (!end)
@@ -19,11 +19,11 @@ Value DrawSource::getIndex(Value at, int64_t further) {
 }
 
 // The four words of the call that serves the element with this global index.
-SmallVector<Value> DrawSource::call(DrawOp draw, Value index) {
+SmallVector<Value> DrawSource::callPhilox(DrawOp draw, Value index) {
   Integers whole{builder, builder.getI64Type()};
   auto low = [&](Value value) -> Value { return builder.truncate(builder.getI32Type(), value); };
   auto [key, fixed] = getFixed(draw);
-  Value number = whole.shiftRight(index, llvm::Log2_64(drawsOfCall(draw)));
+  Value number = whole.shiftRight(index, llvm::Log2_64(getDrawsPerCall(draw)));
   PhiloxWords words = philox(
       builder, {low(number), low(whole.shiftRight(number, 32)), low(fixed), low(whole.shiftRight(fixed, 32))}, key);
   return SmallVector<Value>(words.begin(), words.end());
@@ -53,16 +53,16 @@ Value DrawSource::loadFixed(unsigned entry) {
 
 void DrawSource::allocate() {
   auto draws = sweep.getBody().getOps<DrawOp>();
-  waiting = gpu.shared.ofThread("draws", sharedWordBytes);
+  waiting = gpu.shared.getThreadEntry("draws", sharedWordBytes);
   if (!gpu.shared.entries("counters", counterBytes))
     return;
   SmallVector<Value> fixed{end, Value()};
   for (DrawOp draw : draws) {
-    auto [key, both] = getFixed(draw);
+    auto [key, counter] = getFixed(draw);
     fixed[1] = key;
-    fixed.push_back(both);
+    fixed.push_back(counter);
   }
-  fixedSlots = gpu.shared.ofThread("counters", counterBytes);
+  fixedSlots = gpu.shared.getThreadEntry("counters", counterBytes);
   for (auto [i, value] : llvm::enumerate(fixed))
     kernel.store(value, kernel.offset(fixedSlots, kernel.i64(i), getStride(counterBytes)), counterBytes);
 }
@@ -70,12 +70,12 @@ void DrawSource::allocate() {
 // A word of a thread's own.
 Value DrawSource::slot(int64_t word) { return kernel.offset(waiting, kernel.i64(word), getStride(sharedWordBytes)); }
 
-SmallVector<Value> DrawSource::take(Region &body, int64_t first) {
+SmallVector<Value> DrawSource::getDraws(Region &body, int64_t first) {
   SmallVector<Value> drawn;
   Type word = builder.getI32Type();
   for (DrawOp draw : body.getOps<DrawOp>()) {
-    int64_t count = wordsOfDraw(draw, sweep.getWidth());
-    int64_t from = wordsOfDraws(body, draw) + wordsOfDraw(draw, first);
+    int64_t count = countDrawWords(draw, sweep.getWidth());
+    int64_t from = countAllDrawWords(body, draw) + countDrawWords(draw, first);
     SmallVector<Value> words;
     for (int64_t i = from; i < from + count; ++i)
       words.push_back(waiting ? LLVM::LoadOp::create(builder, word, slot(i), sharedWordBytes, /*isVolatile=*/true)
@@ -86,7 +86,7 @@ SmallVector<Value> DrawSource::take(Region &body, int64_t first) {
   return drawn;
 }
 
-void DrawSource::keep(int64_t first, ArrayRef<Value> words) {
+void DrawSource::storeWords(int64_t first, ArrayRef<Value> words) {
   drawnWords.resize(std::max<size_t>(drawnWords.size(), first + words.size()));
   for (auto [i, word] : llvm::enumerate(words))
     if (waiting)
@@ -98,37 +98,38 @@ void DrawSource::keep(int64_t first, ArrayRef<Value> words) {
 SmallVector<Value> DrawSource::drawVector(Region &body, Value at, int64_t element) {
   if (!tag)
     return {};
-  if (width % drawnTogether)
-    return drawApart(body, getIndex(at, element), 1);
-  int64_t within = element % drawnTogether;
+  if (width % drawGroup)
+    return drawStrided(body, getIndex(at, element), 1);
+  int64_t within = element % drawGroup;
   if (drawnFrom == element - within)
-    return take(body, within);
+    return getDraws(body, within);
   drawnFrom = element - within;
   for (DrawOp draw : body.getOps<DrawOp>())
-    for (int64_t i = 0; i < drawnTogether; i += drawsOfCall(draw))
-      keep(wordsOfDraws(body, draw) + wordsOfDraw(draw, i), call(draw, getIndex(at, drawnFrom + i)));
-  return take(body, within);
+    for (int64_t i = 0; i < drawGroup; i += getDrawsPerCall(draw))
+      storeWords(countAllDrawWords(body, draw) + countDrawWords(draw, i),
+                 callPhilox(draw, getIndex(at, drawnFrom + i)));
+  return getDraws(body, within);
 }
 
 void DrawSource::drawAhead(Region &body, ArrayRef<Value> indices) {
   int64_t width = sweep.getWidth();
   for (auto [i, index] : llvm::enumerate(indices))
-    for (auto [draw, drawn] : llvm::zip(body.getOps<DrawOp>(), drawApart(body, index, threads)))
-      keep(
-          wordsOfDraws(body, draw) + wordsOfDraw(draw, i * width),
-          splitVector(builder, vector::BitCastOp::create(
-                                   builder, VectorType::get({wordsOfDraw(draw, width)}, builder.getI32Type()), drawn)));
+    for (auto [draw, drawn] : llvm::zip(body.getOps<DrawOp>(), drawStrided(body, index, threads)))
+      storeWords(countAllDrawWords(body, draw) + countDrawWords(draw, i * width),
+                 splitVector(builder, vector::BitCastOp::create(
+                                          builder, VectorType::get({countDrawWords(draw, width)}, builder.getI32Type()),
+                                          drawn)));
 }
 
 // The bits of one element: as many of a word of its call.
 Value DrawSource::drawOne(DrawOp draw, Value index) {
   Integers whole{builder, builder.getI64Type()};
   Integers bits{builder, builder.getI32Type()};
-  SmallVector<Value> words = call(draw, index);
+  SmallVector<Value> words = callPhilox(draw, index);
   auto has = [&](unsigned bit) -> Value {
     return builder.notEqual(whole.bitAnd(index, whole.constant(1u << bit)), whole.constant(0));
   };
-  if (drawnBits(draw) == 32) {
+  if (getDrawBits(draw) == 32) {
     Value odd = has(0);
     return bits.select(has(1), bits.select(odd, words[3], words[2]), bits.select(odd, words[1], words[0]));
   }
@@ -138,7 +139,7 @@ Value DrawSource::drawOne(DrawOp draw, Value index) {
   return builder.truncate(builder.getI16Type(), word);
 }
 
-SmallVector<Value> DrawSource::drawApart(Region &body, Value index, int64_t apart) {
+SmallVector<Value> DrawSource::drawStrided(Region &body, Value index, int64_t stride) {
   SmallVector<Value> drawn;
   Integers whole{builder, builder.getI64Type()};
   for (DrawOp draw : body.getOps<DrawOp>()) {
@@ -149,7 +150,7 @@ SmallVector<Value> DrawSource::drawApart(Region &body, Value index, int64_t apar
     }
     SmallVector<Value> elements;
     for (int64_t i = 0; i < vector.getNumElements(); ++i)
-      elements.push_back(drawOne(draw, whole.add(index, whole.constant(i * apart))));
+      elements.push_back(drawOne(draw, whole.add(index, whole.constant(i * stride))));
     drawn.push_back(builder.fromElements(vector, elements));
   }
   return drawn;

@@ -23,27 +23,27 @@ struct SharedMemoryBudget {
   const GpuTuning &tuning;
   int64_t most; // that a kernel may name itself
   NamedAttrList shared = {};
-  int64_t used = 0, own = 0; // own: of it, what is each thread's
+  int64_t used = 0, perThread = 0; // of it, what is each thread's
 
-  void take(const Twine &name, int64_t bytes) {
+  void reserve(const Twine &name, int64_t bytes) {
     if (bytes)
       shared.append(name.str(), builder.getI64IntegerAttr(bytes));
     used += bytes;
   }
   // A launch brings it, beside what the kernel names.
-  void takeAtLaunch(StringRef name, int64_t bytes) {
+  void reserveAtLaunch(StringRef name, int64_t bytes) {
     shared.append(name, builder.getI64IntegerAttr(bytes));
     most = std::min<int64_t>(most, tuning.blockSharedBytes - bytes);
   }
-  void takeOwn(const Twine &name, unsigned count, unsigned bytes) {
-    take(name, int64_t(count) * getStride(bytes));
-    own += int64_t(count) * getStride(bytes);
+  void reservePerThread(const Twine &name, unsigned count, unsigned bytes) {
+    reserve(name, int64_t(count) * getStride(bytes));
+    perThread += int64_t(count) * getStride(bytes);
   }
   // The entries of `bytes` that every thread can still have: all, or as many as leave the target's number of blocks at
   // home on a multiprocessor.
-  unsigned allRoom(unsigned bytes) const { return (most - used) / getStride(bytes); }
-  unsigned room(unsigned bytes) const {
-    return std::min<int64_t>(tuning.sharedBytes - own, most - used) / getStride(bytes);
+  unsigned maxEntries(unsigned bytes) const { return (most - used) / getStride(bytes); }
+  unsigned entriesAtOccupancy(unsigned bytes) const {
+    return std::min<int64_t>(tuning.sharedBytes - perThread, most - used) / getStride(bytes);
   }
 };
 } // namespace
@@ -54,8 +54,8 @@ static unsigned countDraws(SweepOp sweep) { return llvm::range_size(sweep.getBod
 
 // Codes of accesses that hold more elements than a guard's: they were loaded
 // before their time, or wait to be stored with others.
-static unsigned waitingWords(SweepOp sweep, const GpuTuning &tuning) {
-  int64_t elements = vectorsOfGuard(sweep, tuning) * sweep.getWidth();
+static unsigned countBufferedWords(SweepOp sweep, const GpuTuning &tuning) {
+  int64_t elements = getVectorsPerGuard(sweep, tuning) * sweep.getWidth();
   auto bytes = [&](OperandRange streams) {
     int64_t sum = 0;
     for (Value tensors : streams)
@@ -67,9 +67,9 @@ static unsigned waitingWords(SweepOp sweep, const GpuTuning &tuning) {
 }
 
 // The registers of pointers, uniform numbers and waiting codes that are more than a thread has for them.
-static unsigned numbersBeyond(SweepOp sweep, unsigned numbers, const GpuTuning &tuning) {
+static unsigned countExcessNumbers(SweepOp sweep, unsigned numbers, const GpuTuning &tuning) {
   SetVector<Value> streams(llvm::from_range, getStreams(sweep));
-  unsigned registers = numbers + 2 * streams.size() + waitingWords(sweep, tuning);
+  unsigned registers = numbers + 2 * streams.size() + countBufferedWords(sweep, tuning);
   unsigned limit = tuning.uniformRegisters;
   llvm::SmallDenseSet<unsigned> widths;
   for (Value tensors : streams)
@@ -82,129 +82,129 @@ static unsigned numbersBeyond(SweepOp sweep, unsigned numbers, const GpuTuning &
 // Blocks per multiprocessor to request for a sweep whose uniform values may all be spilled to shared memory. The values
 // that a block of elements shares, and sums beside draws or a split master, stay in registers through the whole body.
 // Two sums beside a split master, as in LAMB, are not too many.
-static unsigned blocksBeside(SweepOp sweep, const GpuTuning &tuning) {
+static unsigned chooseResidentBlocks(SweepOp sweep, const GpuTuning &tuning) {
   Region &body = sweep.getBody();
   unsigned draws = countDraws(sweep), sums = sweep.getNumResults();
   bool parts = !body.getOps<JoinCodesOp>().empty();
   SetVector<Value> streams(llvm::from_range, getStreams(sweep));
-  unsigned kept =
-      2 * streams.size() + waitingWords(sweep, tuning) + draws + tuning.ofBlock * getBlockReductions(body).size();
+  unsigned pinned = 2 * streams.size() + countBufferedWords(sweep, tuning) + draws +
+                    tuning.registersPerBlockReduction * getBlockReductions(body).size();
   if ((draws && sums > 1) || (parts && sums > 2))
-    kept += sums * (sweep.getFastPath() ? tuning.ofGuardedSum : tuning.ofSum);
-  return tuning.residentBlocks - (kept > tuning.keptRegisters);
+    pinned += sums * (sweep.getFastPath() ? tuning.registersPerGuardedSum : tuning.registersPerSum);
+  return tuning.residentBlocks - (pinned > tuning.pinnedRegisters);
 }
 
-static bool haveRegistersAhead(SweepOp sweep, const GpuTuning &tuning) {
+static bool hasRegistersForPrefetch(SweepOp sweep, const GpuTuning &tuning) {
   int64_t words = 0;
   for (unsigned index : loadsAfterReductions(sweep).set_bits())
     words += getWidth(sweep, tuning) * getBits(sweep.getLoads()[index]) / 32;
   int64_t searches = llvm::count_if(sweep.getWide().front().getOps<EncodeOp>(), getTable);
   bool isGuarded = sweep.getWide().size() > 1;
-  return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <= tuning.aheadWords;
+  return words + tuning.wordsPerSearch * searches + tuning.wordsPerGuard * isGuarded <= tuning.aheadWords;
 }
 
 //===-- Shared memory -------------------------------------------------------===//
 
 namespace {
-class Fit {
+class ResourceFitter {
 public:
-  Fit(PhaseOp phase, const Target &target, int64_t limit)
-      : phase(phase), target(target), tuning(target.gpu), account{Builder(phase.getContext()), tuning, limit} {}
+  ResourceFitter(PhaseOp phase, const Target &target, int64_t limit)
+      : phase(phase), target(target), tuning(target.gpu), budget{Builder(phase.getContext()), tuning, limit} {}
 
   LogicalResult run() {
-    room.blocks = tuning.residentBlocks;
-    if (sharesWords(phase))
-      account.take("words", wordCount * sharedWordBytes);
-    account.take("books", bookBytes(phase));
+    resources.blocks = tuning.residentBlocks;
+    if (needsSharedWords(phase))
+      budget.reserve("words", wordCount * sharedWordBytes);
+    budget.reserve("books", bookBytes(phase));
     SweepOp sweep = phase.getSweep();
     if (sweep && sweep.getTiles())
-      takeTile(sweep.getTiles());
-    if (account.used > account.most)
+      reserveTile(sweep.getTiles());
+    if (budget.used > budget.most)
       return refuse();
     if (sweep)
       fit(sweep);
-    room.shared = account.shared;
-    room.writeTo(phase);
+    resources.shared = budget.shared;
+    resources.setOn(phase);
     return success();
   }
 
 private:
   // A square's numbers are more than a kernel may name itself.
-  void takeTile(SweepOp tiles) {
+  void reserveTile(SweepOp tiles) {
     TileSweep tile(tiles);
     if (tile.isSquare())
-      account.takeAtLaunch("tile", ALTGRAD_SQUARE_BYTES);
+      budget.reserveAtLaunch("tile", ALTGRAD_SQUARE_BYTES);
     else
-      account.take("tile", tile.rows() * tileColumns * sharedWordBytes);
-    account.take("halves", getStride(sharedWordBytes));
+      budget.reserve("tile", tile.rows() * tileColumns * sharedWordBytes);
+    budget.reserve("halves", getStride(sharedWordBytes));
     if (tile.isSquare())
-      room.blocks = std::min(room.blocks, tuning.residentSquare);
+      resources.blocks = std::min(resources.blocks, tuning.residentSquare);
   }
 
   void fit(SweepOp sweep) {
-    takeSums(sweep);
-    bool drawsFit = takeDraws(sweep);
-    takeScalars(sweep);
-    takeKept(sweep);
+    reserveSums(sweep);
+    bool drawsFit = reserveDraws(sweep);
+    reserveScalars(sweep);
+    reserveKeptValues(sweep);
     if (!sweep.getTiles())
-      room.blocks = blocksBeside(sweep, tuning);
+      resources.blocks = chooseResidentBlocks(sweep, tuning);
     else if (!drawsFit) // they are in registers
-      room.blocks = std::min(room.blocks, tuning.residentBlocks - 1);
+      resources.blocks = std::min(resources.blocks, tuning.residentBlocks - 1);
   }
 
   // Of several sums in order the first ones; the others are registers.
-  void takeSums(SweepOp sweep) {
+  void reserveSums(SweepOp sweep) {
     unsigned ordered = 0, bytes = sweep.getWidth() * sharedWordBytes;
     for (unsigned i = 0; i < sweep.getNumResults(); ++i)
       ordered += isOrdered(sweep.getReduction(i));
     unsigned vectors = ALTGRAD_LANES / warpThreads / sweep.getWidth();
     if (ordered > 1)
-      account.takeOwn("sums", vectors * std::min(ordered, account.room(bytes) / vectors), bytes);
+      budget.reservePerThread("sums", vectors * std::min(ordered, budget.entriesAtOccupancy(bytes) / vectors), bytes);
   }
 
   // Registers are for the elements: what was drawn waits, and so does what all of a chunk's calls have in common.
   // Gives whether all of it does.
-  bool takeDraws(SweepOp sweep) {
+  bool reserveDraws(SweepOp sweep) {
     auto draws = sweep.getBody().getOps<DrawOp>();
     if (draws.empty())
       return true;
-    unsigned words = wordsOfDraws(sweep.getBody()), fixed = 2 + llvm::range_size(draws);
-    bool wait = account.room(sharedWordBytes) >= words;
+    unsigned words = countAllDrawWords(sweep.getBody()), fixed = 2 + llvm::range_size(draws);
+    bool wait = budget.entriesAtOccupancy(sharedWordBytes) >= words;
     if (wait)
-      account.takeOwn("draws", words, sharedWordBytes);
+      budget.reservePerThread("draws", words, sharedWordBytes);
     bool sameKey = llvm::all_of(draws, [&](DrawOp draw) { return draw.getSeed() == (*draws.begin()).getSeed(); });
-    bool haveRoom = sameKey && account.room(counterBytes) >= fixed;
+    bool haveRoom = sameKey && budget.entriesAtOccupancy(counterBytes) >= fixed;
     if (haveRoom)
-      account.takeOwn("counters", fixed, counterBytes);
+      budget.reservePerThread("counters", fixed, counterBytes);
     return wait && haveRoom;
   }
 
-  void takeScalars(SweepOp sweep) {
+  void reserveScalars(SweepOp sweep) {
     unsigned numbers = getNumbers(sweep).size();
-    account.takeOwn("scalars",
-                    std::min({numbersBeyond(sweep, numbers, tuning), numbers, account.room(sharedWordBytes)}),
-                    sharedWordBytes);
+    budget.reservePerThread(
+        "scalars",
+        std::min({countExcessNumbers(sweep, numbers, tuning), numbers, budget.entriesAtOccupancy(sharedWordBytes)}),
+        sharedWordBytes);
   }
 
   // What a stage keeps for later ones and has no room, they compute again. A sweep over tiles keeps nothing.
-  void takeKept(SweepOp sweep) {
+  void reserveKeptValues(SweepOp sweep) {
     unsigned bytes = sweep.getWidth() * sharedWordBytes, vectors = getWidth(sweep, tuning) / sweep.getWidth(), all = 0;
     for (auto [number, stage] : llvm::enumerate(getStages(sweep.getBody()))) {
       unsigned wanted = stage.getKept().size(), count = 0;
-      for (; !sweep.getTiles() && !sweep.goesOverTiles() && count < wanted && account.allRoom(bytes) >= vectors;
-           ++count)
-        account.takeOwn("kept" + Twine(all++), vectors, bytes);
+      for (; !sweep.getTiles() && !sweep.usesTiles() && count < wanted && budget.maxEntries(bytes) >= vectors; ++count)
+        budget.reservePerThread("kept" + Twine(all++), vectors, bytes);
       for (Region &body : sweep->getRegions())
         getStages(body)[number].getKeptMutable().erase(count, wanted - count);
     }
-    room.ahead = all && haveRegistersAhead(sweep, tuning);
+    resources.ahead = all && hasRegistersForPrefetch(sweep, tuning);
   }
 
   LogicalResult refuse() {
-    InFlightDiagnostic error = phase.emitOpError() << "'" << phase.getName() << "' needs " << account.used
+    InFlightDiagnostic error = phase.emitOpError() << "'" << phase.getName() << "' needs " << budget.used
                                                    << " bytes of shared memory, of which '" << target.name << "' has "
-                                                   << account.most << ":";
-    for (NamedAttribute variable : account.shared)
+                                                   << budget.most << ":";
+    for (NamedAttribute variable : budget.shared)
       error << " " << variable.getName().getValue() << " " << cast<IntegerAttr>(variable.getValue()).getInt();
     return error << "; store fewer lists in code books, or in blocks of columns or squares";
   }
@@ -212,8 +212,8 @@ private:
   PhaseOp phase;
   const Target &target;
   const GpuTuning &tuning;
-  SharedMemoryBudget account;
-  KernelResources room;
+  SharedMemoryBudget budget;
+  KernelResources resources;
 };
 
 struct FitResources : altgrad::impl::FitResourcesPassBase<FitResources> {
@@ -227,7 +227,7 @@ struct FitResources : altgrad::impl::FitResourcesPassBase<FitResources> {
         return success();
       if (sweep && failed(checkSweep(sweep, machine)))
         return failure();
-      return Fit(phase, machine, shared ? int64_t(shared) : machine.gpu.staticSharedBytes).run();
+      return ResourceFitter(phase, machine, shared ? int64_t(shared) : machine.gpu.staticSharedBytes).run();
     };
     if (failed(forEachPhase(getOperation(), target, fit)))
       signalPassFailure();

@@ -4,34 +4,34 @@
 using namespace mlir;
 using namespace altgrad;
 
-Value FoldLowering::partialsFrom(const Fold &fold, Value index) {
+Value FoldLowering::getPartialPointer(const Fold &fold, Value index) {
   return kernel.chunkWord(FoldOp(fold.op).getWord(), builder.add(fold.first, index));
 }
 
 // A partial sum that exists, for every index.
-Value FoldLowering::partialAt(const Fold &fold, Value index) {
+Value FoldLowering::loadPartial(const Fold &fold, Value index) {
   Value last = builder.sub(fold.count, kernel.i64(1));
   index = builder.minSigned(index, last);
-  return kernel.load(fold.type, partialsFrom(fold, index), sharedWordBytes);
+  return kernel.load(fold.type, getPartialPointer(fold, index), sharedWordBytes);
 }
 
-Value FoldLowering::orNeutral(const Fold &fold, Value inside, Value partial) {
+Value FoldLowering::selectOrNeutral(const Fold &fold, Value inside, Value partial) {
   return builder.select(inside, partial, neutral(builder, fold.kind, fold.type));
 }
 
 // One thread: the lanes beyond are neutral, and the tree begins at the fourth.
-Value FoldLowering::foldFew(const Fold &fold) {
+Value FoldLowering::foldByThread(const Fold &fold) {
   Value some = builder.greater(fold.count, kernel.i64(0));
   Value none = neutral(builder, fold.kind, fold.type);
   auto sum = [&] {
     SmallVector<Value> lanes, inside;
     for (int64_t i = 0; i < target.gpu.fewChunks; ++i) {
       inside.push_back(builder.greater(fold.count, kernel.i64(i)));
-      lanes.push_back(partialAt(fold, kernel.i64(i)));
+      lanes.push_back(loadPartial(fold, kernel.i64(i)));
     }
     for (auto [lane, exists] : llvm::zip(lanes, inside))
-      lane = join(builder, fold.kind, none, orNeutral(fold, exists, lane));
-    return joinElements(builder, fold.kind, lanes);
+      lane = combine(builder, fold.kind, none, selectOrNeutral(fold, exists, lane));
+    return combineElements(builder, fold.kind, lanes);
   };
   return branch(builder, some, fold.type, sum, [&] { return none; });
 }
@@ -43,36 +43,36 @@ SmallVector<Value> FoldLowering::foldLanes(const Fold &fold, Value lane, int64_t
   FoldOp op = fold.op;
   if (op->getParentOfType<PhaseOp>().count<FoldOp>() > 1)
     lane = launderPointer(builder, lane); // or its places would be registers for all folds
-  auto joined = [&](SmallVector<Value> sums, ArrayRef<Value> partials) {
+  auto combined = [&](SmallVector<Value> sums, ArrayRef<Value> partials) {
     for (auto [i, partial] : llvm::enumerate(partials))
-      sums[i % perThread] = join(builder, fold.kind, sums[i % perThread], partial);
+      sums[i % perThread] = combine(builder, fold.kind, sums[i % perThread], partial);
     return sums;
   };
   Value whole = builder.bitAnd(fold.count, kernel.i64(-ahead * ALTGRAD_LANES));
   SmallVector<Value> none(perThread, neutral(builder, fold.kind, fold.type));
   SmallVector<Value> sums = kernel.loopWith(
       kernel.i64(0), whole, kernel.i64(ahead * ALTGRAD_LANES), none, [&](Value base, SmallVector<Value> sums) {
-        Value from = partialsFrom(fold, builder.add(base, lane));
+        Value from = getPartialPointer(fold, builder.add(base, lane));
         SmallVector<Value> partials;
         for (int64_t i = 0; i < target.gpu.partialsAhead; ++i)
           partials.push_back(
               kernel.load(fold.type, kernel.offset(from, kernel.i64(i * step), sharedWordBytes), sharedWordBytes));
-        return joined(sums, partials);
+        return combined(sums, partials);
       });
   return kernel.loopWith(whole, fold.count, kernel.i64(ALTGRAD_LANES), sums, [&](Value base, SmallVector<Value> sums) {
     SmallVector<Value> partials;
     for (int64_t i = 0; i < perThread; ++i) {
       Value index = builder.add(builder.add(base, lane), kernel.i64(i * step));
       Value inside = builder.less(index, fold.count);
-      partials.push_back(orNeutral(fold, inside, partialAt(fold, index)));
+      partials.push_back(selectOrNeutral(fold, inside, loadPartial(fold, index)));
     }
-    return joined(sums, partials);
+    return combined(sums, partials);
   });
 }
 
 Value FoldLowering::foldByWarp(const Fold &fold) {
   constexpr int64_t perThread = ALTGRAD_LANES / warpThreads;
-  return gpu.joinLanes(fold.kind, foldLanes(fold, gpu.inWarp, perThread));
+  return gpu.combineLanes(fold.kind, foldLanes(fold, gpu.inWarp, perThread));
 }
 
 // Thread 0 has the result.
@@ -86,11 +86,11 @@ Value FoldLowering::foldByBlock(const Fold &fold) {
     Value lane = builder.add(gpu.inWarp, kernel.i64(i * warpThreads));
     lanes.push_back(kernel.load(fold.type, gpu.sharedWord(lane), sharedWordBytes));
   }
-  return gpu.joinLanes(fold.kind, lanes);
+  return gpu.combineLanes(fold.kind, lanes);
 }
 
 // The folds of a row by whoever `sum` is, and what one of them does with them.
-void FoldLowering::foldRow(Value index, Value keeper, FoldWay way) {
+void FoldLowering::foldRow(Value index, Value isLeader, FoldMethod method) {
   Row row = kernel.row(index);
   ScalarLowering scalars(kernel, row);
   auto folds = phase.getBody().getOps<FoldOp>();
@@ -99,9 +99,9 @@ void FoldLowering::foldRow(Value index, Value keeper, FoldWay way) {
   for (auto op : folds) {
     Reduction kind = op.getReduction();
     Fold fold{op, kind, partialType(kind, builder.getF32Type()), first, count};
-    scalars.known.map(op.getValue(), (this->*way)(fold));
+    scalars.known.map(op.getValue(), (this->*method)(fold));
   }
-  kernel.when(keeper, [&] { scalars.lower(phase); });
+  kernel.when(isLeader, [&] { scalars.lower(phase); });
 }
 
 void FoldLowering::forEachBit(Value mask, function_ref<void(Value)> body) {
@@ -136,7 +136,7 @@ void FoldLowering::lower(const WorkerRange &workers) {
     Value many = builder.greater(count, kernel.i64(target.gpu.manyChunks));
     Value yes = builder.constBool();
     auto foldShort = [&] {
-      kernel.when(builder.bitAnd(inside, few), [&] { foldRow(index, yes, &FoldLowering::foldFew); });
+      kernel.when(builder.bitAnd(inside, few), [&] { foldRow(index, yes, &FoldLowering::foldByThread); });
     };
     // Either a count or two votes are registers through the folds of short rows.
     bool several = phase.count<FoldOp>() > 1;

@@ -15,7 +15,7 @@ LLVM::LLVMFuncOp altgrad::makeKernel(CodeBuilder &builder, StringRef name, Array
 GpuKernel::GpuKernel(KernelBuilder &kernel, const Target &target, PhaseOp phase, LLVM::LLVMFuncOp function)
     : kernel(kernel), builder(kernel.builder), target(target), phase(phase),
       inBlock(readRegister<NVVM::ThreadIdXOp>(builder)),
-      shared(kernel, function, inBlock, *KernelResources::of(phase)) {
+      shared(kernel, function, inBlock, *KernelResources::get(phase)) {
   for (unsigned i = 0; i < memberCount; ++i)
     kernel.members[i] = function.getArgument(i);
   begin = function.getArgument(memberCount);
@@ -26,7 +26,7 @@ GpuKernel::GpuKernel(KernelBuilder &kernel, const Target &target, PhaseOp phase,
   auto scaled = [&](Value count, int64_t by) -> Value { return builder.mul(count, kernel.i64(by)); };
   warp = builder.add(scaled(block, warpsPerBlock), builder.div(inBlock, kernel.i64(warpThreads)));
   warps = scaled(blocks, warpsPerBlock);
-  if (sharesWords(phase))
+  if (needsSharedWords(phase))
     words = shared.allocate("words", 16);
 }
 
@@ -49,21 +49,21 @@ Value GpuKernel::shuffle(NVVM::ShflKind kind, Value own, int32_t by, int32_t cla
                               /*return_value_and_is_valid=*/UnitAttr());
 }
 
-Value GpuKernel::exchange(Value own, int32_t distance) { return shuffle(NVVM::ShflKind::bfly, own, distance); }
+Value GpuKernel::shuffleXor(Value own, int32_t distance) { return shuffle(NVVM::ShflKind::bfly, own, distance); }
 
-Value GpuKernel::joinThreads(Reduction kind, Value sum) {
+Value GpuKernel::combineThreads(Reduction kind, Value sum) {
   auto type = cast<VectorType>(sum.getType());
   SmallVector<Value> elements = splitVector(builder, sum);
   for (int32_t distance = warpThreads / 2; distance; distance /= 2)
     for (Value &mine : elements)
-      mine = join(builder, kind, mine, shuffle(NVVM::ShflKind::down, mine, distance));
+      mine = combine(builder, kind, mine, shuffle(NVVM::ShflKind::down, mine, distance));
   return builder.fromElements(type, elements);
 }
 
-Value GpuKernel::joinLanes(Reduction kind, SmallVector<Value> lanes) {
-  Value own = joinElements(builder, kind, lanes);
+Value GpuKernel::combineLanes(Reduction kind, SmallVector<Value> lanes) {
+  Value own = combineElements(builder, kind, lanes);
   Value one = builder.fromElements(VectorType::get({1}, own.getType()), own);
-  return splitVector(builder, joinThreads(kind, one))[0];
+  return splitVector(builder, combineThreads(kind, one))[0];
 }
 
 //===-- Launches that overlap -----------------------------------------------===//
@@ -79,11 +79,11 @@ void GpuKernel::launchDependents() {
     emitControl(builder, "launch_dependents", "");
 }
 
-bool GpuKernel::mustWait() { return target.overlapsLaunches && followsLaunch(phase); }
+bool GpuKernel::mayOverlapPredecessor() { return target.overlapsLaunches && followsLaunch(phase); }
 
 // The next launch begins no earlier: all launches before this one have ended then.
 void GpuKernel::waitForLaunches() {
-  if (!mustWait())
+  if (!mayOverlapPredecessor())
     return;
   emitControl(builder, "wait", "~{memory}");
   launchDependents();

@@ -29,14 +29,14 @@ public:
   /// What another thread of the warp has in place of `own`.
   Value shuffle(mlir::NVVM::ShflKind kind, Value own, int32_t by, int32_t clamp = warpThreads - 1);
   /// What the thread has whose number in the warp differs in that bit.
-  Value exchange(Value own, int32_t distance);
+  Value shuffleXor(Value own, int32_t distance);
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
-  Value joinThreads(Reduction kind, Value sum);
+  Value combineThreads(Reduction kind, Value sum);
   /// The tree of 256 lanes, of which thread t of a warp has t, t + 32, … t + 224.
-  Value joinLanes(Reduction kind, SmallVector<Value> lanes);
+  Value combineLanes(Reduction kind, SmallVector<Value> lanes);
 
   /// Whether the launch before may still be running.
-  bool mustWait();
+  bool mayOverlapPredecessor();
   void waitForLaunches();
   void launchDependents();
 

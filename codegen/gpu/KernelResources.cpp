@@ -10,15 +10,15 @@ using namespace altgrad;
 // With reductions a warp must not pass the 256 lanes. No block is of more elements than a warp does at a time, and no
 // call of the generator serves more elements than a thread.
 int64_t altgrad::getWidth(SweepOp sweep, const GpuTuning &tuning) {
-  if (sweep.getTiles() || sweep.goesOverTiles())
-    return tileColumns / threadsOfRow;
+  if (sweep.getTiles() || sweep.usesTiles())
+    return tileColumns / threadsPerRow;
   int64_t bytes = 4;
   for (Value tensors : getStreams(sweep))
     if (getBlock(tensors) == 1)
       bytes = std::min<int64_t>(bytes, getBytes(tensors));
   int64_t width = tuning.accessBytes / bytes;
   if (usesDraws(sweep))
-    width = std::max<int64_t>(width, drawnTogether);
+    width = std::max<int64_t>(width, drawGroup);
   if (sweep.getNumResults())
     width = std::min<int64_t>(width, ALTGRAD_LANES / warpThreads);
   return std::max<int64_t>(width, sweep.getBlock() / warpThreads);
@@ -31,7 +31,7 @@ int64_t altgrad::getPeriod(SweepOp sweep, Value tensors, const GpuTuning &tuning
 
 // More elements at once have more registers than a thread has. Nothing that a guard is about is stored before it is
 // asked: an access ends with its elements.
-unsigned altgrad::vectorsOfGuard(SweepOp sweep, const GpuTuning &tuning) {
+unsigned altgrad::getVectorsPerGuard(SweepOp sweep, const GpuTuning &tuning) {
   if (!sweep.getFastPath())
     return 1;
   if (sweep.getNumResults() > tuning.guardedSums) // all of a vector's are registers
@@ -54,16 +54,16 @@ llvm::BitVector altgrad::loadsAfterReductions(SweepOp sweep) {
   return read;
 }
 
-int64_t altgrad::wordsOfDraw(DrawOp draw, int64_t elements) {
+int64_t altgrad::countDrawWords(DrawOp draw, int64_t elements) {
   return elements * getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() / 32;
 }
 
-int64_t altgrad::wordsOfDraws(Region &body, DrawOp draw) {
+int64_t altgrad::countAllDrawWords(Region &body, DrawOp draw) {
   int64_t words = 0;
   for (DrawOp other : body.getOps<DrawOp>()) {
     if (other == draw)
       break;
-    words += wordsOfDraw(other);
+    words += countDrawWords(other);
   }
   return words;
 }
@@ -75,7 +75,7 @@ SmallVector<Value> altgrad::getNumbers(SweepOp sweep) {
   return numbers;
 }
 
-bool altgrad::sharesWords(PhaseOp phase) {
+bool altgrad::needsSharedWords(PhaseOp phase) {
   auto shares = [](PhaseOp small) { return small.count<FoldOp>() || small.count<TotalOp>(); };
   return shares(phase) || !getEpiloguePhases(phase).empty();
 }
@@ -87,7 +87,7 @@ unsigned KernelResources::bytes(StringRef variable) const {
   return found ? found.getInt() : 0;
 }
 
-void KernelResources::writeTo(PhaseOp phase) const {
+void KernelResources::setOn(PhaseOp phase) const {
   Builder builder(phase.getContext());
   NamedAttrList all;
   all.append("blocks", builder.getI64IntegerAttr(blocks));
@@ -97,7 +97,7 @@ void KernelResources::writeTo(PhaseOp phase) const {
   phase.setKernelResourcesAttr(all.getDictionary(phase.getContext()));
 }
 
-std::optional<KernelResources> KernelResources::of(PhaseOp phase) {
+std::optional<KernelResources> KernelResources::get(PhaseOp phase) {
   DictionaryAttr all = phase.getKernelResourcesAttr();
   auto blocks = all ? all.getAs<IntegerAttr>("blocks") : IntegerAttr();
   auto shared = all ? all.getAs<DictionaryAttr>("shared") : DictionaryAttr();
@@ -109,9 +109,9 @@ std::optional<KernelResources> KernelResources::of(PhaseOp phase) {
 //===-- Variables, of a block and of its threads -------------------------------===//
 
 Value SharedMemory::allocate(StringRef name, unsigned alignment, bool atLaunch) {
-  return sharedVariable(kernel.builder, function, name, atLaunch ? 0 : room.bytes(name), alignment);
+  return sharedVariable(kernel.builder, function, name, atLaunch ? 0 : resources.bytes(name), alignment);
 }
 
-Value SharedMemory::ofThread(StringRef name, unsigned bytes) {
-  return room.bytes(name) ? kernel.offset(allocate(name, bytes), inBlock, bytes) : Value();
+Value SharedMemory::getThreadEntry(StringRef name, unsigned bytes) {
+  return resources.bytes(name) ? kernel.offset(allocate(name, bytes), inBlock, bytes) : Value();
 }

@@ -9,23 +9,23 @@
 namespace altgrad {
 
 /// That share a row of a tile.
-constexpr int64_t threadsOfRow = 8;
+constexpr int64_t threadsPerRow = 8;
 /// Neighbouring elements that a thread does at once.
 int64_t getWidth(SweepOp sweep, const GpuTuning &tuning);
 /// Elements of its access to a stream, of 16 bytes at most.
 int64_t getPeriod(SweepOp sweep, Value tensors, const GpuTuning &tuning);
 /// Vectors that a fast-path body does before its guard is asked; 1 without one.
-unsigned vectorsOfGuard(SweepOp sweep, const GpuTuning &tuning);
+unsigned getVectorsPerGuard(SweepOp sweep, const GpuTuning &tuning);
 /// The loads that a sweep's wide body still uses after the block reductions.
 llvm::BitVector loadsAfterReductions(SweepOp sweep);
 /// Words of 32 bits that a draw gives so many elements; those of all draws of a body, or of those before `draw`, for as
 /// many as a thread draws together.
-int64_t wordsOfDraw(DrawOp draw, int64_t elements = drawnTogether);
-int64_t wordsOfDraws(Region &body, DrawOp draw = {});
+int64_t countDrawWords(DrawOp draw, int64_t elements = drawGroup);
+int64_t countAllDrawWords(Region &body, DrawOp draw = {});
 /// The uniform f32 that a sweep computes with and that may wait in shared memory.
 SmallVector<Value> getNumbers(SweepOp sweep);
 /// Whether the kernel of a phase needs words of shared memory.
-bool sharesWords(PhaseOp phase);
+bool needsSharedWords(PhaseOp phase);
 
 constexpr unsigned sharedWordBytes = sizeof(float), counterBytes = sizeof(int64_t);
 /// The entries of a thread lie beside those of its neighbours: there is no barrier, and no bank conflict.
@@ -45,30 +45,30 @@ struct KernelResources {
   bool ahead = false;
 
   unsigned bytes(StringRef variable) const;
-  void writeTo(PhaseOp phase) const;
-  static std::optional<KernelResources> of(PhaseOp phase);
+  void setOn(PhaseOp phase) const;
+  static std::optional<KernelResources> get(PhaseOp phase);
 };
 
 /// The variables in shared memory that `altgrad-fit-resources` gives a kernel.
 class SharedMemory {
 public:
   /// The builder is in the kernel's outermost block. `inBlock`: the thread's number.
-  SharedMemory(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function, Value inBlock, KernelResources room)
-      : kernel(kernel), function(function), inBlock(inBlock), room(std::move(room)) {}
+  SharedMemory(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function, Value inBlock, KernelResources resources)
+      : kernel(kernel), function(function), inBlock(inBlock), resources(std::move(resources)) {}
 
-  const KernelResources &plan() const { return room; }
+  const KernelResources &plan() const { return resources; }
   /// The entries of `bytes` that each thread has of a variable; 0 without it.
-  unsigned entries(StringRef name, unsigned bytes) const { return room.bytes(name) / getStride(bytes); }
+  unsigned entries(StringRef name, unsigned bytes) const { return resources.bytes(name) / getStride(bytes); }
   /// `atLaunch`: a launch adds it to what the kernel says itself.
   Value allocate(StringRef name, unsigned alignment, bool atLaunch = false);
   /// The first of a thread's entries, or null where the variable has no room.
-  Value ofThread(StringRef name, unsigned bytes);
+  Value getThreadEntry(StringRef name, unsigned bytes);
 
 private:
   KernelBuilder &kernel;
   mlir::LLVM::LLVMFuncOp function;
   Value inBlock;
-  KernelResources room;
+  KernelResources resources;
 };
 
 } // namespace altgrad

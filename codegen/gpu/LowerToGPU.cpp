@@ -25,7 +25,7 @@ static SmallVector<Type> getParameters(KernelBuilder &kernel, Type i64) {
 static void lowerPhase(KernelBuilder &kernel, const Target &target, PhaseOp phase) {
   CodeBuilder &builder = kernel.builder;
   OpBuilder::InsertionGuard guard(builder);
-  kernel.keepsRolled = kernel.readsTablesEarly = false;
+  kernel.noUnroll = kernel.readsTablesEarly = false;
   LLVM::LLVMFuncOp function = makeKernel(builder, getSymbol(phase), getParameters(kernel, builder.getI64Type()));
   builder.setInsertionPointToStart(function.addEntryBlock(builder));
   GpuKernel gpu(kernel, target, phase, function);

@@ -31,25 +31,25 @@ public:
 
   // Says what the block's thread copies: from a matrix whose lines are `stride` bytes apart and of whose `limit` rows
   // or columns the tile begins with `first`.
-  void aim(Value thread, Value matrix, Value stride, Value first, Value limit);
+  void prepareCopies(Value thread, Value matrix, Value stride, Value first, Value limit);
   // Begins to copy the terms from `from` on. Of all terms there are `terms`; what does not exist is 0.
   void copy(Value stage, Value from, Value terms);
 
   // Says what the thread `lane` of a warp reads: `groups` times 16 rows or columns, from `start` on.
-  void read(Value lane, Value start, int64_t groups);
+  void prepareFragments(Value lane, Value start, int64_t groups);
   // For 16 terms, the registers of mma of each group: of a left operand four for 16 rows, of a right one two
   // for each 8 columns.
   SmallVector<SmallVector<Value>> fragments(Value stage, int64_t step);
 
 private:
   struct Copy {
-    Value source, place; // of the tile's first terms
-    Value line, bytes;   // across sums: which term, and how much of it exists
-    Value bound;         // along sums: twice the terms before it; more than there are where the line does not exist
+    Value source, offset; // of the tile's first terms
+    Value line, bytes;    // across sums: which term, and how much of it exists
+    Value bound;          // along sums: twice the terms before it; more than there are where the line does not exist
   };
   int64_t lines() const { return along ? extent : depth; }
   int64_t pieces() const { return (along ? depth : extent) / pieceElements; }
-  Value place(Value line, Value piece);
+  Value getSwizzledOffset(Value line, Value piece);
   Value clamped(Value bytes);
   Value i32(int64_t value) { return b.integer(b.getI32Type(), value); }
 
@@ -58,11 +58,11 @@ private:
   int64_t extent, depth, threads;
   Value stride;
   SmallVector<Copy> copies;
-  SmallVector<SmallVector<Value>> places; // of ldmatrix, by step and group
+  SmallVector<SmallVector<Value>> fragmentOffsets; // of ldmatrix, by step and group
 };
 } // namespace
 
-Value OperandTile::place(Value line, Value piece) {
+Value OperandTile::getSwizzledOffset(Value line, Value piece) {
   // Lines of 64 bytes are in the same banks as every second one, longer ones as every one.
   assert((pieces() == 4 || pieces() % pieceElements == 0) && "lines in banks of their own");
   Value swapped = pieces() == 4 ? b.bitAnd(b.shiftRight(line, i32(1)), i32(3)) : b.bitAnd(line, i32(7));
@@ -72,7 +72,7 @@ Value OperandTile::place(Value line, Value piece) {
 
 Value OperandTile::clamped(Value bytes) { return b.minSigned(b.maxSigned(bytes, i32(0)), i32(pieceBytes)); }
 
-void OperandTile::aim(Value thread, Value matrix, Value lineBytes, Value first, Value limit) {
+void OperandTile::prepareCopies(Value thread, Value matrix, Value lineBytes, Value first, Value limit) {
   stride = lineBytes;
   assert(lines() * pieces() % threads == 0 && "as many copies for each thread");
   for (int64_t number = 0; number < lines() * pieces() / threads; ++number) {
@@ -80,12 +80,11 @@ void OperandTile::aim(Value thread, Value matrix, Value lineBytes, Value first, 
     Value line = b.div(which, i32(pieces()));
     Value piece = b.sub(which, b.mul(line, i32(pieces())));
     Value bytes = b.mul(piece, i32(pieceBytes));
-    Copy copy{{}, place(line, piece), {}, {}, {}};
+    Copy copy{{}, getSwizzledOffset(line, piece), {}, {}, {}};
     Value at = along ? b.add(first, line) : line;
     Value within = along ? bytes : b.add(b.mul(first, i32(2)), bytes);
     Type i64 = b.getI64Type();
-    copy.source =
-        bytesBehind(b, matrix, b.add(b.mul(b.extendUnsigned(i64, at), stride), b.extendUnsigned(i64, within)));
+    copy.source = addBytes(b, matrix, b.add(b.mul(b.extendUnsigned(i64, at), stride), b.extendUnsigned(i64, within)));
     if (along) {
       copy.bound = b.select(b.less(at, limit), bytes, i32(INT32_MAX));
     } else {
@@ -103,27 +102,27 @@ void OperandTile::copy(Value stage, Value from, Value terms) {
   for (const Copy &copy : copies) {
     Value bytes =
         along ? clamped(b.sub(b.mul(left, i32(2)), copy.bound)) : b.select(b.less(copy.line, left), copy.bytes, i32(0));
-    NVVM::CpAsyncOp::create(b, bytesBehind(b, stage, copy.place), bytesBehind(b, copy.source, advance), pieceBytes,
+    NVVM::CpAsyncOp::create(b, addBytes(b, stage, copy.offset), addBytes(b, copy.source, advance), pieceBytes,
                             NVVM::LoadCacheModifierKind::CG, bytes);
   }
 }
 
 // Four matrices of 8 x 8: those of threads 0 to 7 and 8 to 15 are the first two of a left operand's rows, and of a
 // right operand's terms.
-void OperandTile::read(Value lane, Value start, int64_t groups) {
+void OperandTile::prepareFragments(Value lane, Value start, int64_t groups) {
   Value low = b.bitAnd(lane, i32(7)), middle = b.bitAnd(b.shiftRight(lane, i32(3)), i32(1)),
         high = b.shiftRight(lane, i32(4));
   Value ofExtent = left ? middle : high, ofDepth = left ? high : middle;
   for (int64_t step = 0; step < depth / 16; ++step) {
-    SmallVector<Value> &row = places.emplace_back();
+    SmallVector<Value> &row = fragmentOffsets.emplace_back();
     for (int64_t group = 0; group < groups; ++group) {
       Value eighth = i32(8);
       if (along) {
         Value line = b.add(start, b.add(b.add(low, b.mul(ofExtent, eighth)), i32(16 * group)));
-        row.push_back(place(line, b.add(ofDepth, i32(2 * step))));
+        row.push_back(getSwizzledOffset(line, b.add(ofDepth, i32(2 * step))));
       } else {
         Value line = b.add(b.add(low, b.mul(ofDepth, eighth)), i32(16 * step));
-        row.push_back(place(line, b.add(b.div(start, eighth), b.add(ofExtent, i32(2 * group)))));
+        row.push_back(getSwizzledOffset(line, b.add(b.div(start, eighth), b.add(ofExtent, i32(2 * group)))));
       }
     }
   }
@@ -134,8 +133,8 @@ SmallVector<SmallVector<Value>> OperandTile::fragments(Value stage, int64_t step
   auto four = LLVM::LLVMStructType::getLiteral(b.getContext(), {i32, i32, i32, i32});
   auto shape = NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8);
   SmallVector<SmallVector<Value>> found;
-  for (Value place : places[step]) {
-    Value words = NVVM::LdMatrixOp::create(b, four, bytesBehind(b, stage, place), 4,
+  for (Value offset : fragmentOffsets[step]) {
+    Value words = NVVM::LdMatrixOp::create(b, four, addBytes(b, stage, offset), 4,
                                            along ? NVVM::MMALayout::row : NVVM::MMALayout::col, shape,
                                            NVVM::LdStMatrixEltType::B16);
     SmallVector<Value> each;
@@ -180,10 +179,10 @@ private:
   int64_t stageBytes() const { return left.bytes() + right.bytes(); }
   Value i32(int64_t value) { return b.integer(b.getI32Type(), value); }
   Value i64(int64_t value) { return b.integer(b.getI64Type(), value); }
-  Value wide(Value count) { return b.extendUnsigned(b.getI64Type(), count); }
+  Value zeroExtend(Value count) { return b.extendUnsigned(b.getI64Type(), count); }
   Value parameter(Parameter which) { return parameters[which]; }
   Value getMatrix(Parameter which, Parameter distance);
-  template <typename Op> Value special() { return Op::create(b, b.getI32Type()); }
+  template <typename Op> Value readSpecialRegister() { return Op::create(b, b.getI32Type()); }
   void barrier() { NVVM::Barrier0Op::create(b); }
 
   void setUp();
@@ -198,8 +197,8 @@ private:
   Values results(const Values &sums);
   Values results(const Values &sums, bool adds);
   std::pair<Value, Value> getTileOrigin(int64_t number);
-  Value added(Value row, Value column);
-  void keep(const Values &results, bool transposed);
+  Value loadAddend(Value row, Value column);
+  void storeToShared(const Values &results, bool transposed);
   void storeTile(bool transposed);
   void storePiece(Value line, Value first, Value from, Value to, Value held);
 
@@ -218,12 +217,12 @@ private:
 } // namespace
 
 Value ProductKernel::getMatrix(Parameter which, Parameter distance) {
-  Value first = b.mul(wide(special<NVVM::BlockIdZOp>()), parameter(distance));
-  return bytesBehind(b, parameter(which), b.mul(first, i64(2)));
+  Value first = b.mul(zeroExtend(readSpecialRegister<NVVM::BlockIdZOp>()), parameter(distance));
+  return addBytes(b, parameter(which), b.mul(first, i64(2)));
 }
 
 void ProductKernel::setUp() {
-  thread = special<NVVM::ThreadIdXOp>();
+  thread = readSpecialRegister<NVVM::ThreadIdXOp>();
   Value lane = b.bitAnd(thread, i32(warpThreads - 1)), warp = b.div(thread, i32(warpThreads));
   group = b.shiftRight(lane, i32(2));
   inGroup = b.bitAnd(lane, i32(3));
@@ -234,20 +233,20 @@ void ProductKernel::setUp() {
   depth = b.truncate(b.getI32Type(), parameter(Depth));
   addend = getMatrix(D, CMatrix);
   result = getMatrix(C, CMatrix);
-  left.aim(thread, getMatrix(A, AMatrix), b.mul(parameter(ALine), i64(2)), firstRow, extent);
-  right.aim(thread, getMatrix(B, BMatrix), b.mul(parameter(BLine), i64(2)), firstColumn, extent);
-  left.read(lane, warpRow, groups());
-  right.read(lane, warpColumn, strips() / 2);
+  left.prepareCopies(thread, getMatrix(A, AMatrix), b.mul(parameter(ALine), i64(2)), firstRow, extent);
+  right.prepareCopies(thread, getMatrix(B, BMatrix), b.mul(parameter(BLine), i64(2)), firstColumn, extent);
+  left.prepareFragments(lane, warpRow, groups());
+  right.prepareFragments(lane, warpColumn, strips() / 2);
 }
 
 //===-- Sums ----------------------------------------------------------------===//
 
 void ProductKernel::copyStage(Value number) {
   Value stage = b.mul(b.bitAnd(number, i32(tile.stages - 1)), i32(stageBytes()));
-  stage = bytesBehind(b, shared, stage);
+  stage = addBytes(b, shared, stage);
   Value from = b.mul(number, i32(tile.depth));
   left.copy(stage, from, depth);
-  right.copy(bytesBehind(b, stage, i32(left.bytes())), from, depth);
+  right.copy(addBytes(b, stage, i32(left.bytes())), from, depth);
   NVVM::CpAsyncCommitGroupOp::create(b);
 }
 
@@ -268,9 +267,9 @@ Value ProductKernel::multiply(ArrayRef<Value> a, ArrayRef<Value> with, ValueRang
 
 // The registers of both operands for 16 terms, one list behind the other.
 ProductKernel::Values ProductKernel::fragments(Value number, int64_t part) {
-  Value stage = bytesBehind(b, shared, b.mul(b.bitAnd(number, i32(tile.stages - 1)), i32(stageBytes())));
+  Value stage = addBytes(b, shared, b.mul(b.bitAnd(number, i32(tile.stages - 1)), i32(stageBytes())));
   Values all;
-  for (auto &operand : {left.fragments(stage, part), right.fragments(bytesBehind(b, stage, i32(left.bytes())), part)})
+  for (auto &operand : {left.fragments(stage, part), right.fragments(addBytes(b, stage, i32(left.bytes())), part)})
     for (ArrayRef<Value> words : operand)
       llvm::append_range(all, words);
   return all;
@@ -330,13 +329,13 @@ ProductKernel::Values ProductKernel::sums() {
 //===-- The result ----------------------------------------------------------===//
 
 // Two neighbours of D; what does not exist is not stored.
-Value ProductKernel::added(Value row, Value column) {
+Value ProductKernel::loadAddend(Value row, Value column) {
   auto pair = VectorType::get({2}, b.getF32Type()), codes = VectorType::get({2}, type);
   return branch(
       b, b.bitAnd(b.less(row, extent), b.less(column, extent)), Type(pair),
       [&]() -> Value {
-        Value at = b.add(b.mul(wide(row), parameter(CRow)), wide(column));
-        Value found = LLVM::LoadOp::create(b, codes, bytesBehind(b, addend, b.mul(at, i64(2))), /*alignment=*/4);
+        Value at = b.add(b.mul(zeroExtend(row), parameter(CRow)), zeroExtend(column));
+        Value found = LLVM::LoadOp::create(b, codes, addBytes(b, addend, b.mul(at, i64(2))), /*alignment=*/4);
         return arith::ExtFOp::create(b, pair, found);
       },
       [&] { return b.f32(0, pair); });
@@ -351,7 +350,7 @@ ProductKernel::Values ProductKernel::results(const Values &sums, bool adds) {
     auto [row, column] = getTileOrigin(number);
     Value two = b.mulF(alpha, b.fromElements(pair, ArrayRef(sums).slice(2 * number, 2)));
     if (adds)
-      two = b.fma(beta, added(b.add(firstRow, row), b.add(firstColumn, column)), two);
+      two = b.fma(beta, loadAddend(b.add(firstRow, row), b.add(firstColumn, column)), two);
     found.push_back(arith::TruncFOp::create(b, codes, two));
   }
   return found;
@@ -372,19 +371,19 @@ std::pair<Value, Value> ProductKernel::getTileOrigin(int64_t number) {
 }
 
 // In shared memory, as lines of rows or of columns.
-void ProductKernel::keep(const Values &results, bool transposed) {
+void ProductKernel::storeToShared(const Values &results, bool transposed) {
   int64_t length = (transposed ? tile.rows : tile.columns) + padding;
   for (auto [number, two] : llvm::enumerate(results)) {
     auto [row, column] = getTileOrigin(number);
-    auto place = [&](Value line, Value at) {
-      return bytesBehind(b, shared, b.mul(b.add(b.mul(line, i32(length)), at), i32(2)));
+    auto address = [&](Value line, Value at) {
+      return addBytes(b, shared, b.mul(b.add(b.mul(line, i32(length)), at), i32(2)));
     };
     if (!transposed) {
-      LLVM::StoreOp::create(b, two, place(row, column), /*alignment=*/4);
+      LLVM::StoreOp::create(b, two, address(row, column), /*alignment=*/4);
       continue;
     }
     for (int64_t k = 0; k < 2; ++k)
-      LLVM::StoreOp::create(b, b.element(two, k), place(b.add(column, i32(k)), row), /*alignment=*/2);
+      LLVM::StoreOp::create(b, b.element(two, k), address(b.add(column, i32(k)), row), /*alignment=*/2);
   }
 }
 
@@ -392,20 +391,20 @@ void ProductKernel::keep(const Values &results, bool transposed) {
 void ProductKernel::storePiece(Value line, Value first, Value from, Value to, Value held) {
   from = b.maxSigned(from, first);
   to = b.minSigned(to, b.add(first, i32(pieceElements)));
-  Value at = b.mul(b.add(b.mul(wide(line), parameter(CRow)), wide(first)), i64(2));
-  Value target = bytesBehind(b, result, at);
+  Value at = b.mul(b.add(b.mul(zeroExtend(line), parameter(CRow)), zeroExtend(first)), i64(2));
+  Value target = addBytes(b, result, at);
   Value whole = b.equal(b.sub(to, from), i32(pieceElements));
-  auto both = scf::IfOp::create(b, whole, /*withElse=*/true);
+  auto ifWhole = scf::IfOp::create(b, whole, /*withElse=*/true);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(&both.getThenRegion().front());
+  b.setInsertionPointToStart(&ifWhole.getThenRegion().front());
   auto four = VectorType::get({4}, b.getI32Type());
   Value piece = LLVM::LoadOp::create(b, four, held, pieceBytes);
   LLVM::StoreOp::create(b, piece, target, pieceBytes);
-  b.setInsertionPointToStart(&both.getElseRegion().front());
+  b.setInsertionPointToStart(&ifWhole.getElseRegion().front());
   loopWith(b, from, to, i32(1), {}, [&](Value element, Values none) {
     Value behind = b.mul(b.sub(element, first), i32(2));
-    Value code = LLVM::LoadOp::create(b, b.getI16Type(), bytesBehind(b, held, behind), 2);
-    LLVM::StoreOp::create(b, code, bytesBehind(b, target, behind), 2);
+    Value code = LLVM::LoadOp::create(b, b.getI16Type(), addBytes(b, held, behind), 2);
+    LLVM::StoreOp::create(b, code, addBytes(b, target, behind), 2);
     return none;
   });
 }
@@ -423,7 +422,7 @@ void ProductKernel::storeTile(bool transposed) {
     Value from = transposed ? next : i32(0);
     Value to = transposed ? extent : b.select(b.less(line, extent), next, i32(0));
     Value held = b.mul(b.add(b.mul(number, i32(length + padding)), piece), i32(2));
-    storePiece(line, first, from, to, bytesBehind(b, shared, held));
+    storePiece(line, first, from, to, addBytes(b, shared, held));
     return none;
   });
 }
@@ -434,7 +433,7 @@ void ProductKernel::computeTile() {
   NVVM::CpAsyncWaitGroupOp::create(b, 0);
   for (bool transposed : {false, true}) {
     barrier();
-    keep(found, transposed);
+    storeToShared(found, transposed);
     barrier();
     storeTile(transposed);
   }
@@ -451,8 +450,8 @@ void ProductKernel::write(StringRef name) {
   b.setInsertionPointToStart(entry);
   parameters = entry->getArguments();
   shared = sharedVariable(b, function, "stages", /*bytes=*/0, pieceBytes);
-  firstRow = b.mul(special<NVVM::BlockIdYOp>(), i32(tile.rows));
-  firstColumn = b.mul(special<NVVM::BlockIdXOp>(), i32(tile.columns));
+  firstRow = b.mul(readSpecialRegister<NVVM::BlockIdYOp>(), i32(tile.rows));
+  firstColumn = b.mul(readSpecialRegister<NVVM::BlockIdXOp>(), i32(tile.columns));
   when(b, b.less(firstColumn, b.add(firstRow, i32(tile.rows))), [&] { computeTile(); });
   LLVM::ReturnOp::create(b, ValueRange{});
 }

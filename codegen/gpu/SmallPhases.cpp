@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace altgrad;
 
 void SmallPhases::lower(PhaseOp phase, const WorkerRange &workers) {
-  kernel.keepsRolled = true;
+  kernel.noUnroll = true;
   if (phase.count<FoldOp>())
     return FoldLowering(gpu, phase).lower(workers);
   if (phase.getDomain() == Domain::Once) {
@@ -36,7 +36,7 @@ Value SmallPhases::total(TotalOp op) {
                                  width * sharedWordBytes));
     for (Value some : four)
       for (Value word : splitVector(builder, some))
-        sum[0] = join(builder, kind, sum[0], word);
+        sum[0] = combine(builder, kind, sum[0], word);
     return sum;
   };
   Value sum = kernel.loopWith(

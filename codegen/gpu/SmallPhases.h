@@ -28,15 +28,15 @@ private:
     Type type;
     Value first, count; // chunks
   };
-  using FoldWay = Value (FoldLowering::*)(const Fold &);
-  void foldRow(Value index, Value keeper, FoldWay way);
-  Value foldFew(const Fold &fold);
+  using FoldMethod = Value (FoldLowering::*)(const Fold &);
+  void foldRow(Value index, Value isLeader, FoldMethod method);
+  Value foldByThread(const Fold &fold);
   Value foldByWarp(const Fold &fold);
   Value foldByBlock(const Fold &fold);
   SmallVector<Value> foldLanes(const Fold &fold, Value lane, int64_t perThread);
-  Value partialsFrom(const Fold &fold, Value index);
-  Value partialAt(const Fold &fold, Value index);
-  Value orNeutral(const Fold &fold, Value inside, Value partial);
+  Value getPartialPointer(const Fold &fold, Value index);
+  Value loadPartial(const Fold &fold, Value index);
+  Value selectOrNeutral(const Fold &fold, Value inside, Value partial);
   void forEachBit(Value mask, function_ref<void(Value)> body);
   Value ballot(Value vote);
 

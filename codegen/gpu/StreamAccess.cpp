@@ -20,7 +20,7 @@ Value StreamAccess::isAligned(Value tensors, Value base) {
 }
 
 Value StreamAccess::address(Value tensors, int64_t element) {
-  return kernel.offset(pointers.lookup(tensors), kernel.i64(element / sharedBy(tensors)), getBytes(tensors));
+  return kernel.offset(pointers.lookup(tensors), kernel.i64(element / getElementsPerEntry(tensors)), getBytes(tensors));
 }
 
 Value StreamAccess::address(Value tensors, int64_t first, Value offset) {
@@ -32,7 +32,7 @@ Value StreamAccess::address(Value tensors, int64_t first, Value offset) {
   return kernel.offset32(from, offset, getBytes(tensors));
 }
 
-Value StreamAccess::leads(unsigned block) {
+Value StreamAccess::isBlockLeader(unsigned block) {
   int64_t threads = block / width;
   Value number = builder.bitAnd(rereadRegister(builder, "tid.x"), kernel.i64(threads - 1));
   return builder.equal(number, kernel.i64(0));
@@ -40,7 +40,7 @@ Value StreamAccess::leads(unsigned block) {
 
 // Strong, or LLVM and ptxas would keep what was loaded before in registers for it; of the block's scope, which the
 // nearest cache may answer. LLVM has no such load of a vector.
-static SmallVector<Value> loadAgain(CodeBuilder &builder, VectorType type, Value base, int64_t offset) {
+static SmallVector<Value> loadRelaxed(CodeBuilder &builder, VectorType type, Value base, int64_t offset) {
   Type word = type.getElementType();
   int64_t count = type.getNumElements();
   Type result = word;
@@ -64,15 +64,15 @@ static SmallVector<Value> loadAgain(CodeBuilder &builder, VectorType type, Value
   return all;
 }
 
-Value StreamAccess::loadAccess(Value tensors, int64_t element, bool again) {
+Value StreamAccess::loadAccess(Value tensors, int64_t element, bool reload) {
   int64_t bytes = getPeriod(tensors) * getBits(tensors) / 8;
   Type word = builder.getI32Type();
   if (getBytes(tensors) == 4)
     word = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
   auto type = VectorType::get({bytes / 4}, word);
-  if (again)
-    return builder.fromElements(
-        type, loadAgain(builder, type, pointers.lookup(tensors), element / sharedBy(tensors) * getBytes(tensors)));
+  if (reload)
+    return builder.fromElements(type, loadRelaxed(builder, type, pointers.lookup(tensors),
+                                                  element / getElementsPerEntry(tensors) * getBytes(tensors)));
   return LLVM::LoadOp::create(builder, type, address(tensors, element), bytes,
                               /*isVolatile=*/false, /*isNonTemporal=*/false, isReadOnly(tensors));
 }
@@ -89,9 +89,9 @@ StreamAccess::Words StreamAccess::loadAccesses(int64_t first, const llvm::BitVec
 // launch before and for the scalars of the row; prefetches see no stale data. A thread
 // asks for a line of each stream. LLVM selects its intrinsic from PTX 8.0 on.
 void StreamAccess::prefetchRow(Value first, Value last) {
-  if (!target.gpu.roundsFetched || threads != ALTGRAD_BLOCK_THREADS)
+  if (!target.gpu.prefetchedRounds || threads != ALTGRAD_BLOCK_THREADS)
     return; // a warp loads several rows before it uses the first
-  int64_t elements = target.gpu.roundsFetched * threads * width;
+  int64_t elements = target.gpu.prefetchedRounds * threads * width;
   MapVector<int64_t, SmallVector<Value>> alike; // by the elements of a line
   for (Value tensors : sweep.getLoads())
     if (getBlock(tensors) == 1)
@@ -102,7 +102,7 @@ void StreamAccess::prefetchRow(Value first, Value last) {
                   Value at = builder.minSigned(builder.add(first, builder.mul(gpu.inBlock, kernel.i64(ofLine))), last);
                   for (Value tensors : streams)
                     assembly(builder, "prefetch.global.L2 [$0];", "l", {},
-                             elementAt(kernel, tensors, pointers.lookup(tensors), at));
+                             getElementPointer(kernel, tensors, pointers.lookup(tensors), at));
                 });
 }
 
@@ -115,7 +115,7 @@ Value altgrad::loadIf(KernelBuilder &kernel, Value condition, Type type, Value t
 }
 
 // The code that the first thread of a block has.
-Value StreamAccess::loadOfBlock(Value code, unsigned block) {
+Value StreamAccess::broadcastFromLeader(Value code, unsigned block) {
   Type type = code.getType(), i32 = builder.getI32Type();
   Value word = type.isF32() ? builder.cast(i32, code) : builder.extendUnsigned(i32, code);
   int32_t threads = block / width;
@@ -133,9 +133,9 @@ void StreamAccess::loadShared(Value at, int64_t first) {
       continue;
     Type type = argument.getType();
     Value exists = builder.less(at, kernel.i32(-int32_t(first)));
-    Value reads = builder.bitAnd(exists, leads(getBlock(tensors)));
+    Value reads = builder.bitAnd(exists, isBlockLeader(getBlock(tensors)));
     Value code = loadIf(kernel, reads, type, tensors, [&, tensors = tensors] { return address(tensors, first); });
-    shared.map(tensors, loadOfBlock(code, getBlock(tensors)));
+    shared.map(tensors, broadcastFromLeader(code, getBlock(tensors)));
   }
 }
 
@@ -148,7 +148,7 @@ static Value slice(CodeBuilder &builder, Value tensors, Value words, VectorType 
   auto from = cast<VectorType>(words.getType());
   int64_t count = codes.getNumElements();
   if (codes.getElementType() == from.getElementType())
-    return pick(builder, words, words, number * count, count);
+    return shuffleStrided(builder, words, words, number * count, count);
   unsigned bits = count * codes.getElementTypeBitWidth();
   if (isPacked(tensors)) {
     int64_t first = number * count;
@@ -184,7 +184,7 @@ SmallVector<Value> altgrad::packVectors(CodeBuilder &builder, Value tensors, Arr
 
 //===-- What a body takes of all streams --------------------------------------===//
 
-SmallVector<Value> StreamAccess::loadVector(SmallVector<Value> &words, int64_t first, unsigned number, bool again) {
+SmallVector<Value> StreamAccess::loadVector(SmallVector<Value> &words, int64_t first, unsigned number, bool reload) {
   Region &body = sweep.getWide().front();
   int64_t width = sweep.getWidth(), element = number * width;
   SmallVector<Value> loaded;
@@ -195,10 +195,10 @@ SmallVector<Value> StreamAccess::loadVector(SmallVector<Value> &words, int64_t f
       continue;
     }
     int64_t period = getPeriod(tensors), within = element % period;
-    if (!again && !ahead.empty() && !ahead[index].empty())
+    if (!reload && !ahead.empty() && !ahead[index].empty())
       words[index] = ahead[index][element / period];
     else if (!within || !words[index])
-      words[index] = loadAccess(tensors, first + element - within, again);
+      words[index] = loadAccess(tensors, first + element - within, reload);
     loaded.push_back(slice(builder, tensors, words[index], type, within / width));
   }
   return loaded;
@@ -206,7 +206,7 @@ SmallVector<Value> StreamAccess::loadVector(SmallVector<Value> &words, int64_t f
 
 // A vector of each stream. LLVM makes accesses of several, where nothing is stored
 // between them, and leaves out what a reduction does not read.
-SmallVector<Value> StreamAccess::loadVectorAlone(int64_t element) {
+SmallVector<Value> StreamAccess::loadSeparateVector(int64_t element) {
   SmallVector<Value> loaded;
   for (auto [argument, tensors] : llvm::zip(sweep.getWide().front().getArguments(), sweep.getLoads())) {
     Type type = argument.getType();
@@ -218,7 +218,7 @@ SmallVector<Value> StreamAccess::loadVectorAlone(int64_t element) {
   return loaded;
 }
 
-SmallVector<Value> StreamAccess::loadApart(Region &body, int64_t number) {
+SmallVector<Value> StreamAccess::loadStrided(Region &body, int64_t number) {
   SmallVector<Value> loaded;
   for (auto [argument, tensors] : llvm::zip(body.getArguments(), sweep.getLoads())) {
     auto type = cast<VectorType>(argument.getType());

@@ -23,7 +23,7 @@ public:
   /// Where the element `offset` behind the thread's `first` lies, or what its block shares.
   Value address(Value tensors, int64_t first, Value offset);
   /// Whether the thread is the first of its block of elements.
-  Value leads(unsigned block);
+  Value isBlockLeader(unsigned block);
   /// Asks for what the block loads first, from the row's element `first` up to its last.
   void prefetchRow(Value first, Value last);
 
@@ -32,12 +32,12 @@ public:
   /// The words of the streams in `read` for the thread's elements from `first` on.
   Words loadAccesses(int64_t first, const llvm::BitVector &read);
   /// What the body takes of all streams: for vector `number` of those from `first` on, whose accesses' last words are
-  /// `words`. `again`: not those that were loaded before.
-  SmallVector<Value> loadVector(SmallVector<Value> &words, int64_t first, unsigned number, bool again);
+  /// `words`. `reload`: not those that were loaded before.
+  SmallVector<Value> loadVector(SmallVector<Value> &words, int64_t first, unsigned number, bool reload);
   /// The same with an access for the vector alone, which LLVM joins.
-  SmallVector<Value> loadVectorAlone(int64_t element);
+  SmallVector<Value> loadSeparateVector(int64_t element);
   /// For vector `number` of elements that lie `threads` apart.
-  SmallVector<Value> loadApart(Region &body, int64_t number);
+  SmallVector<Value> loadStrided(Region &body, int64_t number);
   SmallVector<Value> loadElement(int64_t first, Value offset);
 
   /// Where the thread's next element of each stream lies.
@@ -48,8 +48,8 @@ public:
 private:
   int64_t getPeriod(Value tensors) { return altgrad::getPeriod(sweep, tensors, target.gpu); }
   bool isReadOnly(Value tensors);
-  Value loadAccess(Value tensors, int64_t element, bool again = false);
-  Value loadOfBlock(Value code, unsigned block);
+  Value loadAccess(Value tensors, int64_t element, bool reload = false);
+  Value broadcastFromLeader(Value code, unsigned block);
 
   SweepOp sweep;
   int64_t threads, width;

@@ -6,13 +6,13 @@
 using namespace mlir;
 using namespace altgrad;
 
-static bool storesInBlocks(SweepOp sweep) {
+static bool hasBlockStores(SweepOp sweep) {
   return llvm::any_of(sweep.getStores(), [](Value stream) { return getBlock(stream) > 1; });
 }
 
 // Numbers exist as f32 only between their first and last use: a code takes
 // fewer registers. The back ends keep this order.
-static void shortenLives(Block &body) {
+static void shortenLiveRanges(Block &body) {
   auto order = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
   SmallVector<Operation *> decodes, encodes;
   for (Operation &op : body)
@@ -43,12 +43,12 @@ static void shortenLives(Block &body) {
 
 void SweepLowering::lower(SweepOp sweep) {
   for (Region &wide : sweep.getWide())
-    shortenLives(wide.front());
+    shortenLiveRanges(wide.front());
   bool byBlock = getThreads(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? gpu.block : gpu.warp, stride = byBlock ? gpu.blocks : gpu.warps;
   SweepOp tiles = sweep.getTiles();
   std::optional<TileLowering> tile;
-  if (tiles || sweep.goesOverTiles())
+  if (tiles || sweep.usesTiles())
     tile.emplace(gpu, sweep, tiles);
   auto body = [&](Value index) {
     if (tile)
@@ -56,7 +56,7 @@ void SweepLowering::lower(SweepOp sweep) {
     else
       lowerChunk(sweep, index);
   };
-  if (!runsBackwards(gpu.phase)) {
+  if (!runsInReverse(gpu.phase)) {
     kernel.loop(builder.add(gpu.begin, first), gpu.end, stride, body);
   } else {
     Value beyond = builder.sub(gpu.end, first);
@@ -69,7 +69,7 @@ void SweepLowering::openChunk(Chunk &chunk, Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
   SweepOp sweep = chunk.sweep;
   auto &pointers = chunk.streams.pointers;
-  kernel.readsTablesEarly = gpu.mustWait();
+  kernel.readsTablesEarly = gpu.mayOverlapPredecessor();
   auto [row, first, numel, all] = kernel.openChunk(index);
   Value count = builder.truncate(i32, all);
   for (Value tensors : getStreams(sweep))
@@ -79,7 +79,7 @@ void SweepLowering::openChunk(Chunk &chunk, Value index) {
   gpu.waitForLaunches();
   kernel.readsTablesEarly = false;
   ScalarLowering scalars(kernel, row);
-  scalars.lowerFor(sweep, count);
+  scalars.lowerScalarsFor(sweep, count);
   chunk.known = scalars.known;
   if (usesDraws(sweep))
     chunk.draws.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
@@ -90,20 +90,20 @@ void SweepLowering::openChunk(Chunk &chunk, Value index) {
   Value mine32 = builder.truncate(i32, mine);
   chunk.count = count;
   chunk.from = builder.sub(mine32, count);
-  if (exchangesInBlocks(sweep) || storesInBlocks(sweep)) {
+  if (isBlockwise(sweep) || hasBlockStores(sweep)) {
     chunk.start = builder.sub(kernel.i32(0), count);
-    chunk.mine = mine32;
+    chunk.threadOffset = mine32;
   }
   Value element = builder.add(first, mine);
   chunk.aligned = builder.constBool();
   if (chunk.draws.tag) { // a thread's elements are those of whole calls
-    Value offset = builder.bitAnd(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), kernel.i64(drawnTogether - 1));
+    Value offset = builder.bitAnd(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), kernel.i64(drawGroup - 1));
     chunk.aligned = builder.equal(offset, kernel.i64(0));
   }
   for (auto &[tensors, pointer] : pointers) {
     if (getBlock(tensors) == 1) // others are moved value by value
       chunk.aligned = builder.bitAnd(chunk.aligned, chunk.streams.isAligned(tensors, pointer));
-    pointer = elementAt(kernel, tensors, pointer, element);
+    pointer = getElementPointer(kernel, tensors, pointer, element);
     // Or LLVM would add their common part in each round, to other registers.
     if (!sweep.getFastPath())
       pointer = launderPointer(builder, pointer);

@@ -15,14 +15,14 @@ ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, SharedMemory &memor
     sums.push_back({sweep.getReduction(i), vectors, end, shared});
     end += vectors;
   }
-  own = memory.ofThread("sums", vectorBytes);
+  own = memory.getThreadEntry("sums", vectorBytes);
 }
 
 VectorType ThreadSums::vectorType(Reduction kind) {
   return cast<VectorType>(partialType(kind, VectorType::get({width}, builder.getF32Type())));
 }
 
-Value ThreadSums::spread(Value value) { return builder.broadcast(VectorType::get({width}, value.getType()), value); }
+Value ThreadSums::broadcast(Value value) { return builder.broadcast(VectorType::get({width}, value.getType()), value); }
 
 Value ThreadSums::address(const Sum &sum, unsigned number) {
   return kernel.offset(own, kernel.i64(sum.at + number), getStride(vectorBytes));
@@ -79,10 +79,10 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first, u
   }
   for (unsigned i = 0; i < count; ++i) {
     Value &own = carried[sum.at + first + i];
-    Value added = accumulate(builder, sum.kind, own, spread(element));
+    Value added = accumulate(builder, sum.kind, own, broadcast(element));
     Value wanted = arith::ConstantOp::create(
         builder, builder.getI32VectorAttr(llvm::to_vector(llvm::seq<int32_t>(i * width, (i + 1) * width))));
-    Value here = builder.equal(wanted, spread(offset));
+    Value here = builder.equal(wanted, broadcast(offset));
     own = builder.select(here, added, own);
   }
 }

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr int64_t perRow = threadsOfRow, rowsAtOnce = ALTGRAD_BLOCK_THREADS / perRow;
+static constexpr int64_t perRow = threadsPerRow, rowsAtOnce = ALTGRAD_BLOCK_THREADS / perRow;
 static_assert(rowsAtOnce == columnBlock);
 static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
 
@@ -33,7 +33,7 @@ void TileLowering::openPart(Chunk &chunk, Row row, const TilePart &part) {
   chunk.count = builder.truncate(i32, count);
   chunk.from = builder.sub(kernel.i32(0), chunk.count);
   chunk.start = chunk.from;
-  chunk.mine = kernel.i32(0);
+  chunk.threadOffset = kernel.i32(0);
   chunk.aligned = builder.constBool();
   if (usesDraws(sweep))
     chunk.draws.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
@@ -41,7 +41,7 @@ void TileLowering::openPart(Chunk &chunk, Row row, const TilePart &part) {
     Value index = kernel.globalIndex(row, element);
     chunk.draws.end = builder.add(index, count);
     if (chunk.draws.tag) { // a thread's elements are those of whole calls
-      Value offset = builder.bitAnd(index, kernel.i64(drawnTogether - 1));
+      Value offset = builder.bitAnd(index, kernel.i64(drawGroup - 1));
       chunk.aligned = builder.equal(offset, kernel.i64(0));
     }
   }
@@ -54,10 +54,10 @@ void TileLowering::openPart(Chunk &chunk, Row row, const TilePart &part) {
       continue;
     }
     if (isPerTileBlock(tensors))
-      pointer = kernel.offset(listAt(kernel, tensors, row, tile), getBlock(tensors) > 1 ? kernel.i64(0) : column,
-                              getBytes(tensors));
+      pointer = kernel.offset(getBlockPointer(kernel, tensors, row, tile),
+                              getBlock(tensors) > 1 ? kernel.i64(0) : column, getBytes(tensors));
     else
-      pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
+      pointer = getElementPointer(kernel, tensors, kernel.stream(tensors, row), element);
     if (getBlock(tensors) == 1)
       chunk.aligned = builder.bitAnd(chunk.aligned, chunk.streams.isAligned(tensors, pointer));
   }
@@ -68,15 +68,15 @@ void TileLowering::openPart(Chunk &chunk, Row row, const TilePart &part) {
 // What a sweep asks of a tile's row; a step that was called off has no columns.
 IRMapping TileLowering::getScalars(Row row, Tile &tile) {
   ScalarLowering scalars(kernel, row);
-  scalars.lowerFor(sweep, tile.columns);
+  scalars.lowerScalarsFor(sweep, tile.columns);
   return scalars.known;
 }
 
 void TileLowering::lower(Value index) {
   bool square = tiles.isSquare();
-  kernel.readsTablesEarly = gpu.mustWait();
+  kernel.readsTablesEarly = gpu.mayOverlapPredecessor();
   auto [row, first] = kernel.locateChunk(index);
-  Tile tile = tileAt(kernel, row, first, tiles.rows());
+  Tile tile = getTile(kernel, row, first, tiles.rows());
   gpu.waitForLaunches();
   kernel.readsTablesEarly = false;
   IRMapping known;
@@ -91,7 +91,7 @@ void TileLowering::lower(Value index) {
   gpu.barrier();
   if (square) {
     std::tie(row, first) = kernel.locateChunk(launderPointer(builder, index));
-    tile = tileAt(kernel, row, first, tiles.rows());
+    tile = getTile(kernel, row, first, tiles.rows());
     known = getScalars(row, tile);
   }
   reduceColumnPart(tile, known, row, first);
@@ -123,16 +123,16 @@ Value TileLowering::combineColumnParts(Value own) {
   kernel.store(own, kernel.offset(columnParts, gpu.inBlock, sizeof(float)), sizeof(float));
   gpu.barrier();
   bool square = tiles.isSquare();
-  int64_t apart = square ? warpThreads : tileColumns;
-  Value mine = builder.bitAnd(gpu.inBlock, kernel.i64(apart - 1));
+  int64_t stride = square ? warpThreads : tileColumns;
+  Value mine = builder.bitAnd(gpu.inBlock, kernel.i64(stride - 1));
   SmallVector<Value> parts;
-  for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += apart)
+  for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += stride)
     parts.push_back(kernel.load(builder.getF32Type(),
                                 kernel.offset(columnParts, builder.add(mine, kernel.i64(of)), sizeof(float)),
                                 sizeof(float)));
-  Value all = joinElements(builder, kind, parts);
+  Value all = combineElements(builder, kind, parts);
   for (int32_t distance = square ? warpThreads / 2 : 0; distance; distance /= 2)
-    all = join(builder, kind, all, gpu.exchange(all, distance));
+    all = combine(builder, kind, all, gpu.shuffleXor(all, distance));
   return all;
 }
 
@@ -153,28 +153,28 @@ void TileLowering::reduceColumnPart(const Tile &tile, const IRMapping &known, Ro
                                 return {accumulate(builder, tiles.kind(), before[0], number(r))};
                               })[0];
   auto blockAt = [&](Value stream) {
-    Value at = listAt(kernel, stream, row, tile);
+    Value at = getBlockPointer(kernel, stream, row, tile);
     return tiles.isSquare() ? at : kernel.offset(at, column, getBytes(stream));
   };
   SmallVector<Value> lists; // before one of the threads overwrites them
-  for (auto [code, stream] : llvm::zip(tiles.narrow().getArguments().drop_front(), tiles.lists()))
+  for (auto [code, stream] : llvm::zip(tiles.scalarBody().getArguments().drop_front(), tiles.lists()))
     lists.push_back(loadIf(kernel, exists, code.getType(), stream, [&, stream = stream] { return blockAt(stream); }));
   Value reduced = combineColumnParts(own);
   Value at = builder.add(first, column);
-  Value leads = builder.bitAnd(exists, builder.equal(tiles.isSquare() ? gpu.inBlock : half, kernel.i64(0)));
-  SmallVector<Value> values = tiles.ofBlock(kernel, tiles.narrow(), known, reduced, lists);
+  Value isLeader = builder.bitAnd(exists, builder.equal(tiles.isSquare() ? gpu.inBlock : half, kernel.i64(0)));
+  SmallVector<Value> values = tiles.computeBlock(kernel, tiles.scalarBody(), known, reduced, lists);
   size_t next = 0;
   auto shares = ArrayRef(values).take_back(tiles.countShared());
   for (auto [store, stream] : llvm::enumerate(tiles.streams())) {
     Value base = kernel.stream(stream, row);
     unsigned bytes = getBytes(stream);
     if (isPerTileBlock(stream))
-      kernel.when(leads, [&, stream = stream] { kernel.store(values[next++], blockAt(stream), bytes); });
+      kernel.when(isLeader, [&, stream = stream] { kernel.store(values[next++], blockAt(stream), bytes); });
     else
       kernel.loop(from, to, kernel.i64(1), [&, store = store](Value r) {
-        Value code = tiles.ofElement(kernel, tiles.narrow(), store, known, number(r), shares);
-        Value place = builder.add(at, builder.mul(r, tile.rowLength));
-        kernel.store(code, kernel.offset(base, place, bytes), bytes);
+        Value code = tiles.computeElement(kernel, tiles.scalarBody(), store, known, number(r), shares);
+        Value index = builder.add(at, builder.mul(r, tile.rowLength));
+        kernel.store(code, kernel.offset(base, index, bytes), bytes);
       });
   }
 }

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // Codes of 8 bits would take a register each on their way out of a branch.
-static Value joined(CodeBuilder &builder, Value codes) {
+static Value castToWord(CodeBuilder &builder, Value codes) {
   auto type = cast<VectorType>(codes.getType());
   if (!type.getElementType().isInteger(8))
     return codes;
@@ -29,24 +29,24 @@ SmallVector<Value> VectorLowering::compute(Region &body, Value at, int64_t first
 SmallVector<SmallVector<Value>> VectorLowering::computeUnderGuard(Value at, int64_t first, unsigned number,
                                                                   SmallVector<Value> &words) {
   Region &wide = sweep.getWide().front(), *quick = sweep.getFastPath();
-  unsigned count = vectorsOfGuard(sweep, target.gpu);
+  unsigned count = getVectorsPerGuard(sweep, target.gpu);
   if (!quick)
-    return {compute(wide, at, first, number, chunk.streams.loadVector(words, first, number, /*again=*/false))};
+    return {compute(wide, at, first, number, chunk.streams.loadVector(words, first, number, /*reload=*/false))};
   Guard guard(builder, sweep.getWidth());
   SmallVector<Value> fast;
   for (unsigned i = number; i < number + count; ++i) {
-    SmallVector<Value> loaded = chunk.streams.loadVector(words, first, i, /*again=*/false);
+    SmallVector<Value> loaded = chunk.streams.loadVector(words, first, i, /*reload=*/false);
     guard.appendTo(loaded);
     SmallVector<Value> emitted = compute(*quick, at, first, i, loaded);
-    guard.takeFrom(emitted);
+    guard.popFrom(emitted);
     for (Value value : emitted)
-      fast.push_back(joined(builder, value));
+      fast.push_back(castToWord(builder, value));
   }
   auto exact = [&] {
     SmallVector<Value> all, own(words.size());
     for (unsigned i = number; i < number + count; ++i)
-      for (Value value : compute(wide, at, first, i, chunk.streams.loadVector(own, first, i, /*again=*/true)))
-        all.push_back(joined(builder, value));
+      for (Value value : compute(wide, at, first, i, chunk.streams.loadVector(own, first, i, /*reload=*/true)))
+        all.push_back(castToWord(builder, value));
     return all;
   };
   SmallVector<SmallVector<Value>> vectors(count);
@@ -61,7 +61,7 @@ SmallVector<SmallVector<Value>> VectorLowering::computeUnderGuard(Value at, int6
 
 Carried VectorLowering::lower(Value at, Carried carried, unsigned part) {
   unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
-  unsigned guarded = vectorsOfGuard(sweep, target.gpu);
+  unsigned guarded = getVectorsPerGuard(sweep, target.gpu);
   int64_t first = part * warpThreads * chunk.width;
   int64_t width = sweep.getWidth();
   auto period = [&](Value tensors) { return getPeriod(sweep, tensors, target.gpu); };
@@ -83,7 +83,7 @@ Carried VectorLowering::lower(Value at, Carried carried, unsigned part) {
       Value code = emitted[results + index];
       if (getBlock(tensors) > 1) {
         if (!number)
-          kernel.when(chunk.streams.leads(getBlock(tensors)), [&, stream = tensors] {
+          kernel.when(chunk.streams.isBlockLeader(getBlock(tensors)), [&, stream = tensors] {
             kernel.store(builder.element(code, 0), chunk.streams.address(stream, first), getBytes(stream));
           });
         continue;

@@ -16,14 +16,14 @@ void altgrad::lowerAdvanceCode(CodeBuilder &b, AdvanceCodeOp op, bool inWords) {
   Format grid = op.getFormat().toFormat();
   Bits bits{b, op.getChange().getType()};
   Type codeType = op.getCode().getType();
-  Integers places{b, inWords ? bits.type : codeType}, sums{b, inWords ? bits.type : bits.of(b.getI16Type())};
-  auto toSum = [&](Value place) { return inWords ? place : b.extendSigned(sums.type, place); };
+  Integers rungs{b, inWords ? bits.type : codeType}, sums{b, inWords ? bits.type : bits.of(b.getI16Type())};
+  auto toSum = [&](Value rung) { return inWords ? rung : b.extendSigned(sums.type, rung); };
   // In a code's own bits there is room for its negative, too.
   auto toWord = [&](ValueRange code) { return b.extendUnsigned(b.getI32Type(), code[0]); };
-  Value code = inWords ? oneByOne(b, places.type, op.getCode(), toWord) : op.getCode();
-  Value size = places.bitAnd(code, places.constant(grid.magnitudes() - 1));
-  Value below = b.notEqual(places.bitAnd(code, places.constant(grid.signBit())), places.constant(0));
-  Value from = places.select(below, negated(places, size), size);
+  Value code = inWords ? scalarize(b, rungs.type, op.getCode(), toWord) : op.getCode();
+  Value size = rungs.bitAnd(code, rungs.constant(grid.magnitudes() - 1));
+  Value below = b.notEqual(rungs.bitAnd(code, rungs.constant(grid.signBit())), rungs.constant(0));
+  Value from = rungs.select(below, negated(rungs, size), size);
   Value steps = stepsByBits(b, op.getChange(), changes, op.getRounding(), op.getDraw());
   if (!inWords)
     steps = b.truncate(sums.type, steps);
@@ -32,15 +32,15 @@ void altgrad::lowerAdvanceCode(CodeBuilder &b, AdvanceCodeOp op, bool inWords) {
   Value least = sums.constant(-int64_t(grid.maxCode())), most = sums.constant(grid.maxCode());
   Value to = sums.minSigned(b.maxSigned(sum, least), most);
   if (!inWords)
-    to = b.truncate(places.type, to);
+    to = b.truncate(rungs.type, to);
   if (grid.maxCode() + 1 < grid.magnitudes())
-    to = places.select(places.greater(size, places.constant(grid.maxCode())), from, to);
-  Value negative = isNegative(places, to);
-  Value next = places.select(negative, negated(places, to), to);
-  next = places.bitOr(next, places.select(negative, places.constant(grid.signBit()), places.constant(0)));
+    to = rungs.select(rungs.greater(size, rungs.constant(grid.maxCode())), from, to);
+  Value negative = isNegative(rungs, to);
+  Value next = rungs.select(negative, negated(rungs, to), to);
+  next = rungs.bitOr(next, rungs.select(negative, rungs.constant(grid.signBit()), rungs.constant(0)));
   if (inWords)
     next = b.truncate(codeType, next);
   Value beyond = b.bitOr(sums.greater(sum, most), b.less(sum, least));
-  op.replaceAllUsesWith(ValueRange{next, b.notEqual(to, from), places.greater(to, from), beyond});
+  op.replaceAllUsesWith(ValueRange{next, b.notEqual(to, from), rungs.greater(to, from), beyond});
   op.erase();
 }

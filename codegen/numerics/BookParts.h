@@ -40,7 +40,7 @@ struct BookParts {
   uint32_t end;
 
   constexpr explicit BookParts(const Book &book)
-      : offset(float(4 * 8 / 9. + cellMargin * place)), end(getBits(book.hasSign ? 1.05f : 1.02f)) {
+      : offset(float(4 * 8 / 9. + cellMargin * ulp)), end(getBits(book.hasSign ? 1.05f : 1.02f)) {
     for (unsigned part = 0; part < book.lineCount + 2u; ++part) {
       unsigned turn = part + (book.hasSign ? 8 : 9);
       slopes[turn % 16] = float(getSlope(book, part, getCells(turn)));
@@ -53,7 +53,7 @@ struct BookParts {
   }
 
 private:
-  static constexpr double place = 0x1p-21; // of floats from 4 to 8
+  static constexpr double ulp = 0x1p-21; // of floats from 4 to 8
 
   static constexpr uint32_t getBits(float number) { return __builtin_bit_cast(uint32_t, number); }
   static constexpr uint32_t getCells(unsigned turn) { return (1u << turn) >> 9; }
@@ -65,7 +65,7 @@ private:
       return 0x1p31;
     if (part <= book.lineCount)
       return 4. * book.lines[part - 1].slope / cells;
-    return (4 + 4. / cells + cellMargin / 2 * place - offset) / __builtin_bit_cast(float, end);
+    return (4 + 4. / cells + cellMargin / 2 * ulp - offset) / __builtin_bit_cast(float, end);
   }
 };
 

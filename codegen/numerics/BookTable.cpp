@@ -67,7 +67,7 @@ static Value getBookTables(CodeBuilder &b, const Target &target) {
 BookTable::BookTable(CodeBuilder &b, const Target &target, BookPart part)
     : b(b), target(target), part(part), base(getBookTables(b, target)) {}
 
-Value BookTable::moved(Value from, LLVM::GEPArg by) const {
+Value BookTable::offsetBy(Value from, LLVM::GEPArg by) const {
   return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), from, ArrayRef<LLVM::GEPArg>{by});
 }
 
@@ -78,35 +78,35 @@ Value BookTable::load(Type type, Value from, unsigned alignment) const {
 }
 
 // The constant is the load's own.
-Value BookTable::entry(Value place) const {
-  return load(b.getF32Type(), moved(moved(base, place), int32_t(part.first())), 4);
+Value BookTable::entry(Value index) const {
+  return load(b.getF32Type(), offsetBy(offsetBy(base, index), int32_t(part.first())), 4);
 }
 
-Value BookTable::at(Value places) const {
-  auto vector = dyn_cast<VectorType>(places.getType());
+Value BookTable::at(Value indices) const {
+  auto vector = dyn_cast<VectorType>(indices.getType());
   if (!vector)
-    return entry(places);
+    return entry(indices);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
   if (!target.isPtx() && type.getNumElements() == 16 && part.size() == 16)
     return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", type,
-                     {load(type, moved(base, int32_t(part.first())), 64), places});
+                     {load(type, offsetBy(base, int32_t(part.first())), 64), indices});
   if (!target.isPtx() && type.getNumElements() >= 8)
-    return gathered(places, type);
-  return oneByOne(b, type, places, [&](ValueRange place) { return entry(place[0]); });
+    return gather(indices, type);
+  return scalarize(b, type, indices, [&](ValueRange index) { return entry(index[0]); });
 }
 
 // The CPU's own: LLVM takes a gather apart where it does not know the CPU.
-Value BookTable::gathered(Value places, VectorType type) const {
-  Integers words{b, places.getType()};
+Value BookTable::gather(Value indices, VectorType type) const {
+  Integers words{b, indices.getType()};
   Value none = words.splat(b.getF32FloatAttr(0));
-  Value from = moved(base, int32_t(part.first()));
+  Value from = offsetBy(base, int32_t(part.first()));
   if (type.getNumElements() == 16)
     return intrinsic(b, "llvm.x86.avx512.mask.gather.dps.512", type,
-                     {none, from, places, words.splat(b.getBoolAttr(true)),
+                     {none, from, indices, words.splat(b.getBoolAttr(true)),
                       LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(4))});
   Value all = words.splat(b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
   auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
-  return intrinsic(b, "llvm.x86.avx2.gather.d.ps.256", type, {none, from, places, all, bytes});
+  return intrinsic(b, "llvm.x86.avx2.gather.d.ps.256", type, {none, from, indices, all, bytes});
 }
 
 //===-- The copy of a kernel ------------------------------------------------===//
@@ -135,7 +135,7 @@ static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
 }
 
 // What is looked up of books in `op`.
-static SmallVector<BookPart> partsIn(Operation *op) {
+static SmallVector<BookPart> collectParts(Operation *op) {
   llvm::SetVector<std::pair<const Book *, unsigned>> used; // and whether next
   op->walk([&](Operation *op) {
     if (const Book *book = getTable(op))
@@ -146,13 +146,13 @@ static SmallVector<BookPart> partsIn(Operation *op) {
 
 unsigned altgrad::bookBytes(Operation *op) {
   unsigned entries = 0;
-  for (BookPart part : partsIn(op))
+  for (BookPart part : collectParts(op))
     entries = std::max(entries, part.first() + part.size());
   return entries * sizeof(float);
 }
 
-static void shareBooksWith(LLVM::LLVMFuncOp kernel) {
-  SmallVector<BookPart> parts = partsIn(kernel);
+static void copyBooks(LLVM::LLVMFuncOp kernel) {
+  SmallVector<BookPart> parts = collectParts(kernel);
   if (parts.empty())
     return;
   CodeBuilder b(kernel.getLoc(), kernel);
@@ -161,9 +161,9 @@ static void shareBooksWith(LLVM::LLVMFuncOp kernel) {
   copyParts(b, copy, parts);
 }
 
-void altgrad::shareBooks(Operation *module) {
+void altgrad::copyBooksToShared(Operation *module) {
   module->walk([](LLVM::LLVMFuncOp kernel) {
     if (!kernel.isExternal())
-      shareBooksWith(kernel);
+      copyBooks(kernel);
   });
 }

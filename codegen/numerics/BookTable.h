@@ -24,13 +24,13 @@ public:
   BookTable(CodeBuilder &b, const Target &target, BookPart part);
 
   /// The f32 at an i32 or at each of a vector of them, all below the part's size.
-  Value at(Value places) const;
+  Value at(Value indices) const;
 
 private:
-  Value moved(Value from, mlir::LLVM::GEPArg by) const;
+  Value offsetBy(Value from, mlir::LLVM::GEPArg by) const;
   Value load(Type type, Value from, unsigned alignment) const;
-  Value entry(Value place) const;
-  Value gathered(Value places, VectorType type) const;
+  Value entry(Value index) const;
+  Value gather(Value indices, VectorType type) const;
 
   CodeBuilder &b;
   const Target &target;
@@ -40,7 +40,7 @@ private:
 
 /// Lets the threads of each kernel of a GPU copy the tables that it looks up into
 /// shared memory, before all else.
-void shareBooks(Operation *module);
+void copyBooksToShared(Operation *module);
 /// The bytes of a kernel's copy whose sweep is `op`.
 unsigned bookBytes(Operation *op);
 

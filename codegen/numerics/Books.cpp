@@ -14,15 +14,15 @@ using namespace altgrad;
 //===-- Quick ways ----------------------------------------------------------===//
 
 namespace {
-class QuickSearch {
+class FastSearch {
 public:
-  QuickSearch(const Bits &bits, const Book &book, Value number)
+  FastSearch(const Bits &bits, const Book &book, Value number)
       : bits(bits), b(bits.b), book(book), parts(book), raw(bits.cast(number, bits.type)) {}
 
-  /// Of the numbers, and of those up to three places off, where `isSure` holds for
+  /// Of the numbers, and of those up to three places off, where `isUnambiguous` holds for
   /// all of them.
   Value code();
-  Value isSure() const;
+  Value isUnambiguous() const;
 
 private:
   template <typename Entry> Value table(ArrayRef<Entry> entries) const {
@@ -48,7 +48,7 @@ private:
 };
 } // namespace
 
-Value QuickSearch::code() {
+Value FastSearch::code() {
   Value size = book.hasSign ? bits.bitAnd(raw, bits.constant(0x7fffffffu)) : raw;
   size = bits.minSigned(b.maxSigned(size, bits.constant(BookParts::least)), bits.constant(parts.end));
   beyond = bits.sub(size, getBegin(bits.shiftRight(size, 23)));
@@ -67,7 +67,7 @@ Value QuickSearch::code() {
   return codes.select(isNegative, below, codes.add(zero, above));
 }
 
-Value QuickSearch::isSure() const {
+Value FastSearch::isUnambiguous() const {
   auto hasAny = [&](Value value, uint32_t of) -> Value {
     return b.notEqual(bits.bitAnd(value, bits.constant(of)), bits.constant(0u));
   };
@@ -76,28 +76,28 @@ Value QuickSearch::isSure() const {
 }
 
 // Of a quotient the first product, so that the others are work for the exact way alone.
-static Value productFor(CodeBuilder &b, Value number) {
+static Value getFirstProduct(CodeBuilder &b, Value number) {
   auto quotient = number.getDefiningOp<ScaledQuotientOp>();
   return quotient ? b.mulF(quotient.getNumber(), quotient.getInverse()) : number;
 }
 
 // Whether `count` numbers or codes have a way of their own.
-static bool hasQuickWay(const Book &book, Type numbers, int64_t count, const Target &target) {
+static bool hasPermutations(const Book &book, Type numbers, int64_t count, const Target &target) {
   auto vector = dyn_cast<VectorType>(numbers);
   return book.bits == 8 && target.cpu.fastBooks && vector && vector.getNumElements() == count;
 }
 
 // The codes of a vector of f32, `exactly` where the quick way is in doubt about one of them.
-static Value encodeQuickly(CodeBuilder &b, const Book &book, Value number, function_ref<Value()> exactly) {
+static Value encodeBySearch(CodeBuilder &b, const Book &book, Value number, function_ref<Value()> exactly) {
   Bits bits{b, number.getType()};
-  QuickSearch search(bits, book, productFor(b, number));
+  FastSearch search(bits, book, getFirstProduct(b, number));
   Value code = search.code();
   return branch(
-      b, search.isSure(), code.getType(), [&] { return code; }, exactly);
+      b, search.isUnambiguous(), code.getType(), [&] { return code; }, exactly);
 }
 
 // Halves of numbers at 32 places, by 64 of them at a time.
-static Value splitColumn(const Integers &words, Value places, ArrayRef<float> numbers, unsigned shift) {
+static Value splitColumn(const Integers &words, Value indices, ArrayRef<float> numbers, unsigned shift) {
   CodeBuilder &b = words.b;
   SmallVector<Value> parts;
   for (size_t from = 0; from < numbers.size(); from += 64) {
@@ -109,10 +109,10 @@ static Value splitColumn(const Integers &words, Value places, ArrayRef<float> nu
       tables.push_back(arith::ConstantOp::create(
           b, DenseElementsAttr::get(cast<ShapedType>(words.type), ArrayRef<int16_t>(entries))));
     }
-    parts.push_back(intrinsic(b, "llvm.x86.avx512.vpermi2var.hi.512", words.type, {tables[0], places, tables[1]}));
+    parts.push_back(intrinsic(b, "llvm.x86.avx512.vpermi2var.hi.512", words.type, {tables[0], indices, tables[1]}));
   }
   for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
-    Value high = b.notEqual(words.bitAnd(places, words.constant(bit)), words.constant(0));
+    Value high = b.notEqual(words.bitAnd(indices, words.constant(bit)), words.constant(0));
     for (size_t i = 0; i < parts.size() / 2; ++i)
       parts[i] = words.select(high, parts[2 * i + 1], parts[2 * i]);
     parts.resize(parts.size() / 2);
@@ -122,18 +122,18 @@ static Value splitColumn(const Integers &words, Value places, ArrayRef<float> nu
 
 // The f32 of a vector of 32 codes, by permutations of their halves. Of a book with a sign the magnitudes but 1, and
 // that where places say so.
-static Value decodeQuickly(CodeBuilder &b, const Book &book, Value code) {
+static Value decodeByPermutation(CodeBuilder &b, const Book &book, Value code) {
   Integers codes{b, code.getType()}, words{b, codes.of(b.getI16Type())};
   ArrayRef<float> numbers(book.numbers, book.size());
-  Value place = b.extendUnsigned(words.type, code), sign;
+  Value index = b.extendUnsigned(words.type, code), sign;
   if (book.hasSign) {
     numbers = numbers.slice(book.zero, 128);
-    sign = words.sub(place, words.constant(book.zero));
-    place = b.abs(sign);
+    sign = words.sub(index, words.constant(book.zero));
+    index = b.abs(sign);
   }
-  Value low = splitColumn(words, place, numbers, 0), high = splitColumn(words, place, numbers, 16);
+  Value low = splitColumn(words, index, numbers, 0), high = splitColumn(words, index, numbers, 16);
   if (book.hasSign) {
-    Value isOne = b.notEqual(words.bitAnd(place, words.constant(128)), words.constant(0));
+    Value isOne = b.notEqual(words.bitAnd(index, words.constant(128)), words.constant(0));
     high = words.select(isOne, words.constant(powerBits(0) >> 16), high);
     high = words.bitOr(high, words.bitAnd(sign, words.constant(0x8000)));
   }
@@ -146,7 +146,7 @@ static Value decodeQuickly(CodeBuilder &b, const Book &book, Value code) {
 // A place for the magnitude that is the code's or the one below it: the lowest of
 // the lines, which are the decades' inside them. Numbers that are not negative
 // are in the order of their bits.
-static Value findPlace(const Bits &bits, Value magnitude, const Book &book) {
+static Value estimateCode(const Bits &bits, Value magnitude, const Book &book) {
   Value size = bits.cast(magnitude, bits.f32());
   Value lowest = bits.cast(bits.constant(book.lastLine()), bits.type);
   for (unsigned i = 0; i < book.lineCount; ++i) {
@@ -161,7 +161,7 @@ static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Book &book, const 
   Bits bits{b, number.getType()};
   Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
   Value magnitude = book.hasSign ? bits.bitAnd(raw, bits.constant(0x7fffffffu)) : b.maxSigned(raw, none);
-  Value code = findPlace(bits, magnitude, book);
+  Value code = estimateCode(bits, magnitude, book);
   if (book.hasSign) { // below zero they count the other way, from one less
     Value all = b.shiftRightSigned(raw, bits.constant(31u));
     code = bits.add(bits.bitXor(code, all), bits.constant(uint32_t(book.zero)));
@@ -182,26 +182,26 @@ static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
   if (!book)
     return {};
   auto byLines = [&] { return encodeByLines(b, op, *book, target); };
-  if (!hasQuickWay(*book, op.getNumber().getType(), 16, target))
+  if (!hasPermutations(*book, op.getNumber().getType(), 16, target))
     return byLines();
-  return encodeQuickly(b, *book, op.getNumber(), byLines);
+  return encodeBySearch(b, *book, op.getNumber(), byLines);
 }
 
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   const Book *book = getTable(op);
   if (!book)
     return {};
-  if (hasQuickWay(*book, op.getNumber().getType(), 32, target))
-    return decodeQuickly(b, *book, op.getCode());
-  if (hasQuickWay(*book, op.getNumber().getType(), 16, target)) {
-    Value all = decodeQuickly(b, *book, pick(b, op.getCode(), op.getCode(), 0, 32));
-    return pick(b, all, all, 0, 16);
+  if (hasPermutations(*book, op.getNumber().getType(), 32, target))
+    return decodeByPermutation(b, *book, op.getCode());
+  if (hasPermutations(*book, op.getNumber().getType(), 16, target)) {
+    Value all = decodeByPermutation(b, *book, shuffleStrided(b, op.getCode(), op.getCode(), 0, 32));
+    return shuffleStrided(b, all, all, 0, 16);
   }
   Integers words{b, withElementType(op.getCode().getType(), b.getI32Type())};
-  Value place = b.extendUnsigned(words.type, op.getCode());
+  Value index = b.extendUnsigned(words.type, op.getCode());
   if (book->bits < 8)
-    place = words.bitAnd(place, words.constant(book->size() - 1));
-  return BookTable(b, target, {book, /*isNext=*/false}).at(place);
+    index = words.bitAnd(index, words.constant(book->size() - 1));
+  return BookTable(b, target, {book, /*isNext=*/false}).at(index);
 }
 
 const Codec altgrad::bookCodec{toCode, toNumber};

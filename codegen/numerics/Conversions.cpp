@@ -29,7 +29,7 @@ static Value roundSmallest(const Bits &bits, Value magnitude, const Shape &shape
 
 // Numbers of a format that begins below f32's normal ones, as of one that begins with them; `shape` is then that one's.
 // The largest may be an infinity as a product, but not as bits.
-static Value raise(const Bits &bits, Value magnitude, const Format &format, Shape &shape) {
+static Value toF32Bias(const Bits &bits, Value magnitude, const Format &format, Shape &shape) {
   int by = shape.bias - 127;
   shape.bias = 127;
   Value number = bits.cast(magnitude, bits.f32());
@@ -44,7 +44,7 @@ static Value raise(const Bits &bits, Value magnitude, const Format &format, Shap
 static Value roundToNearest(const Bits &bits, Value magnitude, const Format &format) {
   Shape shape(format);
   if (shape.bias > 127)
-    magnitude = raise(bits, magnitude, format, shape);
+    magnitude = toF32Bias(bits, magnitude, format, shape);
   else if (shape.uniform && shape.bias < 127)
     return roundSmall(bits, magnitude, shape);
   unsigned m = shape.mantissa, drop = 23 - m;
@@ -69,7 +69,7 @@ static Value roundToNearest(const Bits &bits, Value magnitude, const Format &for
 
 // x * 2^power, exact as long as nothing is too large: a power below 0 is for
 // numbers that have no whole part afterwards.
-static Value timesPowerOfTwo(const Bits &bits, Value x, int power) {
+static Value scaleByPowerOfTwo(const Bits &bits, Value x, int power) {
   for (; power; power -= std::min(power, 127))
     x = bits.b.mulF(x, bits.constant(std::ldexp(1.0f, std::min(power, 127))));
   return x;
@@ -81,7 +81,7 @@ static Value addLongDraw(const Bits &bits, Value number, Value draw) {
   auto whole = [&](Value x) -> Value { return arith::FPToSIOp::create(bits.b, bits.type, x); };
   auto rest = [&](Value x, Value whole) {
     Value back = arith::SIToFPOp::create(bits.b, bits.f32(), whole);
-    return timesPowerOfTwo(bits, bits.b.subF(x, back), 16);
+    return scaleByPowerOfTwo(bits, bits.b.subF(x, back), 16);
   };
   Value code = whole(number), upper = rest(number, code);
   Value high = whole(upper), low = whole(rest(upper, high));
@@ -94,8 +94,8 @@ static Value addLongDraw(const Bits &bits, Value number, Value draw) {
 static Value addDraw(const Bits &bits, Value magnitude, int unit, Value draw, unsigned drawBits) {
   Value number = bits.cast(magnitude, bits.f32());
   if (draw && drawBits == 32)
-    return addLongDraw(bits, timesPowerOfTwo(bits, number, -unit), draw);
-  number = timesPowerOfTwo(bits, number, -unit + (draw ? int(drawBits) : 0));
+    return addLongDraw(bits, scaleByPowerOfTwo(bits, number, -unit), draw);
+  number = scaleByPowerOfTwo(bits, number, -unit + (draw ? int(drawBits) : 0));
   Value code = arith::FPToSIOp::create(bits.b, bits.type, number);
   return draw ? bits.shiftRight(bits.add(code, draw), drawBits) : code;
 }
@@ -119,7 +119,7 @@ static Value roundDirected(const Bits &bits, Value magnitude, Value draw, unsign
   if (shape.uniform && format.hasZero && !format.complement && shape.bias <= 127 && shape.mantissa + 16 < 31)
     return roundSteps(bits, magnitude, draw, drawBits, format);
   if (shape.bias > 127)
-    magnitude = raise(bits, magnitude, format, shape);
+    magnitude = toF32Bias(bits, magnitude, format, shape);
   unsigned m = shape.mantissa, drop = 23 - m;
   Value normal = magnitude;
   if (draw)

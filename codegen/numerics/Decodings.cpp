@@ -122,7 +122,7 @@ static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
 // last one with registers that nobody has written.
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   auto decoded = [&](ValueRange code) { return decodeByBits(b, code[0], op.getFormat()); };
-  return target.isPtx() ? oneByOne(b, op.getNumber().getType(), op.getCode(), decoded) : decoded(op.getCode());
+  return target.isPtx() ? scalarize(b, op.getNumber().getType(), op.getCode(), decoded) : decoded(op.getCode());
 }
 
 const Codec altgrad::bitCodec{encodeByBits, toNumber};

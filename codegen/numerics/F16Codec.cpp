@@ -24,7 +24,7 @@ static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
 }
 
 // The halves of a word are one instruction each; a GPU has registers of 16 bits on paper alone.
-static Value decodeHalves(CodeBuilder &b, DecodeOp op) {
+static Value decodeBf16Words(CodeBuilder &b, DecodeOp op) {
   auto type = cast<VectorType>(op.getNumber().getType());
   Type i32 = b.getI32Type();
   Value words = b.castVector(VectorType::get({type.getNumElements() / 2}, i32), op.getCode());
@@ -42,7 +42,7 @@ static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   Format format = op.getFormat().toFormat();
   auto type = dyn_cast<VectorType>(op.getCode().getType());
   if (target.isPtx() && format == bf16Format && type && type.getNumElements() % 2 == 0)
-    return decodeHalves(b, op);
+    return decodeBf16Words(b, op);
   if (!(format == f16Format))
     return {};
   Value half = b.cast(withElementType(op.getCode().getType(), b.getF16Type()), op.getCode());

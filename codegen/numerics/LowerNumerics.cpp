@@ -24,7 +24,7 @@ template <auto way, typename Op> static Value convert(CodeBuilder &b, Op op, con
 }
 
 // A code that all elements share is decoded once.
-static void decodeOnce(DecodeOp op) {
+static void decodeBroadcast(DecodeOp op) {
   auto all = op.getCode().getDefiningOp<vector::BroadcastOp>();
   if (!all || isa<VectorType>(all.getSource().getType()))
     return;
@@ -58,10 +58,10 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     const Target *machine = findTarget(target, getOperation());
     if (!machine || failed(checkLowered(getOperation(), getArgument())))
       return signalPassFailure();
-    getOperation()->walk(decodeOnce);
+    getOperation()->walk(decodeBroadcast);
     getOperation()->walk(expandRound);
     if (machine->isPtx())
-      shareBooks(getOperation());
+      copyBooksToShared(getOperation());
     size_t exponentials = 0;
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {

@@ -41,12 +41,12 @@ static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
     return {};
   auto type = cast<VectorType>(op.getNumber().getType());
   int64_t count = type.getNumElements() / 2;
-  Type halves = VectorType::get({2}, b.getF16Type()), bytes = VectorType::get({2}, b.getI8Type());
+  Type f16Pair = VectorType::get({2}, b.getF16Type()), bytes = VectorType::get({2}, b.getI8Type());
   Value words = b.castVector(VectorType::get({count}, b.getI16Type()), op.getCode());
   SmallVector<Value> numbers;
   for (int64_t i = 0; i < count; ++i) {
     Value word = b.fromElements(VectorType::get({1}, b.getI16Type()), b.element(words, i));
-    Value pair = NVVM::ConvertF8x2ToF16x2Op::create(b, halves, b.castVector(bytes, word), /*relu=*/false,
+    Value pair = NVVM::ConvertF8x2ToF16x2Op::create(b, f16Pair, b.castVector(bytes, word), /*relu=*/false,
                                                     getType(op.getFormat()));
     for (int64_t j : {0, 1})
       numbers.push_back(arith::ExtFOp::create(b, b.getF32Type(), b.element(pair, j)));

@@ -8,9 +8,9 @@
 namespace altgrad {
 
 /// A call's bits, in words of 32; it serves as many elements as have room.
-constexpr int64_t bytesOfCall = 16;
+constexpr int64_t bytesPerCall = 16;
 /// The draws of so many elements are whole calls, of 16 bits or 32.
-constexpr int64_t drawnTogether = 8;
+constexpr int64_t drawGroup = 8;
 
 using PhiloxWords = std::array<Value, 4>;
 /// Philox4x32-10 (Salmon et al., 2011) of a counter. Words are i32, or i64

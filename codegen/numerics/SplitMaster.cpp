@@ -95,7 +95,7 @@ static Value correct(CodeBuilder &b, Value upper, Value code) {
 // One by one on a GPU, as codes of formats are.
 static Value joinCorrection(CodeBuilder &b, JoinCodesOp op, bool singly) {
   auto corrected = [&](ValueRange parts) { return correct(b, parts[0], parts[1]); };
-  return singly ? oneByOne(b, op.getNumber().getType(), op->getOperands(), corrected) : corrected(op->getOperands());
+  return singly ? scalarize(b, op.getNumber().getType(), op->getOperands(), corrected) : corrected(op->getOperands());
 }
 
 Value altgrad::lowerJoinCodes(CodeBuilder &b, JoinCodesOp op, bool byWords) {

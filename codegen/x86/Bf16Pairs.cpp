@@ -35,27 +35,27 @@ void Bf16PairSweep::lowerStage(unsigned number, Value from, Value to, const Host
   IRMapping before(chunk.known);
   if (number)
     before.map(stages[0].getKept(), stages[0].getKept());
-  SmallVector<Value> wanted = stage.getWanted();
+  SmallVector<Value> wanted = stage.getRequired();
   llvm::SetVector<Operation *> needed = findOperations(wanted, body, before);
   llvm::BitVector read = findArguments(wanted, body, before);
   kernel.loop(from, to, kernel.i64(2 * width), [&](Value index) {
     IRMapping low(chunk.known), high(chunk.known);
-    auto loadBoth = [&](Value value, Value pointer) {
+    auto loadPair = [&](Value value, Value pointer) {
       Value at = kernel.offset(pointer, index, 2);
       prefetchAhead(kernel, at, ahead);
-      auto [even, odd] = loadHalves(kernel, value.getType(), at);
+      auto [even, odd] = loadEvenOdd(kernel, value.getType(), at);
       low.map(value, even), high.map(value, odd);
     };
-    for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loads))
+    for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loadPointers))
       if (read[argument.getArgNumber()])
-        loadBoth(argument, pointer);
+        loadPair(argument, pointer);
     for (auto [draw, pointer] : llvm::zip(body.getOps<DrawOp>(), chunk.draws))
       if (needed.contains(draw))
-        loadBoth(draw.getBits(), pointer);
+        loadPair(draw.getBits(), pointer);
     auto eachStash = [&](auto visit) {
-      Value place = builder.bitAnd(index, kernel.i64(target.cpu.passElements - 1));
+      Value slot = builder.bitAnd(index, kernel.i64(target.cpu.passElements - 1));
       for (auto [value, memory] : llvm::zip(stages[0].getKept(), stash)) {
-        Value at = kernel.offset(memory, place, stashBytes);
+        Value at = kernel.offset(memory, slot, stashBytes);
         visit(value, low, at);
         visit(value, high, kernel.offset(at, kernel.i64(width), stashBytes));
       }
@@ -73,12 +73,12 @@ void Bf16PairSweep::lowerStage(unsigned number, Value from, Value to, const Host
     if (!number)
       eachStash(
           [&](Value value, IRMapping &map, Value at) { kernel.store(map.lookup(value), at, width * stashBytes); });
-    for (int64_t place : stage.getEmitted()) {
-      Value value = body.front().getTerminator()->getOperand(place);
+    for (int64_t store : stage.getEmitted()) {
+      Value value = body.front().getTerminator()->getOperand(store);
       Value even = builder.extendUnsigned(words, low.lookup(value));
       Value odd = builder.extendUnsigned(words, high.lookup(value));
       odd = builder.shiftLeft(odd, sixteen);
-      kernel.store(builder.bitOr(even, odd), kernel.offset(chunk.stores[place], index, 2), 2);
+      kernel.store(builder.bitOr(even, odd), kernel.offset(chunk.storePointers[store], index, 2), 2);
     }
   });
 }

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // A truth value takes a byte.
-static Type keptType(Type type) {
+static Type getMemoryType(Type type) {
   if (!getElementTypeOrSelf(type).isInteger(1))
     return type;
   Type byte = IntegerType::get(type.getContext(), 8);
@@ -14,14 +14,14 @@ static Type keptType(Type type) {
 }
 
 // Of a number or a code, wherever its blocks share it.
-static constexpr unsigned sharedBytes = 4;
+static constexpr unsigned sharedEntryBytes = 4;
 
-static unsigned keptBytes(Value value) {
-  return getElementTypeOrSelf(keptType(value.getType())).getIntOrFloatBitWidth() / 8;
+static unsigned getMemoryBytes(Value value) {
+  return getElementTypeOrSelf(getMemoryType(value.getType())).getIntOrFloatBitWidth() / 8;
 }
 
 BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
-    : body(body), stages(getStages(body)), first(&body != &sweep.getBody() && stages[0].onlyKeeps()), kernel(kernel),
+    : body(body), stages(getStages(body)), first(&body != &sweep.getBody() && stages[0].hasOnlyKept()), kernel(kernel),
       sweep(sweep) {
   llvm::SetVector<unsigned> found;
   for (Value stream : getStreams(sweep))
@@ -32,28 +32,28 @@ BlockBody::BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body)
   found.remove(1);
   sizes = found.takeVector();
   llvm::sort(sizes, std::greater<>());
-  auto take = [&](unsigned count, unsigned bytes) -> Value {
+  auto allocateStack = [&](unsigned count, unsigned bytes) -> Value {
     return LLVM::AllocaOp::create(kernel.builder, kernel.pointerType(), kernel.builder.getI8Type(),
                                   kernel.i64(count * bytes), /*alignment=*/64);
   };
-  auto allocate = [&](Value value, unsigned count, unsigned bytes) { memory[value] = take(count, bytes); };
+  auto allocate = [&](Value value, unsigned count, unsigned bytes) { memory[value] = allocateStack(count, bytes); };
   for (StageOp stage : stages) {
     for (Value value : stage.getKept())
-      allocate(value, sizes[0], keptBytes(value));
+      allocate(value, sizes[0], getMemoryBytes(value));
     for (ReduceOp reduce : stage.getReduceOps())
       if (Reduction kind = reduce.getReduction(); isOrdered(kind))
         terms[reduce] =
-            Lanes(kernel, kind, SweepOp(sweep).getWidth(), reduce.getRun(), take(reduce.getRun(), laneBytes));
+            Lanes(kernel, kind, SweepOp(sweep).getWidth(), reduce.getRun(), allocateStack(reduce.getRun(), laneBytes));
   }
   for (unsigned size : ArrayRef(sizes).drop_front()) {
-    for (unsigned number : sharedBy(size))
-      allocate(body.getArgument(number), sizes[0] / size, sharedBytes);
-    for (ReduceOp reduce : reducedBefore(stages.size(), size))
-      allocate(reduce, sizes[0] / size, sharedBytes);
+    for (unsigned number : getSharedLoads(size))
+      allocate(body.getArgument(number), sizes[0] / size, sharedEntryBytes);
+    for (ReduceOp reduce : getEarlierReductions(stages.size(), size))
+      allocate(reduce, sizes[0] / size, sharedEntryBytes);
   }
 }
 
-SmallVector<unsigned> BlockBody::sharedBy(unsigned size) const {
+SmallVector<unsigned> BlockBody::getSharedLoads(unsigned size) const {
   SmallVector<unsigned> numbers;
   for (auto [number, stream] : llvm::enumerate(SweepOp(sweep).getLoads()))
     if (getBlock(stream) == size && !isPerTileBlock(stream))
@@ -61,7 +61,7 @@ SmallVector<unsigned> BlockBody::sharedBy(unsigned size) const {
   return numbers;
 }
 
-SmallVector<ReduceOp> BlockBody::reducedBefore(unsigned stage, unsigned size) const {
+SmallVector<ReduceOp> BlockBody::getEarlierReductions(unsigned stage, unsigned size) const {
   SmallVector<ReduceOp> found;
   for (StageOp before : ArrayRef(stages).take_front(stage))
     llvm::copy_if(before.getReduceOps(), std::back_inserter(found),
@@ -69,31 +69,31 @@ SmallVector<ReduceOp> BlockBody::reducedBefore(unsigned stage, unsigned size) co
   return found;
 }
 
-void BlockBody::keepShared(Value value, Value now, Value place) const {
-  kernel.store(now, kernel.offset(memory.lookup(value), place, sharedBytes), sharedBytes);
+void BlockBody::storeShared(Value value, Value now, Value position) const {
+  kernel.store(now, kernel.offset(memory.lookup(value), position, sharedEntryBytes), sharedEntryBytes);
 }
 
-Value BlockBody::takeShared(Value value, Value place) const {
+Value BlockBody::loadShared(Value value, Value position) const {
   Type type = value.getType();
   if (auto vector = dyn_cast<VectorType>(type))
     type = vector.getElementType();
-  return kernel.load(type, kernel.offset(memory.lookup(value), place, sharedBytes), sharedBytes);
+  return kernel.load(type, kernel.offset(memory.lookup(value), position, sharedEntryBytes), sharedEntryBytes);
 }
 
-Value BlockBody::slot(Value value, Value place) const {
-  return kernel.offset(memory.lookup(value), place, keptBytes(value));
+Value BlockBody::slot(Value value, Value position) const {
+  return kernel.offset(memory.lookup(value), position, getMemoryBytes(value));
 }
 
-void BlockBody::keep(Value value, Value now, Value place) const {
-  Type type = keptType(value.getType());
+void BlockBody::storeKept(Value value, Value now, Value position) const {
+  Type type = getMemoryType(value.getType());
   if (type != now.getType())
     now = kernel.builder.extendUnsigned(type, now);
-  kernel.store(now, slot(value, place), keptBytes(value));
+  kernel.store(now, slot(value, position), getMemoryBytes(value));
 }
 
-Value BlockBody::take(Value value, Value place) const {
-  Type type = keptType(value.getType());
-  Value kept = kernel.load(type, slot(value, place), keptBytes(value));
+Value BlockBody::loadKept(Value value, Value position) const {
+  Type type = getMemoryType(value.getType());
+  Value kept = kernel.load(type, slot(value, position), getMemoryBytes(value));
   if (type == value.getType())
     return kept;
   return kernel.builder.truncate(value.getType(), kept);
@@ -108,10 +108,11 @@ void HostBlocks::decodeBooks(HostChunk &chunk, const BlockBody &body, Value from
       unsigned which = cast<BlockArgument>(decode.getCode()).getArgNumber();
       Value stream = sweep.getLoads()[which];
       auto codes = VectorType::get({many}, getElementTypeOrSelf(decode.getCode()));
-      Value code = kernel.load(codes, elementAt(kernel, stream, chunk.loads[which], index), getBytes(stream));
-      Value place = builder.sub(index, from);
+      Value code =
+          kernel.load(codes, getElementPointer(kernel, stream, chunk.loadPointers[which], index), getBytes(stream));
+      Value position = builder.sub(index, from);
       kernel.store(DecodeOp::create(builder, VectorType::get({many}, builder.getF32Type()), code, decode.getFormat()),
-                   body.slot(number, place), sizeof(float));
+                   body.slot(number, position), sizeof(float));
     });
 }
 
@@ -123,32 +124,32 @@ SmallVector<Value> HostBlocks::lowerElements(HostChunk &chunk, const BlockBody &
   SmallVector<Value> wanted;
   for (ReduceOp reduce : reductions)
     wanted.push_back(reduce.getValue());
-  llvm::append_range(wanted, llvm::drop_begin(stage.getWanted(), stage.getReductions().size()));
+  llvm::append_range(wanted, llvm::drop_begin(stage.getRequired(), stage.getReductions().size()));
   auto once = [&](Value index, SmallVector<Value> most) {
-    Value place = builder.sub(index, range.first);
+    Value position = builder.sub(index, range.first);
     IRMapping known(chunk.known);
     // Behind codes that were decoded before, prefetches cost a Zen 4 a twelfth.
     SmallVector<Value> loaded = elements.load(chunk, body.body, width, index, width > 1 && range.number == 0);
     for (StageOp before : ArrayRef(body.stages).take_front(range.number))
       for (Value value : before.getKept()) {
-        Value kept = body.take(value, place);
+        Value kept = body.loadKept(value, position);
         if (auto argument = dyn_cast<BlockArgument>(value))
           loaded[argument.getArgNumber()] = kept;
         else
           known.map(value, kept);
       }
-    SmallVector<Value> draws = elements.draws.take(chunk, body.body, index);
+    SmallVector<Value> draws = elements.draws.loadDraws(chunk, body.body, index);
     SmallVector<Value> values =
         cloneValues(builder, body.body, wanted, {loaded, known, elements.getIndex(chunk, index), 1, draws});
     for (auto [reduce, before, value] : llvm::zip(reductions, most, values))
       if (Reduction kind = ReduceOp(reduce).getReduction(); isOrdered(kind))
-        kernel.store(getBlockTerm(builder, kind, value), body.terms.lookup(reduce).at(place), laneBytes);
+        kernel.store(getBlockTerm(builder, kind, value), body.terms.lookup(reduce).at(position), laneBytes);
       else
         before = accumulate(builder, kind, before, value);
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
     for (auto [value, now] : llvm::zip(stage.getKept(), rest.drop_front(stage.getEmitted().size())))
-      body.keep(value, now, place);
+      body.storeKept(value, now, position);
     for (auto [which, value] : llvm::zip(stage.getEmitted(), rest))
       elements.emit(chunk, which, width, index, value);
     return most;
@@ -157,29 +158,29 @@ SmallVector<Value> HostBlocks::lowerElements(HostChunk &chunk, const BlockBody &
 }
 
 // What a block of this size shares, before one of its elements overwrites it.
-void HostBlocks::share(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size) {
+void HostBlocks::loadBlockShared(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size) {
   bool largest = size == body.sizes.front();
   bool later = range.number > body.first;
   if (largest && later)
     return;
-  Value place = builder.shiftRight(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size)));
+  Value position = builder.shiftRight(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size)));
   Region &narrow = sweep.getBody();
-  for (unsigned number : body.sharedBy(size)) {
+  for (unsigned number : body.getSharedLoads(size)) {
     Value stream = sweep.getLoads()[number];
     Value argument = body.body.getArgument(number), code;
     if (later) {
-      code = body.takeShared(argument, place);
+      code = body.loadShared(argument, position);
     } else {
       code = kernel.load(narrow.getArgument(number).getType(),
-                         elementAt(kernel, stream, chunk.loads[number], range.from), getBytes(stream));
+                         getElementPointer(kernel, stream, chunk.loadPointers[number], range.from), getBytes(stream));
       if (!largest)
-        body.keepShared(argument, code, place);
+        body.storeShared(argument, code, position);
     }
     chunk.shared.map(stream, code);
   }
   if (!largest)
-    for (ReduceOp reduce : body.reducedBefore(range.number, size))
-      chunk.known.map(reduce.getResult(), body.takeShared(reduce, place));
+    for (ReduceOp reduce : body.getEarlierReductions(range.number, size))
+      chunk.known.map(reduce.getResult(), body.loadShared(reduce, position));
 }
 
 // One stage of a block, and of the smaller ones inside it; gives what reductions over
@@ -187,7 +188,7 @@ void HostBlocks::share(HostChunk &chunk, const BlockBody &body, const BlockRange
 SmallVector<Value> HostBlocks::lowerStage(HostChunk &chunk, const BlockBody &body, BlockRange range,
                                           ArrayRef<unsigned> sizes, ArrayRef<ReduceOp> outer, SmallVector<Value> most) {
   unsigned size = sizes[0];
-  share(chunk, body, range, size);
+  loadBlockShared(chunk, body, range, size);
   SmallVector<ReduceOp> all(outer);
   for (ReduceOp reduce : StageOp(body.stages[range.number]).getReduceOps())
     if (reduce.getRun() == size) {
@@ -209,13 +210,13 @@ SmallVector<Value> HostBlocks::lowerStage(HostChunk &chunk, const BlockBody &bod
   }
   for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
     Value one = isOrdered(reduce.getReduction()) ? body.terms.lookup(reduce).totalOfNeighbours()
-                : range.width > 1                ? joinLanes(builder, reduce.getReduction(), value)
+                : range.width > 1                ? combineLanes(builder, reduce.getReduction(), value)
                                                  : value;
     if (size == body.sizes.front())
       chunk.known.map(reduce.getResult(), one);
     else
-      body.keepShared(reduce, one,
-                      builder.shiftRight(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
+      body.storeShared(reduce, one,
+                       builder.shiftRight(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
   }
   most.truncate(outer.size());
   return most;

@@ -11,21 +11,21 @@ class BlockBody {
 public:
   BlockBody(KernelBuilder &kernel, SweepOp sweep, Region &body);
 
-  // `place`: the element's in its block.
-  void keep(Value value, Value now, Value place) const;
-  Value take(Value value, Value place) const;
+  // `position`: the element's in its block.
+  void storeKept(Value value, Value now, Value position) const;
+  Value loadKept(Value value, Value position) const;
   // Where it is kept.
-  Value slot(Value value, Value place) const;
+  Value slot(Value value, Value position) const;
 
   // The same of what the elements of a block share, where that is not the largest:
   // a reduction, or what was loaded.
-  void keepShared(Value value, Value now, Value place) const;
-  Value takeShared(Value value, Value place) const;
+  void storeShared(Value value, Value now, Value position) const;
+  Value loadShared(Value value, Value position) const;
 
   /// The loads that blocks of one size share, by their numbers; and reductions over
   /// them that stages before this one give.
-  SmallVector<unsigned> sharedBy(unsigned size) const;
-  SmallVector<ReduceOp> reducedBefore(unsigned stage, unsigned size) const;
+  SmallVector<unsigned> getSharedLoads(unsigned size) const;
+  SmallVector<ReduceOp> getEarlierReductions(unsigned stage, unsigned size) const;
 
   /// What is added over a block has a lane for each element.
   DenseMap<Operation *, Lanes> terms;
@@ -66,7 +66,7 @@ private:
                                 ArrayRef<ReduceOp> outer, SmallVector<Value> most);
   SmallVector<Value> lowerElements(HostChunk &chunk, const BlockBody &body, BlockRange range,
                                    ArrayRef<ReduceOp> reductions, SmallVector<Value> most);
-  void share(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size);
+  void loadBlockShared(HostChunk &chunk, const BlockBody &body, const BlockRange &range, unsigned size);
 
   HostElements &elements;
   BlockBody narrow, wide;

@@ -11,7 +11,7 @@ namespace altgrad {
 struct HostChunk {
   ArrayRef<Lanes> lanes;
   /// Where its streams lie.
-  SmallVector<Value> loads = {}, stores = {};
+  SmallVector<Value> loadPointers = {}, storePointers = {};
   /// Where what each `draw` draws for the first element lies.
   SmallVector<Value> draws = {};
   /// Scalars, and reductions of the block in work.
@@ -44,7 +44,7 @@ public:
 
   void drawAll(HostChunk &chunk, Row row);
   /// What a copy of the body draws for the element `index`, or for the vector that begins there.
-  SmallVector<Value> take(const HostChunk &chunk, Region &body, Value index);
+  SmallVector<Value> loadDraws(const HostChunk &chunk, Region &body, Value index);
 
 private:
   Value fill(DrawOp draw, Value memory, const HostChunk &chunk, Row row);
@@ -80,7 +80,7 @@ private:
 /// Asks for the memory `ahead` bytes after `at`.
 void prefetchAhead(KernelBuilder &kernel, Value at, Value ahead);
 /// The codes of 16 bits of the even and of the odd elements from a place on.
-std::pair<Value, Value> loadHalves(KernelBuilder &kernel, Type codes, Value at);
+std::pair<Value, Value> loadEvenOdd(KernelBuilder &kernel, Type codes, Value at);
 /// Whether a thread's stack has room for the draws of a sweep; emits an error if not.
 LogicalResult checkDraws(SweepOp sweep, const Target &target);
 

@@ -11,7 +11,7 @@ void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
                          /*rw=*/0, /*hint=*/3, /*cache=*/1);
 }
 
-std::pair<Value, Value> altgrad::loadHalves(KernelBuilder &kernel, Type codes, Value at) {
+std::pair<Value, Value> altgrad::loadEvenOdd(KernelBuilder &kernel, Type codes, Value at) {
   CodeBuilder &builder = kernel.builder;
   Value word = kernel.load(withElementType(codes, builder.getI32Type()), at, 2);
   Value even = builder.truncate(codes, word);
@@ -21,14 +21,14 @@ std::pair<Value, Value> altgrad::loadHalves(KernelBuilder &kernel, Type codes, V
 // One stream alone the CPU follows best without being asked: a Zen 4 loses up to a third by prefetching.
 SmallVector<Value> HostElements::load(HostChunk &chunk, Region &body, int64_t width, Value index, bool prefetch) {
   SmallVector<Value> loaded;
-  for (auto [argument, stream, pointer] : llvm::zip(body.getArguments(), sweep.getLoads(), chunk.loads)) {
+  for (auto [argument, stream, pointer] : llvm::zip(body.getArguments(), sweep.getLoads(), chunk.loadPointers)) {
     Type type = argument.getType();
     if (Value one = chunk.shared.lookupOrNull(stream)) {
       loaded.push_back(width == 1 ? one : builder.broadcast(type, one));
       continue;
     }
-    Value at = elementAt(kernel, stream, pointer, index);
-    if (prefetch && chunk.loads.size() > 1)
+    Value at = getElementPointer(kernel, stream, pointer, index);
+    if (prefetch && chunk.loadPointers.size() > 1)
       prefetchAhead(kernel, at, ahead);
     loaded.push_back(width == 1 ? loadCode(kernel, stream, type, at, index)
                                 : loadCodes(kernel, stream, cast<VectorType>(type), at, getBytes(stream)));
@@ -42,7 +42,7 @@ Value HostElements::getIndex(const HostChunk &chunk, Value index) {
 
 // By the fast-path body where there is one and its guard holds.
 SmallVector<Value> HostElements::compute(HostChunk &chunk, Region &body, int64_t width, Value index) {
-  SmallVector<Value> loaded = load(chunk, body, width, index, width > 1), drawn = draws.take(chunk, body, index);
+  SmallVector<Value> loaded = load(chunk, body, width, index, width > 1), drawn = draws.loadDraws(chunk, body, index);
   Value global = getIndex(chunk, index);
   auto exact = [&] { return cloneSweepBody(builder, body, {loaded, chunk.known, global, 1, drawn}); };
   Region *quick = sweep.getFastPath();
@@ -52,7 +52,7 @@ SmallVector<Value> HostElements::compute(HostChunk &chunk, Region &body, int64_t
   SmallVector<Value> arguments(loaded);
   guard.appendTo(arguments);
   SmallVector<Value> fast = cloneSweepBody(builder, *quick, {arguments, chunk.known, global, 1, drawn});
-  guard.takeFrom(fast);
+  guard.popFrom(fast);
   return SmallVector<Value>(guard.choose(fast, exact));
 }
 
@@ -65,7 +65,7 @@ void HostElements::addToLanes(const Lanes &lanes, int64_t width, Value index, Va
   Value at = lanes.at(index);
   unsigned alignment = width * laneBytes;
   Value before = kernel.load(partialType(lanes.kind, value.getType()), at, alignment);
-  Value sum = lanes.kind == Reduction::And     ? both(builder, before, value)
+  Value sum = lanes.kind == Reduction::And     ? accumulateAnd(builder, before, value)
               : lanes.kind == Reduction::Count ? builder.addF(before, addend(builder, value, before.getType()))
                                                : accumulate(builder, lanes.kind, before, value);
   kernel.store(sum, at, alignment);
@@ -78,16 +78,16 @@ void HostElements::emit(HostChunk &chunk, size_t which, int64_t width, Value ind
   Value stream = sweep.getStores()[which - chunk.lanes.size()];
   if (getBlock(stream) > 1 && width > 1)
     value = builder.element(value, 0);
-  Value base = chunk.stores[which - chunk.lanes.size()];
-  Value at = elementAt(kernel, stream, base, index);
+  Value base = chunk.storePointers[which - chunk.lanes.size()];
+  Value at = getElementPointer(kernel, stream, base, index);
   if (width > 1 && getBlock(stream) == 1)
     return storeCodes(kernel, stream, value, at, getBytes(stream));
-  Value keepsNext; // which is read before it is written
+  Value preservesNext; // which is read before it is written
   if (llvm::is_contained(sweep.getLoads(), stream)) {
     Value next = builder.add(index, kernel.i64(1));
-    keepsNext = builder.notEqual(next, chunk.count);
+    preservesNext = builder.notEqual(next, chunk.count);
   }
-  storeCode(kernel, stream, value, at, index, keepsNext);
+  storeCode(kernel, stream, value, at, index, preservesNext);
 }
 
 void HostElements::lower(HostChunk &chunk, Region &body, int64_t width, Value from, Value to) {

@@ -18,35 +18,35 @@ struct HostTile {
 /// store.
 class TileColumns {
 public:
-  /// `places`: where each store's lie; `lists`: what columns or the square share already.
+  /// `storePointers`: where each store's lie; `lists`: what columns or the square share already.
   TileColumns(KernelBuilder &kernel, const HostTile &work, const Tile &tile, const IRMapping &known,
-              ArrayRef<Value> places, ArrayRef<Value> lists, int64_t width)
-      : kernel(kernel), builder(kernel.builder), work(work), tile(tile), known(known), places(places), lists(lists),
-        width(width) {}
+              ArrayRef<Value> storePointers, ArrayRef<Value> lists, int64_t width)
+      : kernel(kernel), builder(kernel.builder), work(work), tile(tile), known(known), storePointers(storePointers),
+        lists(lists), width(width) {}
 
   /// Columns from `from` to `to`: what each stores once, and what its elements share.
-  void share(Value from, Value to) const;
+  void computeShared(Value from, Value to) const;
   /// Puts the reduction of each into its lane.
   void reduce(Value from, Value to) const;
   /// What the square stores once, and what its elements share, after the reduction of all columns.
-  void shareSquare(Value reduced) const;
+  void computeSharedOfSquare(Value reduced) const;
   /// The elements of a row.
   void storeRow(Value row, Value from, Value to) const;
 
 private:
-  Region &getBody() const { return width > 1 ? work.sweep.wide() : work.sweep.narrow(); }
+  Region &getBody() const { return width > 1 ? work.sweep.vectorBody() : work.sweep.scalarBody(); }
   Type getType() const;
   Value reduceColumn(Value column) const;
   SmallVector<Value> loadLists(Region &body, Value column) const;
-  Value numberAt(Value memory, Value row, Value column) const;
-  Value sharedAt(unsigned number, Value column) const;
+  Value loadNumber(Value memory, Value row, Value column) const;
+  Value loadSharedValue(unsigned number, Value column) const;
 
   KernelBuilder &kernel;
   CodeBuilder &builder;
   const HostTile &work;
   const Tile &tile;
   const IRMapping &known;
-  ArrayRef<Value> places, lists;
+  ArrayRef<Value> storePointers, lists;
   int64_t width;
 };
 

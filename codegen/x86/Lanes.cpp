@@ -38,35 +38,35 @@ SmallVector<Value> Lanes::loadVectors() const {
 // The tree 128, 64 … 1: in memory while a vector holds no more than half of what is left, then inside one vector.
 Value Lanes::total() const {
   CodeBuilder &builder = kernel->builder;
-  return joinLanes(builder, kind, joinElements(builder, kind, loadVectors()));
+  return combineLanes(builder, kind, combineElements(builder, kind, loadVectors()));
 }
 
 Value Lanes::totalOfNeighbours() const {
   CodeBuilder &builder = kernel->builder;
   SmallVector<Value> sums = loadVectors();
-  auto joinPairs = [&](Value a, Value b, int64_t pairs) {
-    Value even = pick(builder, a, b, 0, pairs, 2), odd = pick(builder, a, b, 1, pairs, 2);
-    return join(builder, kind, even, odd);
+  auto combinePairs = [&](Value a, Value b, int64_t pairs) {
+    Value even = shuffleStrided(builder, a, b, 0, pairs, 2), odd = shuffleStrided(builder, a, b, 1, pairs, 2);
+    return combine(builder, kind, even, odd);
   };
   for (; sums.size() > 1; sums.truncate(sums.size() / 2))
     for (size_t i = 0; i < sums.size() / 2; ++i)
-      sums[i] = joinPairs(sums[2 * i], sums[2 * i + 1], width);
+      sums[i] = combinePairs(sums[2 * i], sums[2 * i + 1], width);
   for (int64_t pairs = width / 2; pairs; pairs /= 2)
-    sums[0] = joinPairs(sums[0], sums[0], pairs);
+    sums[0] = combinePairs(sums[0], sums[0], pairs);
   return builder.element(sums[0], 0);
 }
 
-Value altgrad::joinLanes(CodeBuilder &builder, Reduction kind, Value sum) {
+Value altgrad::combineLanes(CodeBuilder &builder, Reduction kind, Value sum) {
   int64_t width = cast<VectorType>(sum.getType()).getNumElements();
   for (int64_t half = width / 2; half; half /= 2) {
-    Value low = pick(builder, sum, sum, 0, half), high = pick(builder, sum, sum, half, half);
-    sum = join(builder, kind, low, high);
+    Value low = shuffleStrided(builder, sum, sum, 0, half), high = shuffleStrided(builder, sum, sum, half, half);
+    sum = combine(builder, kind, low, high);
   }
   return builder.element(sum, 0);
 }
 
 // LLVM makes an `and` a masked store, which AMD has in microcode.
-Value altgrad::both(CodeBuilder &builder, Value before, Value value) {
+Value altgrad::accumulateAnd(CodeBuilder &builder, Value before, Value value) {
   value = builder.extendSigned(before.getType(), value);
   return builder.maxSigned(before, value);
 }

@@ -39,9 +39,9 @@ private:
 };
 
 /// The tree inside one vector.
-Value joinLanes(CodeBuilder &builder, Reduction kind, Value vector);
+Value combineLanes(CodeBuilder &builder, Reduction kind, Value vector);
 /// Conjunctions of vectors, -1 for true.
-Value both(CodeBuilder &builder, Value before, Value value);
+Value accumulateAnd(CodeBuilder &builder, Value before, Value value);
 
 } // namespace altgrad
 

@@ -47,7 +47,7 @@ private:
 } // namespace
 
 SmallVector<Lanes> HostSweep::allocateLanes(KernelBuilder &kernel, const Target &target, SweepOp sweep) {
-  bool byRows = RowSums::isFor(sweep, target);
+  bool byRows = RowSums::canLower(sweep, target);
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     Reduction kind = sweep.getReduction(i);
@@ -66,12 +66,12 @@ HostSweep::HostSweep(KernelBuilder &kernel, const Target &target, SweepOp sweep)
     : HostEmitter(kernel, target, sweep), lanes(allocateLanes(kernel, target, sweep)), ahead(loadPrefetch(kernel)),
       draws(*this), elements(*this, draws, ahead) {
   const HostEmitter &emitter = *this;
-  if (exchangesInBlocks(sweep))
+  if (isBlockwise(sweep))
     blocks.emplace(emitter, elements);
   else if (!getStages(sweep.getBody()).empty())
     pairs.emplace(emitter, ahead);
   SweepOp waiting = sweep.getTiles();
-  if (waiting || sweep.goesOverTiles())
+  if (waiting || sweep.usesTiles())
     tiles.emplace(emitter, waiting, elements, blocks ? &*blocks : nullptr);
 }
 
@@ -85,12 +85,12 @@ void HostSweep::lower(Value begin, Value end) {
 }
 
 void HostSweep::lowerChunk(Value index) {
-  ChunkPlace place = kernel.openChunk(index);
-  Row row = place.row;
-  Value first = place.first, count = place.count;
+  ChunkSpan span = kernel.openChunk(index);
+  Row row = span.row;
+  Value first = span.first, count = span.count;
   HostChunk chunk{lanes};
   ScalarLowering scalars(kernel, row);
-  scalars.lowerFor(sweep, count);
+  scalars.lowerScalarsFor(sweep, count);
   chunk.known = scalars.known;
   chunk.count = count;
 
@@ -98,12 +98,12 @@ void HostSweep::lowerChunk(Value index) {
     chunk.base = kernel.globalIndex(row, first);
   auto pointers = [&](OperandRange streams) {
     return llvm::map_to_vector(
-        streams, [&](Value tensors) { return elementAt(kernel, tensors, kernel.stream(tensors, row), first); });
+        streams, [&](Value tensors) { return getElementPointer(kernel, tensors, kernel.stream(tensors, row), first); });
   };
-  chunk.loads = pointers(sweep.getLoads());
+  chunk.loadPointers = pointers(sweep.getLoads());
   draws.drawAll(chunk, row);
-  chunk.stores = pointers(sweep.getStores());
-  if (!RowSums::isFor(sweep, target))
+  chunk.storePointers = pointers(sweep.getStores());
+  if (!RowSums::canLower(sweep, target))
     for (const Lanes &one : lanes)
       one.clear();
   if (blocks)
@@ -118,7 +118,7 @@ void HostSweep::lowerElements(HostChunk &chunk, Value count) {
   int64_t width = sweep.getWidth();
   Value whole = builder.bitAnd(count, kernel.i64(pairs ? -pairs->elementsAtOnce() : -width));
   Value done = kernel.i64(0);
-  if (RowSums::isFor(sweep, target)) {
+  if (RowSums::canLower(sweep, target)) {
     done = builder.bitAnd(count, kernel.i64(-ALTGRAD_LANES));
     RowSums(*this, elements).lower(chunk, done);
   }
@@ -141,7 +141,7 @@ static Value fold(KernelBuilder &kernel, const Lanes &lanes, FoldOp op, Row row)
   kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
     Value from = kernel.chunkWord(op.getWord(), builder.add(first, i));
     Value at = lanes.at(i);
-    Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes), kernel.load(type, from, laneBytes));
+    Value sum = combine(builder, lanes.kind, kernel.load(type, at, laneBytes), kernel.load(type, from, laneBytes));
     kernel.store(sum, at, laneBytes);
   });
   return lanes.total();
@@ -164,7 +164,7 @@ static void lowerFolds(KernelBuilder &kernel, const Target &target, PhaseOp phas
   kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
     Row row = kernel.row(index);
     if (overTensors) // 256 lanes are much for each unit that folds nothing
-      kernel.when(kernel.beginsTensor(row), [&] { foldRow(row); });
+      kernel.when(kernel.isFirstRow(row), [&] { foldRow(row); });
     else
       foldRow(row);
   });

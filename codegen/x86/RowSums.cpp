@@ -7,13 +7,13 @@ using namespace altgrad;
 
 static constexpr int64_t lineBytes = 64; // of a cache
 
-bool RowSums::isFor(SweepOp sweep, const Target &target) {
-  return sweep.getNumResults() && sweep.getStores().empty() && !exchangesInBlocks(sweep) && !sweep.getFastPath() &&
+bool RowSums::canLower(SweepOp sweep, const Target &target) {
+  return sweep.getNumResults() && sweep.getStores().empty() && !isBlockwise(sweep) && !sweep.getFastPath() &&
          !usesDraws(sweep) && sweep.getBody().front().getOperations().size() <= target.cpu.rowOperations;
 }
 
-SmallVector<RowSums::Carried> RowSums::carry(const HostChunk &chunk) {
-  SmallVector<Carried> carried;
+SmallVector<RowSums::RowSum> RowSums::assignRegisters(const HostChunk &chunk) {
+  SmallVector<RowSum> carried;
   size_t first = 0, left = target.cpu.sumRegisters;
   for (const Lanes &one : chunk.lanes) {
     size_t vectors = one.count / target.vectorWidth;
@@ -29,10 +29,10 @@ SmallVector<RowSums::Carried> RowSums::carry(const HostChunk &chunk) {
 
 // Once for each line of the row.
 void RowSums::prefetchRow(const HostChunk &chunk, Value row) {
-  if (chunk.loads.size() == 1)
+  if (chunk.loadPointers.size() == 1)
     return;
-  for (auto [stream, pointer] : llvm::zip(sweep.getLoads(), chunk.loads)) {
-    Value at = elementAt(kernel, stream, pointer, row);
+  for (auto [stream, pointer] : llvm::zip(sweep.getLoads(), chunk.loadPointers)) {
+    Value at = getElementPointer(kernel, stream, pointer, row);
     for (int64_t i = 0; i < ALTGRAD_LANES * getBytes(stream); i += lineBytes)
       prefetchAhead(kernel, kernel.offset(at, kernel.i64(i), 1), elements.ahead);
   }
@@ -40,19 +40,19 @@ void RowSums::prefetchRow(const HostChunk &chunk, Value row) {
 
 // A Zen 4 reads one stream from memory in three quarters of the time where each line is loaded three times.
 void RowSums::touchTwice(const HostChunk &chunk, Value index, int64_t elements) {
-  if (chunk.loads.size() != 1)
+  if (chunk.loadPointers.size() != 1)
     return;
   Value stream = sweep.getLoads()[0];
   if (elements * getBytes(stream) != lineBytes)
     return;
-  Value at = elementAt(kernel, stream, chunk.loads[0], index);
-  for (int64_t place : {32, 48})
-    LLVM::LoadOp::create(builder, builder.getI32Type(), kernel.offset(at, kernel.i64(place), 1), getBytes(stream),
+  Value at = getElementPointer(kernel, stream, chunk.loadPointers[0], index);
+  for (int64_t offset : {32, 48})
+    LLVM::LoadOp::create(builder, builder.getI32Type(), kernel.offset(at, kernel.i64(offset), 1), getBytes(stream),
                          /*isVolatile=*/true);
 }
 
 // Adds what a vector of the row emits to its sums.
-void RowSums::addVector(SmallVector<Value> &sums, MutableArrayRef<Carried> carried, size_t vector,
+void RowSums::addVector(SmallVector<Value> &sums, MutableArrayRef<RowSum> carried, size_t vector,
                         ArrayRef<Value> emitted) {
   for (auto [one, value] : llvm::zip(carried, emitted)) {
     Reduction kind = one.lanes.kind;
@@ -61,7 +61,7 @@ void RowSums::addVector(SmallVector<Value> &sums, MutableArrayRef<Carried> carri
         one.verdicts.push_back(value);
       else
         one.verdicts[vector % target.cpu.chains] = builder.bitAnd(one.verdicts[vector % target.cpu.chains], value);
-    } else if (!one.keepsOrder() || vector < one.registers) {
+    } else if (!one.preservesOrder() || vector < one.registers) {
       Value &sum = sums[one.first + vector % one.registers];
       sum = accumulate(builder, kind, sum, value);
     } else {
@@ -75,21 +75,22 @@ void RowSums::addVector(SmallVector<Value> &sums, MutableArrayRef<Carried> carri
 }
 
 // Adds what the vectors of a row emit.
-void RowSums::addRow(HostChunk &chunk, Value row, SmallVector<Value> &sums, MutableArrayRef<Carried> carried) {
+void RowSums::addRow(HostChunk &chunk, Value row, SmallVector<Value> &sums, MutableArrayRef<RowSum> carried) {
   Region &body = sweep.getWide().front();
   int64_t width = sweep.getWidth();
-  bool halves = isAllBf16(sweep);
+  bool areEvenOdd = isAllBf16(sweep);
   prefetchRow(chunk, row);
   auto addLoaded = [&](int64_t at, ArrayRef<Value> loaded, Value index) {
-    addVector(sums, carried, at / width, cloneSweepBody(builder, body, {loaded, chunk.known, index, halves ? 2 : 1}));
+    addVector(sums, carried, at / width,
+              cloneSweepBody(builder, body, {loaded, chunk.known, index, areEvenOdd ? 2 : 1}));
   };
-  int64_t count = halves ? 2 * width : width; // of a load
+  int64_t count = areEvenOdd ? 2 * width : width; // of a load
   for (int64_t at = 0; at < ALTGRAD_LANES; at += count) {
     Value index = builder.add(row, kernel.i64(at));
-    if (halves) {
+    if (areEvenOdd) {
       SmallVector<Value> even, odd;
-      for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loads)) {
-        auto [one, other] = loadHalves(kernel, argument.getType(), kernel.offset(pointer, index, 2));
+      for (auto [argument, pointer] : llvm::zip(body.getArguments(), chunk.loadPointers)) {
+        auto [one, other] = loadEvenOdd(kernel, argument.getType(), kernel.offset(pointer, index, 2));
         even.push_back(one), odd.push_back(other);
       }
       addLoaded(at, even, elements.getIndex(chunk, index));
@@ -100,20 +101,20 @@ void RowSums::addRow(HostChunk &chunk, Value row, SmallVector<Value> &sums, Muta
     }
     touchTwice(chunk, index, count);
   }
-  for (Carried &one : carried) {
+  for (RowSum &one : carried) {
     if (one.verdicts.empty())
       continue;
     Value all = one.verdicts.pop_back_val();
     for (Value verdict : one.verdicts)
       all = builder.bitAnd(all, verdict);
-    sums[one.first] = both(builder, sums[one.first], all);
+    sums[one.first] = accumulateAnd(builder, sums[one.first], all);
   }
 }
 
 void RowSums::lower(HostChunk &chunk, Value end) {
-  SmallVector<Carried> carried = carry(chunk);
+  SmallVector<RowSum> carried = assignRegisters(chunk);
   SmallVector<Value> initial;
-  for (const Carried &one : carried) {
+  for (const RowSum &one : carried) {
     initial.append(one.registers, one.lanes.neutralVector());
     one.lanes.clear(one.registers);
   }
@@ -122,33 +123,33 @@ void RowSums::lower(HostChunk &chunk, Value end) {
         addRow(chunk, row, sums, carried);
         return sums;
       });
-  for (const Carried &one : carried)
-    leave(one, ArrayRef<Value>(sums).slice(one.first, one.registers), isAllBf16(sweep));
+  for (const RowSum &one : carried)
+    storeSums(one, ArrayRef<Value>(sums).slice(one.first, one.registers), isAllBf16(sweep));
 }
 
 // Puts what is in registers into the lanes' memory, halves in their order.
-void RowSums::leave(const Carried &one, ArrayRef<Value> registers, bool halves) {
+void RowSums::storeSums(const RowSum &one, ArrayRef<Value> registers, bool areEvenOdd) {
   int64_t width = target.vectorWidth;
-  auto place = [&](size_t i) { return one.lanes.at(kernel.i64(i * width)); };
-  if (!one.keepsOrder()) {
+  auto address = [&](size_t i) { return one.lanes.at(kernel.i64(i * width)); };
+  if (!one.preservesOrder()) {
     Value sum = registers.front();
     for (Value other : registers.drop_front())
-      sum = join(builder, one.lanes.kind, sum, other);
-    kernel.store(sum, place(0), width * laneBytes);
+      sum = combine(builder, one.lanes.kind, sum, other);
+    kernel.store(sum, address(0), width * laneBytes);
     return;
   }
   SmallVector<Value> sums(registers);
-  if (halves)
+  if (areEvenOdd)
     for (size_t i = registers.size(); i < one.vectors; ++i)
-      sums.push_back(kernel.load(one.lanes.neutralVector().getType(), place(i), width * laneBytes));
+      sums.push_back(kernel.load(one.lanes.neutralVector().getType(), address(i), width * laneBytes));
   SmallVector<int64_t> inTurn;
   for (int64_t i = 0; i < width; ++i)
     inTurn.append({i, i + width});
   for (size_t i = 0; i < sums.size(); ++i) {
     Value sum = sums[i];
-    if (halves)
+    if (areEvenOdd)
       sum = vector::ShuffleOp::create(builder, sums[i & ~1], sums[i | 1],
                                       ArrayRef<int64_t>(inTurn).slice(i & 1 ? width : 0, width));
-    kernel.store(sum, place(i), width * laneBytes);
+    kernel.store(sum, address(i), width * laneBytes);
   }
 }

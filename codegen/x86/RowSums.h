@@ -11,7 +11,7 @@ namespace altgrad {
 class RowSums : HostEmitter {
 public:
   /// Whether a sweep is such a one.
-  static bool isFor(SweepOp sweep, const Target &target);
+  static bool canLower(SweepOp sweep, const Target &target);
   RowSums(const HostEmitter &emitter, HostElements &elements) : HostEmitter(emitter), elements(elements) {}
 
   /// What the rows below `end`, a multiple of 256, emit, in the lanes' memory.
@@ -20,19 +20,19 @@ public:
 private:
   /// How the sums of a reduction go from row to row: of its vectors the first are in registers, which begin at `first`
   /// among a loop's values.
-  struct Carried {
+  struct RowSum {
     Lanes lanes;
     size_t vectors, first, registers;
     SmallVector<Value> verdicts = {}; // of a row
 
-    bool keepsOrder() const { return vectors > 1; }
+    bool preservesOrder() const { return vectors > 1; }
   };
-  SmallVector<Carried> carry(const HostChunk &chunk);
+  SmallVector<RowSum> assignRegisters(const HostChunk &chunk);
   void prefetchRow(const HostChunk &chunk, Value row);
   void touchTwice(const HostChunk &chunk, Value index, int64_t elements);
-  void addRow(HostChunk &chunk, Value row, SmallVector<Value> &sums, MutableArrayRef<Carried> carried);
-  void addVector(SmallVector<Value> &sums, MutableArrayRef<Carried> carried, size_t vector, ArrayRef<Value> emitted);
-  void leave(const Carried &one, ArrayRef<Value> registers, bool halves);
+  void addRow(HostChunk &chunk, Value row, SmallVector<Value> &sums, MutableArrayRef<RowSum> carried);
+  void addVector(SmallVector<Value> &sums, MutableArrayRef<RowSum> carried, size_t vector, ArrayRef<Value> emitted);
+  void storeSums(const RowSum &one, ArrayRef<Value> registers, bool areEvenOdd);
 
   HostElements &elements;
 };

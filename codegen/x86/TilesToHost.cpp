@@ -24,15 +24,16 @@ HostTiles::HostTiles(const HostEmitter &emitter, SweepOp waiting, HostElements &
 void HostTiles::lower(Value index) {
   Row row = kernel.row(kernel.chunkHeader(index, 0));
   Value first = kernel.chunkHeader(index, 1);
-  Tile tile = tileAt(kernel, row, first, work ? work->sweep.rows() : sweep.getTileRows());
+  Tile tile = getTile(kernel, row, first, work ? work->sweep.rows() : sweep.getTileRows());
   ScalarLowering scalars(kernel, row);
-  scalars.lowerFor(sweep, tile.columns);
+  scalars.lowerScalarsFor(sweep, tile.columns);
   DenseMap<Value, Value> bases;
   IRMapping squares;
   for (Value tensors : getStreams(sweep)) {
     if (isWaiting(tensors) || bases.contains(tensors))
       continue;
-    bases[tensors] = isPerTileBlock(tensors) ? listAt(kernel, tensors, row, tile) : kernel.stream(tensors, row);
+    bases[tensors] =
+        isPerTileBlock(tensors) ? getBlockPointer(kernel, tensors, row, tile) : kernel.stream(tensors, row);
     Type code = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
     if (isPerTileBlock(tensors) && getBlock(tensors) > 1)
       squares.map(tensors, kernel.load(code, bases[tensors], getBytes(tensors)));
@@ -48,13 +49,13 @@ void HostTiles::lower(Value index) {
     auto pointerTo = [&](Value tensors) -> Value {
       if (isWaiting(tensors))
         return kernel.offset(work->memory, r, tileColumns * sizeof(float));
-      return isPerTileBlock(tensors) ? bases[tensors] : elementAt(kernel, tensors, bases[tensors], from);
+      return isPerTileBlock(tensors) ? bases[tensors] : getElementPointer(kernel, tensors, bases[tensors], from);
     };
     for (Value tensors : sweep.getLoads())
-      chunk.loads.push_back(pointerTo(tensors));
+      chunk.loadPointers.push_back(pointerTo(tensors));
     elements.draws.drawAll(chunk, row);
     for (Value tensors : sweep.getStores())
-      chunk.stores.push_back(pointerTo(tensors));
+      chunk.storePointers.push_back(pointerTo(tensors));
     if (blocks)
       blocks->lower(chunk, tile.columns);
     else
@@ -67,24 +68,25 @@ void HostTiles::lower(Value index) {
 // What waits for the reduction over each column of a tile, or over the square. The columns of a square are lanes, of
 // which those beyond the tensor have nothing.
 void HostTiles::reduceTile(const Tile &tile, const IRMapping &known, Row row, Value first) {
-  SmallVector<Value> places, lists;
+  SmallVector<Value> storePointers, lists;
   for (Value stream : work->sweep.streams())
-    places.push_back(isPerTileBlock(stream) ? listAt(kernel, stream, row, tile)
-                                            : kernel.offset(kernel.stream(stream, row), first, getBytes(stream)));
+    storePointers.push_back(isPerTileBlock(stream)
+                                ? getBlockPointer(kernel, stream, row, tile)
+                                : kernel.offset(kernel.stream(stream, row), first, getBytes(stream)));
   for (Value stream : work->sweep.lists())
-    lists.push_back(listAt(kernel, stream, row, tile));
+    lists.push_back(getBlockPointer(kernel, stream, row, tile));
   int64_t width = sweep.getWidth();
   Value whole = builder.bitAnd(tile.columns, kernel.i64(-width));
-  TileColumns wide(kernel, *work, tile, known, places, lists, width);
-  TileColumns narrow(kernel, *work, tile, known, places, lists, 1);
+  TileColumns wide(kernel, *work, tile, known, storePointers, lists, width);
+  TileColumns narrow(kernel, *work, tile, known, storePointers, lists, 1);
   if (work->sweep.isSquare()) {
     work->columns.clear();
     wide.reduce(kernel.i64(0), whole);
     narrow.reduce(whole, tile.columns);
-    narrow.shareSquare(work->columns.total());
+    narrow.computeSharedOfSquare(work->columns.total());
   } else {
-    wide.share(kernel.i64(0), whole);
-    narrow.share(whole, tile.columns);
+    wide.computeShared(kernel.i64(0), whole);
+    narrow.computeShared(whole, tile.columns);
   }
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     wide.storeRow(r, kernel.i64(0), whole);
@@ -107,16 +109,16 @@ SmallVector<Value> TileColumns::loadLists(Region &body, Value column) const {
   return loaded;
 }
 
-Value TileColumns::numberAt(Value memory, Value row, Value column) const {
+Value TileColumns::loadNumber(Value memory, Value row, Value column) const {
   Value at = kernel.offset(memory, row, tileColumns * sizeof(float));
   return kernel.load(getType(), kernel.offset(at, column, sizeof(float)), sizeof(float));
 }
 
 // What elements of a column share, or those of a square, of which there is one.
-Value TileColumns::sharedAt(unsigned number, Value column) const {
+Value TileColumns::loadSharedValue(unsigned number, Value column) const {
   Value which = kernel.i64(number);
   if (!work.sweep.isSquare())
-    return numberAt(work.shared, which, column);
+    return loadNumber(work.shared, which, column);
   Value one =
       kernel.load(builder.getF32Type(), kernel.offset(work.shared, which, tileColumns * sizeof(float)), sizeof(float));
   return width == 1 ? one : builder.broadcast(getType(), one);
@@ -129,23 +131,23 @@ Value TileColumns::reduceColumn(Value column) const {
   auto reduce = [&](Value from, Value to) {
     return kernel.loopWith(from, to, kernel.i64(1), neutral(builder, kind, getType()),
                            [&](Value r, SmallVector<Value> before) -> SmallVector<Value> {
-                             return {accumulate(builder, kind, before[0], numberAt(work.memory, r, column))};
+                             return {accumulate(builder, kind, before[0], loadNumber(work.memory, r, column))};
                            })[0];
   };
-  return join(builder, kind, reduce(kernel.i64(0), half), reduce(half, tile.rows));
+  return combine(builder, kind, reduce(kernel.i64(0), half), reduce(half, tile.rows));
 }
 
 // Columns from `from` to `to`: what each stores once, and what its elements share.
-void TileColumns::share(Value from, Value to) const {
+void TileColumns::computeShared(Value from, Value to) const {
   const TileSweep &cut = work.sweep;
   Region &body = getBody();
   kernel.loop(from, to, kernel.i64(width), [&](Value column) {
     Value reduced = reduceColumn(column);
-    SmallVector<Value> values = cut.ofBlock(kernel, body, known, reduced, loadLists(body, column));
+    SmallVector<Value> values = cut.computeBlock(kernel, body, known, reduced, loadLists(body, column));
     size_t next = 0;
-    for (int64_t store : cut.ofBlocks()) {
+    for (int64_t store : cut.getBlockStores()) {
       unsigned bytes = getBytes(cut.streams()[store]);
-      kernel.store(values[next++], kernel.offset(places[store], column, bytes), bytes);
+      kernel.store(values[next++], kernel.offset(storePointers[store], column, bytes), bytes);
     }
     for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next))) {
       Value at = kernel.offset(work.shared, kernel.i64(i), tileColumns * sizeof(float));
@@ -160,13 +162,14 @@ void TileColumns::reduce(Value from, Value to) const {
 }
 
 // A tile without columns, of a step that was called off, stores nothing.
-void TileColumns::shareSquare(Value reduced) const {
+void TileColumns::computeSharedOfSquare(Value reduced) const {
   const TileSweep &cut = work.sweep;
-  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, reduced, loadLists(cut.narrow(), kernel.i64(0)));
+  SmallVector<Value> values =
+      cut.computeBlock(kernel, cut.scalarBody(), known, reduced, loadLists(cut.scalarBody(), kernel.i64(0)));
   size_t next = 0;
   Value any = builder.notEqual(tile.columns, kernel.i64(0));
-  for (int64_t store : cut.ofBlocks())
-    kernel.when(any, [&] { kernel.store(values[next++], places[store], getBytes(cut.streams()[store])); });
+  for (int64_t store : cut.getBlockStores())
+    kernel.when(any, [&] { kernel.store(values[next++], storePointers[store], getBytes(cut.streams()[store])); });
   for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next)))
     kernel.store(value, kernel.offset(work.shared, kernel.i64(i), tileColumns * sizeof(float)), sizeof(float));
 }
@@ -179,13 +182,13 @@ void TileColumns::storeRow(Value row, Value from, Value to) const {
   kernel.loop(from, to, kernel.i64(width), [&](Value column) {
     SmallVector<Value> shared;
     for (unsigned i = 0; i < cut.countShared(); ++i)
-      shared.push_back(sharedAt(i, column));
-    Value number = numberAt(work.memory, row, column);
+      shared.push_back(loadSharedValue(i, column));
+    Value number = loadNumber(work.memory, row, column);
     Value at = builder.add(column, before);
-    for (int64_t store : cut.ofElements()) {
+    for (int64_t store : cut.getElementStores()) {
       unsigned bytes = getBytes(cut.streams()[store]);
-      Value code = cut.ofElement(kernel, body, store, known, number, shared);
-      kernel.store(code, kernel.offset(places[store], at, bytes), bytes);
+      Value code = cut.computeElement(kernel, body, store, known, number, shared);
+      kernel.store(code, kernel.offset(storePointers[store], at, bytes), bytes);
     }
   });
 }

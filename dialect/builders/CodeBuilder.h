@@ -86,7 +86,7 @@ public:
   Value cast(Type to, Value a) { return make<mlir::arith::BitcastOp>(to, a); }        // of bits
   Value castVector(Type to, Value a) { return make<mlir::vector::BitCastOp>(to, a); } // of another length
   Value broadcast(Type to, Value a) { return make<mlir::vector::BroadcastOp>(to, a); }
-  Value element(Value vector, int64_t place) { return make<mlir::vector::ExtractOp>(vector, ArrayRef<int64_t>{place}); }
+  Value element(Value vector, int64_t index) { return make<mlir::vector::ExtractOp>(vector, ArrayRef<int64_t>{index}); }
   Value fromElements(Type type, ValueRange elements) { return make<mlir::vector::FromElementsOp>(type, elements); }
 
 private:

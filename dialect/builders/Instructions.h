@@ -11,13 +11,13 @@ namespace altgrad {
 /// What one of two branches gives.
 inline SmallVector<Value> branch(CodeBuilder &b, Value condition, TypeRange types,
                                  function_ref<SmallVector<Value>()> yes, function_ref<SmallVector<Value>()> no) {
-  auto both = mlir::scf::IfOp::create(b, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto ifOp = mlir::scf::IfOp::create(b, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
   mlir::OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(both.thenBlock());
+  b.setInsertionPointToStart(ifOp.thenBlock());
   mlir::scf::YieldOp::create(b, yes());
-  b.setInsertionPointToStart(both.elseBlock());
+  b.setInsertionPointToStart(ifOp.elseBlock());
   mlir::scf::YieldOp::create(b, no());
-  return SmallVector<Value>(both.getResults());
+  return SmallVector<Value>(ifOp.getResults());
 }
 
 inline Value branch(CodeBuilder &b, Value condition, Type type, function_ref<Value()> yes, function_ref<Value()> no) {
@@ -45,16 +45,16 @@ inline mlir::scf::ForOp loopWith(CodeBuilder &b, Value from, Value to, Value by,
 }
 
 /// A pointer so many bytes further; `bytes` is an i32 or i64.
-inline Value bytesBehind(CodeBuilder &b, Value pointer, Value bytes) {
+inline Value addBytes(CodeBuilder &b, Value pointer, Value bytes) {
   return mlir::LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer, ArrayRef<mlir::LLVM::GEPArg>{bytes});
 }
 
 /// The elements `from`, from + step … of two vectors that lie one behind the other.
-inline Value pick(CodeBuilder &b, Value first, Value second, int64_t from, int64_t count, int64_t step = 1) {
-  SmallVector<int64_t> places;
+inline Value shuffleStrided(CodeBuilder &b, Value first, Value second, int64_t from, int64_t count, int64_t step = 1) {
+  SmallVector<int64_t> indices;
   for (int64_t i = 0; i < count; ++i)
-    places.push_back(from + i * step);
-  return mlir::vector::ShuffleOp::create(b, first, second, places);
+    indices.push_back(from + i * step);
+  return mlir::vector::ShuffleOp::create(b, first, second, indices);
 }
 
 /// An instruction of a target by LLVM's name.

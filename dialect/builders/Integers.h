@@ -28,7 +28,7 @@ struct Integers {
 };
 
 /// What `of` makes of numbers, or of each element of vectors one by one.
-inline Value oneByOne(CodeBuilder &b, Type type, ValueRange all, function_ref<Value(ValueRange)> of) {
+inline Value scalarize(CodeBuilder &b, Type type, ValueRange all, function_ref<Value(ValueRange)> of) {
   auto vector = mlir::dyn_cast<VectorType>(type);
   if (!vector)
     return of(all);

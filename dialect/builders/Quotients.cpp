@@ -15,8 +15,8 @@ using namespace altgrad;
 static Value all(CodeBuilder &b, Value like, float number) { return b.f32(number, like.getType()); }
 
 static Value each(CodeBuilder &b, StringRef name, ValueRange operands) {
-  return oneByOne(b, operands[0].getType(), operands,
-                  [&](ValueRange own) { return intrinsic(b, name, b.getF32Type(), own); });
+  return scalarize(b, operands[0].getType(), operands,
+                   [&](ValueRange own) { return intrinsic(b, name, b.getF32Type(), own); });
 }
 
 Value altgrad::uniformQuotient(CodeBuilder &b, Value n, Value d, Value z) {
@@ -25,7 +25,7 @@ Value altgrad::uniformQuotient(CodeBuilder &b, Value n, Value d, Value z) {
 }
 
 Value altgrad::quotient(CodeBuilder &b, Value n, Value d, bool anySign) {
-  Value r = oneByOne(b, d.getType(), d, [&](ValueRange own) -> Value {
+  Value r = scalarize(b, d.getType(), d, [&](ValueRange own) -> Value {
     return NVVM::RcpApproxFtzF32Op::create(b, b.getF32Type(), own[0]);
   });
   // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded

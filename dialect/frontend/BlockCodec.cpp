@@ -27,7 +27,7 @@ struct SplitMaster : BlockCodec {
   static LogicalResult verify(const SetStorage &set, const StorageWord &word) {
     if (StringRef param = set.formatName("param"); param != "bf16")
       return set.error(word) << " of a parameter in " << param << "; the upper half of an f32 is a bf16";
-    if (set.word("param").hasModifiers())
+    if (set.word("param").definesRounding())
       return set.error(word) << " says how 'param' is rounded, and so does its own word";
     return success();
   }
@@ -35,8 +35,8 @@ struct SplitMaster : BlockCodec {
     return ops.make<JoinOp>("old", RealsType::get(target.value.getContext()), target.value, remainder.value);
   }
   void encode(Value values) override {
-    auto parts = ops.several<SplitOp>({target.name + ".code", remainder.name + ".code"}, target.value.getType(),
-                                      remainder.value.getType(), values);
+    auto parts = ops.makeMany<SplitOp>({target.name + ".code", remainder.name + ".code"}, target.value.getType(),
+                                       remainder.value.getType(), values);
     step.write(parts.getUpper(), target.value);
     step.write(parts.getLower(), remainder.value);
   }
@@ -72,17 +72,17 @@ const CodecWord *altgrad::findCodecWord(StringRef modifier) {
 
 // What has no scale keeps what is above 0, too.
 void BlockCodec::encode(Value values) {
-  if (word.says("keep_positive"))
-    if (Value number = ops.element("next", values), kept = keptPositive(number, {}); kept != number)
-      values = ops.collect("kept.list", kept);
-  code = set.store(target, values, stream);
+  if (word.hasModifier("keep_positive"))
+    if (Value number = ops.element("next", values), raised = preservePositive(number, {}); raised != number)
+      values = ops.collect("kept.list", raised);
+  code = set.writeRounded(target, values, stream);
 }
 
 // Before it is divided by the scale, because a quotient may be 0. A number raised to the smallest one's share of the
 // scale and a little more has its code, rounded in any way; and code times scale is no 0 from 2^-126 on. Zeros,
 // negative numbers and NaNs stay.
-Value BlockCodec::keptPositive(Value number, Value scale) {
-  if (!word.says("keep_positive") || !facts.zero)
+Value BlockCodec::preservePositive(Value number, Value scale) {
+  if (!word.hasModifier("keep_positive") || !facts.zero)
     return number;
   Value floor = ops.f32("kept.floor", leastShare() * 1.001f);
   if (scale) {
@@ -101,12 +101,12 @@ Value BlockCodec::getFactor(Value largest, float top) {
   Value infinity = ops.infinity("infinity");
   most = ops.f32("most", std::numeric_limits<float>::max());
   Value whole = ops.f32("top", top), some = ops.above("some", largest, none);
-  Value known = ops.both("known", some, ops.below("finite", largest, infinity));
+  Value known = ops.logicalAnd("known", some, ops.below("finite", largest, infinity));
   Value share = ops.div("share", whole, largest);
   Value factor = ops.select("factor", known, ops.min("bounded", share, most), one);
-  return word.says("pow2") ? ops.make<BinadeOp>("power", factor) : factor;
+  return word.hasModifier("pow2") ? ops.make<BinadeOp>("power", factor) : factor;
 }
 
 void BlockCodec::finish(Value scaled) {
-  code = set.store(target, ops.collect("list", scaled), stream, OverflowMode::Saturate);
+  code = set.writeRounded(target, ops.collect("list", scaled), stream, OverflowMode::Saturate);
 }

@@ -48,7 +48,7 @@ public:
 protected:
   /// What a number is over its scale where it has the smallest positive code.
   virtual float leastShare() const { return facts.least; }
-  Value keptPositive(Value number, Value scale);
+  Value preservePositive(Value number, Value scale);
   Value getFactor(Value largest, float top);
   void finish(Value scaled);
 

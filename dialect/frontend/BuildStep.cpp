@@ -12,22 +12,22 @@ static auto getGradients(Sets sets) {
 }
 
 // The norm of all gradients, which the step says.
-static Value takeGlobalNorm(StepBuilder &step, Sets sets, NormKind kind) {
-  Value said = step.scalar(Access::Out, Role::norm, "norm", step.f32);
+static Value addGlobalNorm(StepBuilder &step, Sets sets, NormKind kind) {
+  Value normArgument = step.scalar(Access::Out, Role::norm, "norm", step.f32);
   Value norm = step.ops("clip.").norm("norm", kind, getGradients(sets), Scope::Step);
-  step.writeAlways(norm, said);
+  step.writeAlways(norm, normArgument);
   return norm;
 }
 
 static Value clip(StepBuilder &step, Sets sets) {
   Value bound = step.scalar(Access::In, Role::max_norm, "max_norm", step.f32);
-  Value said = step.scalar(Access::Out, Role::norm, "norm", step.f32);
+  Value normArgument = step.scalar(Access::Out, Role::norm, "norm", step.f32);
   auto names = llvm::map_to_vector(sets, [](SetBuilder &set) { return set.grad.name + ".clipped"; });
   names.push_back("clip.norm");
-  auto clip = step.ops("").several<ClipOp>(names, getGradients(sets), bound);
+  auto clip = step.ops("").makeMany<ClipOp>(names, getGradients(sets), bound);
   for (auto [set, clipped] : llvm::zip(sets, clip.getClipped()))
     set.gradient = clipped;
-  step.writeAlways(clip.getNorm(), said);
+  step.writeAlways(clip.getNorm(), normArgument);
   return clip.getNorm();
 }
 
@@ -56,7 +56,7 @@ struct Clipped {
 
 // A norm of any kind, of all or of each tensor, by which lists are clipped or not: to
 // max_norm, to a percentile of past norms, or by each set itself when it has its parameters.
-static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &request, Value finite = {}) {
+static Clipped addNorms(StepBuilder &step, Sets sets, const StepRequest &request, Value finite = {}) {
   Clipped all;
   NormKind kind = request.norm.value_or(NormKind::L2);
   bool past = request.clip == Clip::Percentile;
@@ -68,7 +68,7 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
     return {};
   }
   for (SetBuilder &set : request.perTensor ? sets : Sets()) {
-    Value norm = set.takeNorm(kind), bound;
+    Value norm = set.addNorm(kind), bound;
     if (past)
       set.scaleBy(factorFor(step, set.suffix(), norm,
                             set.scalar(Access::InOut, Role::history, "norm_history", step.f32).value, bound));
@@ -77,7 +77,7 @@ static Clipped takeNorms(StepBuilder &step, Sets sets, const StepRequest &reques
   }
   if (request.perTensor)
     return {};
-  all.norm = takeGlobalNorm(step, sets, kind);
+  all.norm = addGlobalNorm(step, sets, kind);
   Value history = past ? step.scalar(Access::InOut, Role::history, "norm_history", step.f32) : Value();
   if (request.clip)
     all.factor = past ? factorFor(step, "", all.norm, history, all.bound) : coefficientFor(step, "", all.norm, finite);
@@ -129,7 +129,7 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
   if (!request.clip)
     return {};
   Value bound = step.scalar(Access::In, Role::max_norm, "max_norm", step.f32);
-  Value said = step.scalar(Access::Out, Role::norm, "norm", step.f32);
+  Value normArgument = step.scalar(Access::Out, Role::norm, "norm", step.f32);
   // The norm is of the gradients' format, of f32 where they have several.
   FormatAttr format = sets[0].storage.format("grad");
   for (SetBuilder &set : sets)
@@ -139,7 +139,7 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
   Value norm = torchNorm(step, sets, format.isF32() ? "norm" : "norm.exact", request.exchange);
   if (!format.isF32())
     norm = ops.make<RoundOp>("norm", step.f32, norm, format);
-  step.writeAlways(norm, said);
+  step.writeAlways(norm, normArgument);
   Value factor = ops.make<CoefficientOp>("factor", step.f32, norm, bound, format);
   for (SetBuilder &set : sets) {
     set.scaleBy(factor, "scaled");
@@ -157,24 +157,24 @@ static void refuseProducts(StepBuilder &step, Sets sets, bool elsewhere) {
   auto multiplies = [](Operation &op) { return isa<OrthogonalizeOp, ProductOp>(op); };
   NamedOpBuilder ops = step.ops("products.");
   Value none = ops.f32("none", 0), wrong;
-  auto join = [&](Value share) { wrong = wrong ? ops.max("all", wrong, share) : share; };
+  auto combine = [&](Value share) { wrong = wrong ? ops.max("all", wrong, share) : share; };
   for (SetBuilder &set : sets) {
     if (llvm::none_of(set.rule.getBody().front(), multiplies))
       continue;
     NamedOpBuilder own = set.ops().named("products" + set.suffix() + ".");
     Value each = own.make<ProductsFiniteOp>("each", own.element("of", set.after));
-    join(own.reduce("wrong", Reduction::Max, own.select("share", each, none, own.f32("one", 1)), Scope::Step));
+    combine(own.reduce("wrong", Reduction::Max, own.select("share", each, none, own.f32("one", 1)), Scope::Step));
   }
   if (!wrong && elsewhere) { // this device's share is 0, of what differs between elements: no magnitude is below 0
     NamedOpBuilder own = sets.front().ops().named("products.");
     Value size = own.abs("size", own.element("of", sets.front().gradient));
     Value below = own.compare("below", arith::CmpFPredicate::OLT, size, none);
-    join(own.reduce("wrong", Reduction::Max, own.select("share", below, own.f32("one", 1), none), Scope::Step));
+    combine(own.reduce("wrong", Reduction::Max, own.select("share", below, own.f32("one", 1), none), Scope::Step));
   }
   if (!wrong)
     return;
   Value sound = ops.compare("sound", arith::CmpFPredicate::OLE, wrong, none); // of no element at all, too
-  step.condition = step.condition ? ops.both("fine", step.condition, sound) : sound;
+  step.condition = step.condition ? ops.logicalAnd("fine", step.condition, sound) : sound;
   // Who gives a scale and a flag counts what these skip.
   const bool counts = bool(step.scalar("skipped"));
   if (!counts)
@@ -202,13 +202,13 @@ static void countSteps(StepBuilder &step, Value norm, Value bound) {
 // gradient would be multiplied by 1, none is written.
 static void changeGradients(StepBuilder &step, Sets sets, const StepRequest &request) {
   if (request.unscale)
-    takeInverseScale(step, sets);
+    addInverseScale(step, sets);
   else
     llvm::for_each(sets, [](SetBuilder &set) { set.dequantizeGradient(); });
   Value finite = std::exchange(step.condition, {}), factor = step.scalar("inv_scale"); // null: not unscaled
   NamedOpBuilder ops = step.ops("change.");
   if (request.clip || request.norm) {
-    Value clip = takeNorms(step, sets, request, finite).factor;
+    Value clip = addNorms(step, sets, request, finite).factor;
     if (request.clip)
       factor = clip && factor ? ops.mul("factor", factor, clip) : clip;
   }
@@ -227,11 +227,11 @@ static void changeGradients(StepBuilder &step, Sets sets, const StepRequest &req
 
 static void updateParameters(StepBuilder &step, Sets sets, const StepRequest &request) {
   if (request.lossScaler)
-    takeLossScaler(step, sets, *request.lossScaler);
+    addLossScaler(step, sets, *request.lossScaler);
   else if (request.scaler)
-    takeScaler(step, sets);
+    addScaler(step, sets);
   else if (request.unscale)
-    takeInverseScale(step, sets);
+    addInverseScale(step, sets);
   else
     llvm::for_each(sets, [](SetBuilder &set) { set.dequantizeGradient(); });
   Clipped all;
@@ -240,7 +240,7 @@ static void updateParameters(StepBuilder &step, Sets sets, const StepRequest &re
   else if (request.clip == Clip::Norm && !request.norm && !request.perTensor)
     all.norm = clip(step, sets);
   else if (request.clip || request.norm)
-    all = takeNorms(step, sets, request);
+    all = addNorms(step, sets, request);
   if (request.clipValue)
     clipValue(step, sets);
   llvm::for_each(sets, [](SetBuilder &set) { set.update(); });
@@ -257,7 +257,7 @@ static LogicalResult check(const StepRequest &request, const SetStorage &set) {
   if (request.asTorch && !set.format("grad").getInf())
     return set.error("grad") << "--profile=torch beside gradients in " << set.formatName("grad")
                              << ", which has no infinity; torch's are in f32, bf16 or f16";
-  if (set.rule || !request.quantize.empty() || !set.says("copy"))
+  if (set.rule || !request.quantize.empty() || !set.hasWord("copy"))
     return success();
   if (getCodecFacts(set.format("copy")).table && !set.hasBlocks("copy"))
     return set.error("copy") << "a copy of a gradient in a code book, whose numbers end at 1; say --quantize with "
@@ -292,14 +292,14 @@ FailureOr<OwningOpRef<StepOp>> altgrad::buildStep(const StepRequest &request, Ar
     if (StringRef name = rule ? rule.getSymName() : "gradients"; !llvm::is_contained(names, name))
       names.push_back(name);
   }
-  StepBuilder step(context, storages[0].placeOfRule());
+  StepBuilder step(context, storages[0].getRuleLocation());
   reserveNames(step, request);
   std::vector<SetBuilder> sets;
   for (SetStorage &storage : storages)
-    sets.emplace_back(std::move(storage), step).takeGradient(request.changes());
+    sets.emplace_back(std::move(storage), step).addGradient(request.changes());
   bool ruled = bool(sets[0].rule);
   if (llvm::any_of(sets, [](SetBuilder &set) { return set.storage.draws(); }))
-    step.takeSeed(/*always=*/!ruled);
+    step.addSeed(/*always=*/!ruled);
   if (!request.quantize.empty()) {
     if (request.scales.empty())
       step.scalar(Access::In, Role::scale, "grad_scale", step.f32);

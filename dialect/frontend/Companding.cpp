@@ -13,12 +13,12 @@ struct Companded : ScaledBlocks {
       {"sqrt", how, "codes of a state in uint8, whose scales are f32 or f16, as v=uint8:32:f16,sqrt"}};
   static bool accepts(const StorageWord &word) {
     bool stored = word.block && word.stream != "copy" && word.scale != "ocp.e8m0";
-    return stored &&
-           ((word.says("softsign") && word.format == "int8") || (word.says("sqrt") && word.format == "uint8"));
+    return stored && ((word.hasModifier("softsign") && word.format == "int8") ||
+                      (word.hasModifier("sqrt") && word.format == "uint8"));
   }
   static LogicalResult verify(const SetStorage &set, const StorageWord &word) {
-    if (word.hasModifiers())
-      return set.error(word) << " says " << (word.says("sqrt") ? "sqrt" : "softsign")
+    if (word.definesRounding())
+      return set.error(word) << " says " << (word.hasModifier("sqrt") ? "sqrt" : "softsign")
                              << " and how codes are rounded, which FlashOptim's are to the nearest, halves up";
     return ScaledBlocks::verify(set, word);
   }
@@ -40,7 +40,7 @@ struct Companded : ScaledBlocks {
   }
   // Numbers are divided by the scale before it was rounded. FlashOptim's floor is 0 in f16.
   Value chooseScale(Value number) override {
-    float floor = word.scale == "f16" && word.says("keep_positive") ? 0x1p-24f : 1e-12f;
+    float floor = word.scale == "f16" && word.hasModifier("keep_positive") ? 0x1p-24f : 1e-12f;
     return getScale(getLargest(number, /*finite=*/true), 1, floor);
   }
   // 254 x / (1 + x) is 1.
@@ -55,14 +55,14 @@ struct Companded : ScaledBlocks {
       over = ops.add("over", scale, ops.abs("bounded.size", within));
     }
     Value share = ops.div("bent", within, over);
-    Value place = ops.mul("place", share, ops.f32("codes", root ? 255 : 254));
-    return ops.floor("scaled", ops.add("up", place, ops.f32("half", 0.5)));
+    Value onGrid = ops.mul("place", share, ops.f32("codes", root ? 255 : 254));
+    return ops.floor("scaled", ops.add("up", onGrid, ops.f32("half", 0.5)));
   }
   void encode(Value values) override {
     ScaledBlocks::encode(values);
     code.getDefiningOp<QuantizeOp>().setCompanding(root ? Companding::Sqrt : Companding::Softsign);
   }
-  const bool root = word.says("sqrt");
+  const bool root = word.hasModifier("sqrt");
 };
 } // namespace
 

@@ -24,7 +24,7 @@ struct Mistake {
   bool inRule;      // and not in a step, whose sweeps have codes and vectors, too
 
   StringRef line() const { return after.split('\n').first; }
-  bool says(StringRef part) const { return words.contains(part); }
+  bool contains(StringRef part) const { return words.contains(part); }
   // What stands in the nth quotes of the sentence.
   StringRef quoted(unsigned n = 0) const {
     SmallVector<StringRef> parts;
@@ -72,7 +72,7 @@ static constexpr std::pair<StringLiteral, StringLiteral> sentences[] = {
 };
 
 // "math.fma is written %c = math.fma %w, %g, %m : f32; its types are f32, f64" of the line's operation.
-static std::string writtenAs(const Mistake &mistake) {
+static std::string describeSyntax(const Mistake &mistake) {
   std::string whole = (mistake.before + mistake.line()).str();
   StringRef line = StringRef(whole).trim();
   if (line.starts_with("altgrad.yield") || line.contains("= altgrad.yield"))
@@ -93,7 +93,7 @@ static std::string writtenAs(const Mistake &mistake) {
 }
 
 // "write 0.9" of ".9", "1.0e-8" of "1e-8"; "" where no number is meant.
-static std::string numberAt(const Mistake &mistake) {
+static std::string describeNumber(const Mistake &mistake) {
   StringRef from = mistake.before.take_back(mistake.before.size() - mistake.before.find_last_not_of(".0123456789") - 1);
   std::string text = (from + mistake.line().take_while(isNumeral)).str();
   StringRef number(text);
@@ -114,11 +114,11 @@ static std::string numberAt(const Mistake &mistake) {
 }
 
 // An operation that is in no dialect, or a line that begins with something else.
-static std::string unknownOperation(const Mistake &mistake) {
+static std::string describeUnknownOperation(const Mistake &mistake) {
   StringRef name = mistake.words.split("custom op '").second.split('\'').first;
   StringRef rest = mistake.line().drop_front(std::min(name.size(), mistake.line().size())).ltrim();
   if (name == "e" || (name.starts_with("e") && llvm::all_of(name.drop_front(), llvm::isDigit)))
-    if (std::string number = numberAt(mistake); !number.empty())
+    if (std::string number = describeNumber(mistake); !number.empty())
       return number;
   if (StringRef(mistake.before).contains("altgrad.yield"))
     return yields;
@@ -128,7 +128,7 @@ static std::string unknownOperation(const Mistake &mistake) {
     return ("the name of a value begins with %: write %" + name + " =").str();
   if (!rest.empty() && StringRef("+-*/<>").contains(rest[0]) && !rest.starts_with("-"))
     return ("'" + rest.take_front(1) + "' is no operation; write addf, subf, mulf, divf or cmpf").str();
-  if (mistake.says("tried 'builtin."))
+  if (mistake.contains("tried 'builtin."))
     return ("'" + name + "' begins neither a rule nor a step; write altgrad.rule @name(...) {").str();
   SmallVector<StringRef> ours;
   for (const AllowedOperation &op : allowedOperations()) {
@@ -138,14 +138,14 @@ static std::string unknownOperation(const Mistake &mistake) {
   }
   ours.append({"altgrad.rule", "altgrad.step", "altgrad.yield"});
   StringRef meant = closestSpelling(name, ours);
-  std::string hint = whatToWrite(name);
+  std::string hint = describeReplacement(name);
   if (!meant.empty() && StringRef(hint).starts_with("; allowed are"))
     hint = "; did you mean " + meant.str() + "? altgrad-opt --list-ops lists what is allowed";
   return ("'" + name + "' is no operation" + hint).str();
 }
 
 // A value of one type where another is wanted.
-static std::string otherType(const Mistake &mistake) {
+static std::string describeTypeMismatch(const Mistake &mistake) {
   StringRef value = mistake.quoted(0), wanted = mistake.quoted(1), has = mistake.quoted(2);
   if (mistake.inRule && !llvm::is_contained(typeWords, wanted) && !wanted.starts_with("!altgrad"))
     return ("'" + wanted + "' is no type of a rule, which computes one element; " + types).str();
@@ -170,7 +170,7 @@ static std::string otherType(const Mistake &mistake) {
 }
 
 // What may not begin where an operation is expected.
-static std::string noOperation(const Mistake &mistake) {
+static std::string describeMissingOperation(const Mistake &mistake) {
   StringRef next = mistake.after.ltrim();
   if (next.drop_front(std::min<size_t>(next.size(), 1)).trim().empty()) // the last character
     return "the text ends before its braces are closed; write }";
@@ -181,7 +181,7 @@ static std::string noOperation(const Mistake &mistake) {
   return "an operation is expected here, as in %c = addf %a, %b : f32";
 }
 
-static std::string noValue(const Mistake &mistake) {
+static std::string describeMissingValue(const Mistake &mistake) {
   StringRef next = mistake.line().ltrim();
   if (next.starts_with("("))
     return "operands stand without parentheses, as in addf %a, %b : f32";
@@ -194,7 +194,7 @@ static std::string noValue(const Mistake &mistake) {
 }
 
 // Words of upstream constraints ==> types as they are written.
-static std::string shortTypes(StringRef words) {
+static std::string abbreviateTypes(StringRef words) {
   std::string text = words.str();
   for (auto [from, to] : {std::pair<StringRef, StringRef>{"32-bit float", "f32"},
                           {"64-bit float", "f64"},
@@ -205,17 +205,17 @@ static std::string shortTypes(StringRef words) {
       text.replace(at, from.size(), to);
   // "'altgrad.commit' op operand #0 must be i1, but got 'f32'".
   auto [op, rest] = StringRef(text).split(" op operand #");
-  auto [place, wanted] = rest.split(" must be ");
+  auto [position, wanted] = rest.split(" must be ");
   auto [kind, got] = wanted.split(", but got ");
   if (got.empty())
     return text;
   unsigned number = 0;
-  place.getAsInteger(10, number);
+  position.getAsInteger(10, number);
   return (op + " takes " + kind + ", and its operand " + Twine(number + 1) + " is " + got.trim('\'')).str();
 }
 
 // "expected one of [step, tensor] for how many values a scalar has, got: tensr".
-static std::string makeNone(const Mistake &mistake) {
+static std::string describeUnknownWord(const Mistake &mistake) {
   auto [known, got] = mistake.words.split('[').second.split(']');
   SmallVector<StringRef> words;
   known.split(words, ", ");
@@ -229,8 +229,8 @@ static std::string makeNone(const Mistake &mistake) {
 }
 
 // Where a bracket or a comma of a rule's signature, or of altgrad.yield, is missing.
-static std::optional<std::string> noBracket(const Mistake &mistake) {
-  if (mistake.before.contains("altgrad.yield") || mistake.says("custom op 'altgrad.yield'"))
+static std::optional<std::string> describeMissingBracket(const Mistake &mistake) {
+  if (mistake.before.contains("altgrad.yield") || mistake.contains("custom op 'altgrad.yield'"))
     return yields;
   if (mistake.words == "expected '{' to begin a region")
     return "the operations of a rule stand in braces: write { behind its arguments";
@@ -246,10 +246,10 @@ static std::optional<std::string> noBracket(const Mistake &mistake) {
   return std::nullopt;
 }
 
-static std::string noNumber(const Mistake &mistake) {
+static std::string describeMissingNumber(const Mistake &mistake) {
   std::string whole = (mistake.before + mistake.line()).str();
   if (!StringRef(whole).contains("constant"))
-    return writtenAs(mistake);
+    return describeSyntax(mistake);
   StringRef word = mistake.nextWord();
   std::string hint = word == "inf"   ? "; in f32 an infinity is 0x7F800000"
                      : word == "nan" ? "; in f32 a NaN is 0x7FC00000"
@@ -257,76 +257,77 @@ static std::string noNumber(const Mistake &mistake) {
   return "a number is expected here, as in %c = constant 1.0e-3 : f64" + hint;
 }
 
-static std::optional<std::string> orNothing(const std::string &words) {
+static std::optional<std::string> unlessEmpty(const std::string &words) {
   return words.empty() ? std::nullopt : std::optional(words);
 }
 
 // Sentences about one operation of a rule: its operands, its types, its name.
-static std::optional<std::string> ofOperation(const Mistake &mistake) {
+static std::optional<std::string> rephraseOperation(const Mistake &mistake) {
   if (mistake.words == "expected ','" && mistake.before.contains("math.fpowi") && mistake.before.contains(":"))
     return "math.fpowi has two types: write : f64, i64";
   if (mistake.words == "expected ':'" && (mistake.next().starts_with(",") || mistake.next().starts_with("%")))
-    if (std::string words = writtenAs(mistake); !words.empty())
+    if (std::string words = describeSyntax(mistake); !words.empty())
       return words;
   if (mistake.words == "expected ':'")
     return "a type is missing: write : and f32, f64, i64 or i1";
-  if (mistake.says("expected 'to'"))
+  if (mistake.contains("expected 'to'"))
     return (mistake.operation() + " has two types: write : f64 to f32").str();
-  if (mistake.says("expected attribute value") || mistake.says("elements literal must be"))
-    return orNothing(noNumber(mistake));
-  if (mistake.says(" must be ") && !mistake.says("-like"))
-    return shortTypes(mistake.words);
-  bool operands = mistake.words == "expected ','" || mistake.says("cast incompatible") || mistake.says("-like, but") ||
-                  mistake.says(" operands") || mistake.words.starts_with("custom op ");
+  if (mistake.contains("expected attribute value") || mistake.contains("elements literal must be"))
+    return unlessEmpty(describeMissingNumber(mistake));
+  if (mistake.contains(" must be ") && !mistake.contains("-like"))
+    return abbreviateTypes(mistake.words);
+  bool operands = mistake.words == "expected ','" || mistake.contains("cast incompatible") ||
+                  mistake.contains("-like, but") || mistake.contains(" operands") ||
+                  mistake.words.starts_with("custom op ");
   if (operands)
-    if (std::string words = writtenAs(mistake); !words.empty())
+    if (std::string words = describeSyntax(mistake); !words.empty())
       return words;
   return std::nullopt;
 }
 
 // The sentence to say instead; nothing to keep MLIR's, "" to say nothing at all.
-static std::optional<std::string> plainly(const Mistake &mistake) {
-  if (mistake.says("failed to parse Altgrad_") || mistake.says("failed to parse Altgrad"))
+static std::optional<std::string> rephrase(const Mistake &mistake) {
+  if (mistake.contains("failed to parse Altgrad_") || mistake.contains("failed to parse Altgrad"))
     return "";
-  if (mistake.says("invalid attribute name") && mistake.after.starts_with("#"))
+  if (mistake.contains("invalid attribute name") && mistake.after.starts_with("#"))
     return "a comment begins with //, not with #";
-  if (mistake.says("three consecutive dots for an ellipsis") ||
-      mistake.says("integer literal for a floating point value"))
-    return orNothing(numberAt(mistake));
-  if (mistake.words.starts_with("custom op") && mistake.says("' is unknown"))
-    return unknownOperation(mistake);
-  if (mistake.says("not found for custom op"))
-    return unknownOperation(mistake);
-  if (mistake.says("expects different type than prior uses"))
-    return otherType(mistake);
+  if (mistake.contains("three consecutive dots for an ellipsis") ||
+      mistake.contains("integer literal for a floating point value"))
+    return unlessEmpty(describeNumber(mistake));
+  if (mistake.words.starts_with("custom op") && mistake.contains("' is unknown"))
+    return describeUnknownOperation(mistake);
+  if (mistake.contains("not found for custom op"))
+    return describeUnknownOperation(mistake);
+  if (mistake.contains("expects different type than prior uses"))
+    return describeTypeMismatch(mistake);
   if (mistake.words == "use of undeclared SSA value name")
     return ("'" + mistake.line().take_while([](char c) { return isNumeral(c) || c == '%' || c == '_' || c == '#'; }) +
             "' is not defined above; arguments of the rule and results of operations are")
         .str();
-  if (mistake.says("redefinition of SSA value") || mistake.says("is already in use"))
+  if (mistake.contains("redefinition of SSA value") || mistake.contains("is already in use"))
     return ("'" + mistake.quoted() + "' is defined twice; give each value a name of its own").str();
-  if (mistake.says("expected operation name in quotes"))
-    return noOperation(mistake);
-  if (mistake.says("expected one of [") || mistake.says("following enum values"))
-    return makeNone(mistake);
-  if (mistake.says("expected SSA operand"))
-    return noValue(mistake);
-  if (mistake.says("invalid SSA name") || (mistake.words == "expected '('" && mistake.line().starts_with("-")))
+  if (mistake.contains("expected operation name in quotes"))
+    return describeMissingOperation(mistake);
+  if (mistake.contains("expected one of [") || mistake.contains("following enum values"))
+    return describeUnknownWord(mistake);
+  if (mistake.contains("expected SSA operand"))
+    return describeMissingValue(mistake);
+  if (mistake.contains("invalid SSA name") || (mistake.words == "expected '('" && mistake.line().starts_with("-")))
     return "a name has letters, digits and underscores";
-  if (mistake.says("unexpected character"))
+  if (mistake.contains("unexpected character"))
     return ("'" + mistake.line().take_front(llvm::getNumBytesForUTF8(mistake.line().front())) +
             "' means nothing here; leave it out")
         .str();
-  if (mistake.says("expected non-function type"))
+  if (mistake.contains("expected non-function type"))
     return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) + "' is no type; " + types).str();
-  if (mistake.says("undefined symbol alias id"))
+  if (mistake.contains("undefined symbol alias id"))
     return ("'!" + mistake.quoted() + "' is no type; " + types).str();
   for (auto [part, sentence] : sentences)
-    if (mistake.says(part))
+    if (mistake.contains(part))
       return sentence.str();
-  if (std::optional<std::string> bracket = noBracket(mistake))
+  if (std::optional<std::string> bracket = describeMissingBracket(mistake))
     return bracket;
-  return ofOperation(mistake);
+  return rephraseOperation(mistake);
 }
 
 // The text in front of a place on its line, and from there on.
@@ -347,7 +348,7 @@ static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(Str
   std::string words = diagnostic.str();
   StringRef above = StringRef(text).drop_back(after.size());
   bool inRule = above.rfind("altgrad.rule") + 1 >= above.rfind("altgrad.step") + 1; // npos + 1 is 0
-  std::optional<std::string> plain = plainly({words, before, after, inRule});
+  std::optional<std::string> plain = rephrase({words, before, after, inRule});
   if (!plain)
     return failure();
   if (plain->empty())

@@ -14,7 +14,7 @@ struct PowersOfTwo : ScaledBlocks {
       {"rceil", rule, of}, {"floor", rule, of}, {"ceil", rule, of}, {"even", rule, of}, {"both", "'both'", both}};
   static bool accepts(const StorageWord &word) { return word.scale == "ocp.e8m0"; }
   static LogicalResult verify(const SetStorage &set, const StorageWord &word) {
-    bool both = word.says("both");
+    bool both = word.hasModifier("both");
     if (both && (word.stream != "copy" || word.block != "32"))
       return set.refuse(word, "both");
     if (both && !set.rule)
@@ -25,7 +25,7 @@ struct PowersOfTwo : ScaledBlocks {
   // The second copy is that of columns, which TransformerEngine keeps of a weight in MXFP8 beside that of rows.
   void encode(Value values) override {
     ScaledBlocks::encode(values);
-    if (word.says("both") && target.key == "copy") {
+    if (word.hasModifier("both") && target.key == "copy") {
       Argument columns = set.list(Access::Out, Role::copy, "copy_columns", target.type());
       PowersOfTwo(set, columns, Access::Out, stream, /*columns=*/true).encode(values);
     }
@@ -43,12 +43,13 @@ const CodecRow altgrad::powersOfTwo = codecRow<PowersOfTwo>;
 Value PowersOfTwo::chooseScale(Value number) {
   Value largest = getLargest(number, /*finite=*/stream != "copy");
   NamedOpBuilder ops = set.ops(scales, stream);
-  bool floors = word.says("floor"), even = word.says("even"), ceil = !floors && !even && !word.says("ceil");
+  bool floors = word.hasModifier("floor"), even = word.hasModifier("even"),
+       ceil = !floors && !even && !word.hasModifier("ceil");
   float unit = ceil ? 1.0f : std::exp2f(-std::ilogb(top));
   Value x = ceil ? ops.f32("inverse", 1.0f / top) : largest;
   if (ceil)
     x = ops.mul("share", largest, x);
-  Value floor = ops.cut("floor", ops.collect("floor.list", x), scales.type());
+  Value floor = ops.quantizeTowardZero("floor", ops.collect("floor.list", x), scales.type());
   Value below = ops.element("below", ops.dequantize("floor.back", floor));
   Value chosen = ops.mul("this", below, ops.f32("unit", unit));
   if (!floors) {
@@ -71,6 +72,6 @@ Value PowersOfTwo::chooseScale(Value number) {
     choose("small", arith::CmpFPredicate::OLT, chosen, least, least);
   }
   choose("large", arith::CmpFPredicate::OGT, chosen, most, most);
-  scaleCode = ops.cut("code", ops.collect("code.list", chosen), scales.type());
+  scaleCode = ops.quantizeTowardZero("code", ops.collect("code.list", chosen), scales.type());
   return chosen;
 }

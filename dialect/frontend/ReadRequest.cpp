@@ -20,10 +20,10 @@ static std::string readModifier(StringRef modifier, StorageWord &word) {
       known.insert_range(llvm::map_range(codec->words, [](const CodecWord &one) -> StringRef { return one.word; }));
     return quote(modifier) + describeChoices(modifier, known.getArrayRef());
   }
-  for (StringRef said : word.said)
-    if (findCodecWord(said)->says == of->says)
+  for (StringRef other : word.modifiers)
+    if (findCodecWord(other)->says == of->says)
       return "twice " + of->says.str() + "; leave one out";
-  word.said.push_back(modifier.str());
+  word.modifiers.push_back(modifier.str());
   if (auto round = symbolizeRound(modifier == "stochastic32" ? "stochastic" : modifier))
     word.round = round;
   if (auto overflow = symbolizeOverflowMode(modifier))
@@ -136,7 +136,7 @@ std::string altgrad::readRule(StringRef spelled, SetRequest &set) {
 }
 
 // Where a rule's name ends: a file's may hold spaces and braces before its .mlir.
-static size_t endOfRule(StringRef text) {
+static size_t findRuleEnd(StringRef text) {
   size_t end = 0;
   for (size_t at = 0; (at = text.find(".mlir", at)) != StringRef::npos;)
     if (at += 5; at == text.size() || text[at] == ' ' || text[at] == '{')
@@ -154,7 +154,7 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
   if (!rest.consume_front("rule="))
     return ("set '" + text + "' does not begin with rule= or grad=; write rule=" + (rest.empty() ? "adamw" : rest))
         .str();
-  size_t end = endOfRule(rest);
+  size_t end = findRuleEnd(rest);
   if (rest.substr(end).starts_with("{"))
     end = std::min(rest.find('}', end), rest.size() - 1) + 1;
   set.storage = rest.substr(end).trim(' ').str();

@@ -18,14 +18,14 @@ struct StorageWord {
   std::optional<std::string> block;     // as it was written
   unsigned elements = 0;                // that share a scale; 0: none do, or squares
   std::string scale = "f32";            // the format of what they share
-  std::vector<std::string> said;        // behind commas: BlockCodec.h has all there is
+  std::vector<std::string> modifiers;   // behind commas: BlockCodec.h has all there is
   std::optional<Round> round;           // nearest_even where nothing is said
   std::optional<OverflowMode> overflow; // what suits the format
-  bool says(llvm::StringRef modifier) const { return llvm::is_contained(said, modifier); }
+  bool hasModifier(llvm::StringRef modifier) const { return llvm::is_contained(modifiers, modifier); }
   bool hasSquareBlock() const { return block == "128x128"; }
-  bool hasModifiers() const { return round || overflow || says("reference"); }
+  bool definesRounding() const { return round || overflow || hasModifier("reference"); }
   bool stochastic() const { return round == Round::Stochastic; }
-  unsigned drawBits() const { return says("stochastic32") ? 32 : 16; }
+  unsigned drawBits() const { return hasModifier("stochastic32") ? 32 : 16; }
 };
 
 /// Reads the words of a line. Whether streams and formats are known is for SetStorage to say.

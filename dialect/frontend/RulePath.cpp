@@ -31,7 +31,7 @@ static OwningOpRef<ModuleOp> readModule(StringRef file, Location loc) {
   return {};
 }
 
-OwningOpRef<RuleOp> altgrad::onlyRule(ModuleOp module, StringRef file, Location loc) {
+OwningOpRef<RuleOp> altgrad::getOnlyRule(ModuleOp module, StringRef file, Location loc) {
   SmallVector<RuleOp> rules(module.getOps<RuleOp>());
   if (rules.size() == 1)
     return rules[0].clone();
@@ -51,7 +51,7 @@ OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc) {
     return {};
   }
   OwningOpRef<ModuleOp> module = readModule(file, loc);
-  return module ? onlyRule(*module, file, loc) : OwningOpRef<RuleOp>();
+  return module ? getOnlyRule(*module, file, loc) : OwningOpRef<RuleOp>();
 }
 
 OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path, Location loc) {

@@ -19,7 +19,7 @@ mlir::OwningOpRef<RuleOp> findRule(llvm::StringRef name, llvm::StringRef path, m
 mlir::OwningOpRef<RuleOp> readRuleFile(llvm::StringRef file, mlir::Location loc);
 
 /// The one rule of `module`, a copy; or null after an error that names them all.
-mlir::OwningOpRef<RuleOp> onlyRule(mlir::ModuleOp module, llvm::StringRef file, mlir::Location loc);
+mlir::OwningOpRef<RuleOp> getOnlyRule(mlir::ModuleOp module, llvm::StringRef file, mlir::Location loc);
 
 /// Names of all rules that `findRule` finds, sorted.
 std::vector<std::string> listRules(llvm::StringRef path);

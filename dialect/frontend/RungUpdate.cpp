@@ -11,7 +11,7 @@ static FormatAttr integers(MLIRContext *context, unsigned bits, int bias, bool h
 }
 
 // The place of a code is its number among integers of its width.
-static TensorsType getPlaces(FormatAttr grid) {
+static TensorsType getRungType(FormatAttr grid) {
   int bits = grid.getBits() - 1;
   return TensorsType::get(grid.getContext(), integers(grid.getContext(), bits, -bits));
 }
@@ -22,12 +22,12 @@ Value SetBuilder::loadRung(const Argument &param) {
   bool coded = storage.isCoded();
   Value codes = coded ? param.value : ops.quantize("snapped", before, storage.type("rungs"));
   rung.code = ops.make<LoadOp>("from", ops.builder.getI8Type(), codes);
-  Value places = ops.make<RecodeOp>("place", getPlaces(storage.format("rungs")), codes);
-  Value list = ops.dequantize("rung", places);
+  Value rungs = ops.make<RecodeOp>("place", getRungType(storage.format("rungs")), codes);
+  Value list = ops.dequantize("rung", rungs);
   if (coded)
     return list;
   rung.number = ops.element("number", before);
-  if (!storage.word("rungs").says("reference"))
+  if (!storage.word("rungs").hasModifier("reference"))
     return list;
   // As searchsorted does: what lies between two numbers belongs to the upper one.
   Value near = ops.element("nearest", ops.dequantize("near", codes)), none = ops.f32("none", 0);
@@ -47,13 +47,13 @@ static Value roundAsReference(const NamedOpBuilder &ops, Value change, Value dra
 }
 
 // Moves the code by `change`. Returns the new values.
-Value SetBuilder::storeRung(const Argument &param, Value change) {
+Value SetBuilder::writeRung(const Argument &param, Value change) {
   NamedOpBuilder ops = this->ops(param, "rungs");
   const StorageWord &word = storage.word("rungs");
   Round round = word.round.value_or(Round::Stochastic);
   Value draw = storage.drawsRungs() ? this->draw(ops, word.drawBits(), 0) : Value();
   Value by = rung.change = ops.element("change.number", change);
-  if (word.says("reference")) {
+  if (word.hasModifier("reference")) {
     by = roundAsReference(ops, by, std::exchange(draw, {}));
     by = rung.shift ? ops.add("by.shifted", by, rung.shift) : by;
     round = Round::TowardZero;
@@ -61,14 +61,14 @@ Value SetBuilder::storeRung(const Argument &param, Value change) {
   SmallVector<std::string> names{"next", "moved", "up", "beyond"};
   for (std::string &name : names)
     name = param.name + "." + name;
-  auto move = ops.several<AdvanceCodeOp>(names, rung.code, by, storage.format("rungs"), round, draw);
+  auto move = ops.makeMany<AdvanceCodeOp>(names, rung.code, by, storage.format("rungs"), round, draw);
   rung.moved = move.getMoved(), rung.up = move.getUp(), rung.beyond = move.getBeyond();
   code = ops.collect("code", move.getNext(), storage.type("rungs"));
   Value values = ops.dequantize("new", code);
   if (storage.isCoded()) {
     step.write(code, param.value);
   } else {
-    store(param, values, "param");
+    writeRounded(param, values, "param");
     Value now = ops.element("new.number", values);
     rung.moved = ops.compare("flips", arith::CmpFPredicate::ONE, now, rung.number);
     rung.up = ops.above("ups", now, rung.number);
@@ -82,18 +82,18 @@ Value SetBuilder::storeRung(const Argument &param, Value change) {
 // At how many elements the gradient pulls, and how many move.
 void SetBuilder::countFlips() {
   Value pull = ops().abs("pull", ops().element("taken", gradient)), least = ops().f32("least", 1e-10f);
-  measured("updates", countTrue(ops().above("pulls", pull, least), "updates"));
-  measured("flips", countTrue(rung.moved, "flipped"));
+  writeStatistic("updates", countTrue(ops().above("pulls", pull, least), "updates"));
+  writeStatistic("flips", countTrue(rung.moved, "flipped"));
 }
 
 // The rest, beside the other statistics: those that went up, that were to go beyond the
 // last rung, and that were to move and did not.
 void SetBuilder::measureRungs() {
   NamedOpBuilder ops = this->ops();
-  measured("flips_up", countTrue(rung.up, "ups"));
-  measured("saturated", countTrue(rung.beyond, "saturated"));
+  writeStatistic("flips_up", countTrue(rung.up, "ups"));
+  writeStatistic("saturated", countTrue(rung.beyond, "saturated"));
   Value moves = ops.compare("moves", arith::CmpFPredicate::ONE, rung.change, ops.f32("rest", 0));
   Value stays = ops.make<arith::ConstantOp>("stays", ops.builder.getBoolAttr(true));
   Value still = ops.make<arith::XOrIOp>("still", rung.moved, stays);
-  measured("lost", countTrue(ops.both("misses", moves, still), "lost"));
+  writeStatistic("lost", countTrue(ops.logicalAnd("misses", moves, still), "lost"));
 }

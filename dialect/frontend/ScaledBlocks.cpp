@@ -38,7 +38,7 @@ LogicalResult ScaledBlocks::verifyBlock(const SetStorage &set, const StorageWord
   }
   if (llvm::is_contained({"param", "grad", "master", "step", "rungs"}, word.stream))
     return set.error(word) << ": only states and copies have a scale for each block";
-  if (!isBlock(word.elements))
+  if (!isBlockSize(word.elements))
     return set.error(word) << " has blocks of '" << *word.block << "' elements, expected a power of two from "
                            << minBlock << " to " << maxBlock;
   if (!format || format.isF32())
@@ -108,6 +108,6 @@ Value ScaledBlocks::getShare(Value number, Value scale) {
 
 void ScaledBlocks::encode(Value values) {
   Value number = getNumber(values), scale = chooseScale(number);
-  finish(getShare(keptPositive(number, scale), scale));
+  finish(getShare(preservePositive(number, scale), scale));
   step.write(scaleCode, scales.value);
 }

@@ -7,11 +7,11 @@ using namespace altgrad;
 //===-- Arguments and stores ------------------------------------------------===//
 
 Argument SetBuilder::list(Access access, Role role, StringRef key, TensorsType type) {
-  Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
+  Argument names{{}, step.makeUniqueName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, Scope::Step, storage.set,
-                              storage.place(role == Role::state       ? key
-                                            : role == Role::remainder ? "master"
-                                                                      : stringifyRole(role)));
+                              storage.getLocation(role == Role::state       ? key
+                                                  : role == Role::remainder ? "master"
+                                                                            : stringifyRole(role)));
   return names;
 }
 
@@ -20,14 +20,15 @@ std::unique_ptr<BlockCodec> SetBuilder::codec(Access access, Role role, StringRe
 }
 
 Argument SetBuilder::scales(Access access, const Argument &of, StringRef stream, TensorsType type) {
-  Argument names{{}, step.freeName(of.key + "_scale" + suffix()), of.key};
-  names.value = step.argument(access, Role::block_scale, names, type, Scope::Step, storage.set, storage.place(stream));
+  Argument names{{}, step.makeUniqueName(of.key + "_scale" + suffix()), of.key};
+  names.value =
+      step.argument(access, Role::block_scale, names, type, Scope::Step, storage.set, storage.getLocation(stream));
   return names;
 }
 
 Argument SetBuilder::scalar(Access access, Role role, StringRef key, Type type, Scope scope, FloatAttr fallback) {
-  Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
-  names.value = step.argument(access, role, names, type, scope, setOfScalars(), storage.placeOfRule(), fallback);
+  Argument names{{}, step.makeUniqueName((key + suffix()).str()), key.str()};
+  names.value = step.argument(access, role, names, type, scope, setOfScalars(), storage.getRuleLocation(), fallback);
   return names;
 }
 
@@ -35,13 +36,14 @@ Value SetBuilder::draw(NamedOpBuilder ops, unsigned bits, unsigned store) const 
   return ops.make<DrawOp>("draw", ops.builder.getIntegerType(bits), step.scalar("seed"), step.count, store);
 }
 
-Value SetBuilder::store(const Argument &target, Value value, StringRef stream, std::optional<OverflowMode> overflow) {
+Value SetBuilder::writeRounded(const Argument &target, Value value, StringRef stream,
+                               std::optional<OverflowMode> overflow) {
   FormatAttr format = storage.format(stream);
   if (!format.isF32()) {
     const StorageWord &word = storage.word(stream);
     NamedOpBuilder ops = this->ops(target, stream);
     OverflowMode fitting = format.overflowsToInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
-    Value draw = word.stochastic() ? this->draw(ops, word.drawBits(), storage.getStore(stream)) : Value();
+    Value draw = word.stochastic() ? this->draw(ops, word.drawBits(), storage.getStoreIndex(stream)) : Value();
     value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
                          word.overflow.value_or(overflow.value_or(fitting)), draw);
   }
@@ -53,9 +55,9 @@ void SetBuilder::writeCopy(Value value) { codec(Access::Out, Role::copy, "copy",
 
 //===-- The gradient --------------------------------------------------------===//
 
-void SetBuilder::takeGradient(bool changes) {
+void SetBuilder::addGradient(bool changes) {
   StringRef key = rule ? getName(Role::grad) : "grad";
-  bool inPlace = changes && !rule && !storage.says("copy");
+  bool inPlace = changes && !rule && !storage.hasWord("copy");
   grad = list(inPlace ? Access::InOut : Access::In, Role::grad, key, storage.type("grad"));
 }
 
@@ -63,8 +65,8 @@ void SetBuilder::dequantizeGradient() { gradient = unclipped = ops().dequantize(
 
 Value SetBuilder::unscaleGradient(Value factor) {
   auto unscale =
-      ops().several<UnscaleOp>({grad.name + ".value", grad.name + ".finite"}, RealsType::get(factor.getContext()),
-                               ops().builder.getI1Type(), grad.value, factor);
+      ops().makeMany<UnscaleOp>({grad.name + ".value", grad.name + ".finite"}, RealsType::get(factor.getContext()),
+                                ops().builder.getI1Type(), grad.value, factor);
   gradient = unclipped = unscale.getValues();
   return unscale.getFinite();
 }
@@ -80,7 +82,7 @@ void SetBuilder::roundGradient(const Twine &word) {
         name, ops.quantize(name + ".code", gradient, grad.type(), Round::NearestEven, OverflowMode::NonFinite));
 }
 
-Value SetBuilder::takeNorm(NormKind kind) {
+Value SetBuilder::addNorm(NormKind kind) {
   Value norm = step.ops("clip.").norm("norm" + suffix(), kind, gradient, Scope::Tensor);
   step.writeAlways(norm, scalar(Access::Out, Role::norm, "norm", step.f32).value);
   return norm;
@@ -104,7 +106,7 @@ void SetBuilder::clipToParameter() {
 
 //===-- The update ----------------------------------------------------------===//
 
-void SetBuilder::takeHypers() {
+void SetBuilder::addHypers() {
   for (BlockArgument hyper : rule.getByRole(Role::hyper)) {
     StringRef key = rule.getName(hyper);
     auto fallback = cast_or_null<FloatAttr>(rule.getDefault(hyper));
@@ -125,9 +127,9 @@ void SetBuilder::countStep() {
 }
 
 void SetBuilder::update() {
-  bool keepsMaster = storage.says("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
-  auto param = codec(keepsMaster ? Access::Out : Access::InOut, Role::param, getName(Role::param), "param");
-  auto master = keepsMaster ? codec(Access::InOut, Role::master, "master", "master") : nullptr;
+  bool hasSeparateMaster = storage.hasWord("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
+  auto param = codec(hasSeparateMaster ? Access::Out : Access::InOut, Role::param, getName(Role::param), "param");
+  auto master = hasSeparateMaster ? codec(Access::InOut, Role::master, "master", "master") : nullptr;
   before = (master ? master : param)->decode();
   Value operand = inRungs ? loadRung(param->target) : before;
   if (clippedOver)
@@ -146,7 +148,7 @@ void SetBuilder::update() {
     operands.push_back(states.emplace_back(codec(Access::InOut, Role::state, key, key))->decode());
     names.push_back(states.back()->target.name + ".new");
   }
-  takeHypers();
+  addHypers();
   countStep();
   for (const Argument &state : ofUnits)
     names.push_back(state.name + ".new");
@@ -154,17 +156,17 @@ void SetBuilder::update() {
   for (BlockArgument hyper : rule.getByRole(Role::hyper))
     numbers.push_back(hypers[rule.getName(hyper)]);
   NamedOpBuilder ops = step.ops("", rule.getLoc());
-  auto update = ops.several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
-                                      gradient, operands, unitOperands, numbers, count, inRungs ? before : Value());
+  auto update = ops.makeMany<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
+                                       gradient, operands, unitOperands, numbers, count, inRungs ? before : Value());
   after = update.getNewParam();
   if (inRungs)
-    after = storeRung(param->target, after);
+    after = writeRung(param->target, after);
   else
     param->encode(after);
   code = inRungs ? code : param->code;
   if (master)
     master->encode(after);
-  if (storage.says("copy"))
+  if (storage.hasWord("copy"))
     writeCopy(after);
   for (auto [state, value] : llvm::zip(states, update.getNewStates()))
     state->encode(value);
@@ -185,7 +187,7 @@ Value SetBuilder::countTrue(Value condition, const Twine &name) {
 }
 
 // What is found in the update's sweep is there only if that one has run.
-void SetBuilder::measured(StringRef key, Value value, bool always) {
+void SetBuilder::writeStatistic(StringRef key, Value value, bool always) {
   Value target = scalar(Access::Out, Role::statistic, key, step.f32).value;
   always ? step.writeAlways(value, target) : step.write(value, target);
 }
@@ -195,34 +197,34 @@ void SetBuilder::measure() {
   // Of what is stored: the product with an inverse scale may overflow.
   Value size = ops.abs("size", ops.element("code", ops.dequantize("stored", grad.value)));
   Value bad = ops.compare("bad", arith::CmpFPredicate::UGE, size, ops.infinity("infinity"));
-  measured("nonfinite", countTrue(bad, "nonfinite"), true);
-  measured("grad_norm", norm(ops.element("whole", unclipped), "norm"), true);
+  writeStatistic("nonfinite", countTrue(bad, "nonfinite"), true);
+  writeStatistic("grad_norm", norm(ops.element("whole", unclipped), "norm"), true);
 
   Value old = ops.element("before", before), now = ops.element("after", after);
   Value change = ops.sub("change", now, old);
-  measured("param_norm", norm(old, "weight"));
-  measured("update_norm", norm(change, "moved"));
+  writeStatistic("param_norm", norm(old, "weight"));
+  writeStatistic("update_norm", norm(change, "moved"));
 
   if (storage.inRungs())
     return measureRungs();
   // What f32 arithmetic rounds away is no change; a master keeps the rest.
-  if (storage.says("master") || storage.format("param").isF32())
+  if (storage.hasWord("master") || storage.format("param").isF32())
     return;
   Value same = ops.element("same", ops.dequantize("kept", code));
   Value still = ops.compare("still", arith::CmpFPredicate::OEQ, same, old);
   Value moving = ops.compare("moving", arith::CmpFPredicate::ONE, change, ops.f32("none", 0));
-  measured("lost", countTrue(ops.both("missed", still, moving), "lost"));
+  writeStatistic("lost", countTrue(ops.logicalAnd("missed", still, moving), "lost"));
 }
 
 //===-- Without a rule ------------------------------------------------------===//
 
 void SetBuilder::writeGradient(bool conditional) {
   size_t before = step.countWrites();
-  bool copied = storage.says("copy");
+  bool copied = storage.hasWord("copy");
   if (copied)
     writeCopy(gradient);
   else
-    store(grad, gradient, "grad");
+    writeRounded(grad, gradient, "grad");
   if (copied || !conditional)
     step.moveToAlways(before);
 }
@@ -241,13 +243,13 @@ Value SetBuilder::saturated(Value value, FormatAttr format) {
 }
 
 // The f32 that an element is divided by.
-FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
+FailureOr<Value> SetBuilder::addGivenScales(StringRef scales) {
   if (scales.empty())
     return step.scalar("grad_scale");
   if (scales == "tensor")
     return scalar(Access::In, Role::tensor_scale, "grad_scale", step.f32).value;
   unsigned block = 1;
-  if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
+  if (scales != "element" && (scales.getAsInteger(10, block) || !isBlockSize(block)))
     return storage.error("copy") << "--scales=" << scales << " is neither tensor nor element nor a power of two from "
                                  << minBlock << " to " << maxBlock;
   Argument given = list(Access::In, Role::input, "grad_scale", storage.tensors("f32", 1, block));
@@ -257,14 +259,14 @@ FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
 
 // x / scale rounded to a format, as its code or as code times scale.
 LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
-  if (!storage.says("copy"))
+  if (!storage.hasWord("copy"))
     return storage.error() << "--quantize wants a copy in the set: \"grad=f32 copy=f32\"";
   const StorageWord &word = storage.word("copy");
   FormatAttr known = FormatAttr::getNamed(step.f32.getContext(), format);
   bool hasScales = &storage.codec("copy") != &plain, same = storage.formatName("copy") == format;
   if (hasScales && !scales.empty())
     return storage.error("copy") << "--scales=" << scales << " beside a copy that has its own";
-  FailureOr<Value> unit = takeGivenScales(scales);
+  FailureOr<Value> unit = addGivenScales(scales);
   if (failed(unit))
     return failure();
   dequantizeGradient();
@@ -291,7 +293,7 @@ LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
     Value back = ops.element("number", ops.dequantize("back", codes));
     list = ops.collect("result", ops.mul("product", back, *unit));
   }
-  store(copy, list, "copy", same ? std::optional(overflow) : std::nullopt);
+  writeRounded(copy, list, "copy", same ? std::optional(overflow) : std::nullopt);
   step.moveToAlways(before);
   return success();
 }

@@ -24,7 +24,7 @@ public:
 
   //===-- The gradient ------------------------------------------------------===//
   /// `changes`: without a rule it is written, too.
-  void takeGradient(bool changes);
+  void addGradient(bool changes);
   void dequantizeGradient();
   /// Returns whether all of it is finite.
   Value unscaleGradient(Value factor);
@@ -33,7 +33,7 @@ public:
   /// The gradient so far, as its format holds it and torch reads it again.
   void roundGradient(const llvm::Twine &word);
   /// A norm of each tensor's gradient, which the step says.
-  Value takeNorm(NormKind kind);
+  Value addNorm(NormKind kind);
 
   //===-- The update --------------------------------------------------------===//
   void update();
@@ -57,16 +57,17 @@ public:
                   mlir::FloatAttr fallback = {});
   /// `value` goes to `target`, rounded as the word about `stream` says where its format is
   /// not f32; `overflow` is for a word that says nothing of it.
-  Value store(const Argument &target, Value value, llvm::StringRef stream, std::optional<OverflowMode> overflow = {});
+  Value writeRounded(const Argument &target, Value value, llvm::StringRef stream,
+                     std::optional<OverflowMode> overflow = {});
   /// A further copy of the parameter, or of a gradient, with or without scales.
   void writeCopy(Value value);
   /// A draw for what is stored to `stream`.
   Value draw(NamedOpBuilder ops, unsigned bits, unsigned store) const;
-  void measured(llvm::StringRef key, Value value, bool always = false);
+  void writeStatistic(llvm::StringRef key, Value value, bool always = false);
   /// Of how many elements a condition is true.
   Value countTrue(Value condition, const llvm::Twine &name);
   NamedOpBuilder ops(const Argument &argument, llvm::StringRef stream) {
-    return step.ops(argument.name + ".", storage.place(stream));
+    return step.ops(argument.name + ".", storage.getLocation(stream));
   }
   /// About the gradient.
   NamedOpBuilder ops() { return ops(grad, "grad"); }
@@ -87,13 +88,13 @@ private:
   llvm::StringRef getName(Role role) { return rule.getName(rule.getByRole(role)[0]); }
   int64_t setOfScalars() const { return storage.several ? int64_t(storage.set) : -1; }
   void clipToParameter();
-  void takeHypers();
+  void addHypers();
   void countStep();
-  mlir::FailureOr<Value> takeGivenScales(llvm::StringRef scales);
+  mlir::FailureOr<Value> addGivenScales(llvm::StringRef scales);
   Value saturated(Value value, FormatAttr format);
   Value norm(Value element, const llvm::Twine &name);
   Value loadRung(const Argument &param);
-  Value storeRung(const Argument &param, Value change);
+  Value writeRung(const Argument &param, Value change);
   void countFlips();
   void measureRungs();
 
@@ -107,11 +108,11 @@ using Sets = llvm::MutableArrayRef<SetBuilder>;
 /// The names of their arguments.
 void reserveOfScales(StepBuilder &step);
 /// torch's protocol: the scale to divide by, and whether to skip.
-void takeScaler(StepBuilder &step, Sets sets);
+void addScaler(StepBuilder &step, Sets sets);
 /// A check of our own: skip where a gradient is not finite, and say so.
-void takeInverseScale(StepBuilder &step, Sets sets);
+void addInverseScale(StepBuilder &step, Sets sets);
 /// The same from the scale itself, and what becomes of it: arguments of role `scaler`.
-void takeLossScaler(StepBuilder &step, Sets sets, Scaler variant);
+void addLossScaler(StepBuilder &step, Sets sets, Scaler variant);
 /// A step of scalars alone: what becomes of the scale by `found`.
 mlir::OwningOpRef<StepOp> buildLossScale(mlir::MLIRContext &context, Scaler variant);
 /// Counts the step in `skipped` unless `fine`.

@@ -51,7 +51,7 @@ const CodecRow &SetStorage::codec(StringRef stream) const {
   return getCodec(word(stream == "param" && splitsMaster() ? "master" : stream));
 }
 
-unsigned SetStorage::getStore(StringRef stream) const {
+unsigned SetStorage::getStoreIndex(StringRef stream) const {
   if (stream == "param" || stream == "grad")
     return 0;
   if (stream == "copy")
@@ -74,13 +74,13 @@ Location SetStorage::at(StringRef what, unsigned column) const {
   return FileLineColLoc::get(&context, describeSource(what, set, several), 1, column);
 }
 
-Location SetStorage::placeOfRule() const {
+Location SetStorage::getRuleLocation() const {
   return !rule ? at("storage", 1) : request.spelled.empty() ? rule->getLoc() : at("rule", 1);
 }
 
-Location SetStorage::place(StringRef stream) const {
+Location SetStorage::getLocation(StringRef stream) const {
   const StorageWord &word = this->word(stream);
-  return word.text.empty() ? placeOfRule() : at("storage", word.column);
+  return word.text.empty() ? getRuleLocation() : at("storage", word.column);
 }
 
 InFlightDiagnostic SetStorage::error(StringRef stream) const {
@@ -105,16 +105,16 @@ LogicalResult SetStorage::check(const StorageWord &word) const {
   StringRef stream = word.stream;
   const CodecRow &codec = getCodec(word);
   bool state = stream == "states" || (!isCommon(stream) && stream != "step");
-  for (StringRef said : word.said)
-    if (!codec.find(said) && !plain.find(said))
-      return refuse(word, said);
-  if (word.says("keep_positive") && !(rule && state))
+  for (StringRef modifier : word.modifiers)
+    if (!codec.find(modifier) && !plain.find(modifier))
+      return refuse(word, modifier);
+  if (word.hasModifier("keep_positive") && !(rule && state))
     return error(word) << " says keep_positive of '" << stream << "'; it is for states, as v=bnb8u:256,keep_positive";
-  if (word.hasModifiers() && ((rule && stream == "grad") || isSplit(word) || stream == "step"))
+  if (word.definesRounding() && ((rule && stream == "grad") || isSplit(word) || stream == "step"))
     return error(word) << " says how '" << stream << "' is rounded, which is not; leave out what follows the comma";
-  if (word.says("reference") && stream != "rungs")
+  if (word.hasModifier("reference") && stream != "rungs")
     return error(word) << ": only rungs are rounded as the reference does; leave it out";
-  if (word.says("reference") && word.says("stochastic32"))
+  if (word.hasModifier("reference") && word.hasModifier("stochastic32"))
     return error(word) << ": the reference draws 16 bits; leave out stochastic32";
   // A code book's numbers end at 1: what is stored needs a scale, or is scaled by whoever asks for codes alone.
   bool table = getCodecFacts(named(word)).table;
@@ -125,7 +125,7 @@ LogicalResult SetStorage::check(const StorageWord &word) const {
     return error(word) << ": a code book has the nearest number alone";
   if (failed(codec.verify(*this, word)))
     return failure();
-  if (!word.hasModifiers() && !word.says("keep_positive"))
+  if (!word.definesRounding() && !word.hasModifier("keep_positive"))
     return success();
   FormatAttr format = this->format(stream);
   if (format.isF32())
@@ -215,7 +215,7 @@ LogicalResult SetStorage::read() {
   for (StorageWord &word : line) {
     if (failed(readWord(word)))
       return failure();
-    if (says(word.stream))
+    if (hasWord(word.stream))
       return emitError(at("storage", word.column)) << "storage names '" << word.stream << "' twice; leave one out";
     words.push_back(word);
   }
@@ -224,7 +224,7 @@ LogicalResult SetStorage::read() {
   return inRungs() ? checkRungs() : success();
 }
 
-static bool holds(const Format &format, const Format &grid) {
+static bool represents(const Format &format, const Format &grid) {
   for (uint32_t code = 0; code <= grid.maxCode(); ++code) {
     uint32_t bits = decodeBits(grid, code);
     if (decodeBits(format, encodeBits(format, bits, Rounding::NearestEven, Overflow::NonFinite)) != bits)
@@ -239,11 +239,11 @@ LogicalResult SetStorage::checkRungs() const {
            << ": rungs are of formats with a sign, a magnitude and at most 8 bits, such as rungs=ocp.e4m3fn";
   if (word("rungs").overflow)
     return error(word("rungs")) << " says what is beyond the format; rungs end where it does";
-  if (says("master"))
+  if (hasWord("master"))
     return error(word("rungs")) << " beside a master; the rung is all there is of a parameter, leave the master out";
-  if (word("param").hasModifiers())
+  if (word("param").definesRounding())
     return error(word("rungs")) << " beside how param is rounded; say that of the rungs";
-  if (!holds(format("param").toFormat(), format("rungs").toFormat()))
+  if (!represents(format("param").toFormat(), format("rungs").toFormat()))
     return error(word("rungs")) << ": " << formatName("param")
                                 << " does not hold all its numbers; store its codes with param=" << formatName("rungs")
                                 << ", or the numbers with param=f32";

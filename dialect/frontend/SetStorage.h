@@ -15,7 +15,7 @@ public:
   /// Fails after an error at the word that is none, or that does not go with the others.
   mlir::LogicalResult read();
 
-  bool says(llvm::StringRef stream) const { return find(stream); }
+  bool hasWord(llvm::StringRef stream) const { return find(stream); }
   /// What is said of a stream, or of all states; a word of nothing where nothing is.
   const StorageWord &word(llvm::StringRef stream) const;
   /// "bf16"; f32 where nothing is said.
@@ -29,20 +29,20 @@ public:
   FormatAttr named(const StorageWord &word) const { return FormatAttr::getNamed(&context, word.format); }
   bool hasBlocks(llvm::StringRef stream) const { return word(stream).block.has_value(); }
   /// Its number among the stores of an element, which no other word changes.
-  unsigned getStore(llvm::StringRef stream) const;
+  unsigned getStoreIndex(llvm::StringRef stream) const;
   /// Whether something is rounded as draws say.
   bool draws() const;
 
   /// Whether the parameter is the upper half of its master.
   bool splitsMaster() const;
   /// Parameters on a format's grid, which rules move in rungs; stored as codes or not.
-  bool inRungs() const { return says("rungs"); }
+  bool inRungs() const { return hasWord("rungs"); }
   bool isCoded() const { return format("param") == format("rungs"); }
   bool drawsRungs() const { return inRungs() && word("rungs").round.value_or(Round::Stochastic) == Round::Stochastic; }
 
   /// The word about a stream, or the rule where there is none.
-  mlir::Location place(llvm::StringRef stream) const;
-  mlir::Location placeOfRule() const;
+  mlir::Location getLocation(llvm::StringRef stream) const;
+  mlir::Location getRuleLocation() const;
   /// An error at the word about `stream`, or where the line begins.
   mlir::InFlightDiagnostic error(llvm::StringRef stream = "") const;
   /// One that names the word, at what it says behind a comma.

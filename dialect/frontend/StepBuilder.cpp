@@ -7,13 +7,11 @@ using namespace altgrad;
 
 //===-- Names ---------------------------------------------------------------===//
 
-Location NamedOpBuilder::at(const Twine &name) const {
-  return NameLoc::get(builder.getStringAttr(prefix + name), place);
-}
+Location NamedOpBuilder::at(const Twine &name) const { return NameLoc::get(builder.getStringAttr(prefix + name), loc); }
 
 Location NamedOpBuilder::at(ArrayRef<std::string> names) const {
   SmallVector<StringRef> words(names.begin(), names.end());
-  return FusedLoc::get({place}, builder.getStrArrayAttr(words), builder.getContext());
+  return FusedLoc::get({loc}, builder.getStrArrayAttr(words), builder.getContext());
 }
 
 std::string altgrad::printStep(StepOp step) {
@@ -25,9 +23,9 @@ std::string altgrad::printStep(StepOp step) {
 
 //===-- The step ------------------------------------------------------------===//
 
-StepBuilder::StepBuilder(MLIRContext &context, Location place) : place(place), builder(&context) {
+StepBuilder::StepBuilder(MLIRContext &context, Location loc) : loc(loc), builder(&context) {
   f32 = builder.getF32Type(), f64 = builder.getF64Type(), i64 = builder.getI64Type();
-  OperationState state(place, StepOp::getOperationName());
+  OperationState state(loc, StepOp::getOperationName());
   body = &state.addRegion()->emplaceBlock();
   step = cast<StepOp>(Operation::create(state));
   builder.setInsertionPointToEnd(body);
@@ -35,29 +33,29 @@ StepBuilder::StepBuilder(MLIRContext &context, Location place) : place(place), b
 
 void StepBuilder::reserve(ArrayRef<StringRef> names) {
   for (StringRef name : names)
-    taken.insert(name);
+    usedNames.insert(name);
 }
 
-std::string StepBuilder::freeName(StringRef wanted) {
+std::string StepBuilder::makeUniqueName(StringRef wanted) {
   std::string name = wanted.str();
-  while (!taken.insert(name).second)
+  while (!usedNames.insert(name).second)
     name += "_";
   return name;
 }
 
 Value StepBuilder::argument(Access access, Role role, const Argument &called, Type type, Scope scope, int64_t set,
-                            Location place, FloatAttr fallback) {
+                            Location loc, FloatAttr fallback) {
   signature.push_back(
       ArgumentAttr::get(builder.getContext(), access, role, called.name, called.key, scope, set, fallback));
-  return body->addArgument(type, NameLoc::get(builder.getStringAttr(called.name), place));
+  return body->addArgument(type, NameLoc::get(builder.getStringAttr(called.name), loc));
 }
 
 Value StepBuilder::scalar(Access access, Role role, StringRef name, Type type) {
-  return scalars[name] = argument(access, role, {{}, name.str(), name.str()}, type, Scope::Step, -1, place);
+  return scalars[name] = argument(access, role, {{}, name.str(), name.str()}, type, Scope::Step, -1, loc);
 }
 
 // The count is the step's own: a rule may have none, and an f32 stops at 2^24.
-void StepBuilder::takeSeed(bool always) {
+void StepBuilder::addSeed(bool always) {
   scalar(Access::In, Role::random, "seed", i64);
   Value draws = scalar(Access::InOut, Role::random, "draws", i64);
   NamedOpBuilder ops = this->ops("seed.");
@@ -87,7 +85,7 @@ OwningOpRef<StepOp> StepBuilder::finish(const Twine &name) {
     lists[0].push_back(value), lists[1].push_back(target);
   for (auto [value, target] : writes)
     lists[2].push_back(value), lists[3].push_back(target);
-  CommitOp::create(builder, place, condition, lists[0], lists[1], lists[2], lists[3]);
+  CommitOp::create(builder, loc, condition, lists[0], lists[1], lists[2], lists[3]);
   step->setSymName(name.str());
   step->setSignatureAttr(builder.getArrayAttr(signature));
   return std::move(step);

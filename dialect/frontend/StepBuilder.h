@@ -22,9 +22,9 @@ struct Argument {
 /// with `prefix`; they are for readers alone, so two values may have one.
 class NamedOpBuilder {
 public:
-  NamedOpBuilder(mlir::OpBuilder &builder, const llvm::Twine &prefix, mlir::Location place)
-      : builder(builder), prefix(prefix.str()), place(place) {}
-  NamedOpBuilder named(const llvm::Twine &other) const { return NamedOpBuilder(builder, other, place); }
+  NamedOpBuilder(mlir::OpBuilder &builder, const llvm::Twine &prefix, mlir::Location loc)
+      : builder(builder), prefix(prefix.str()), loc(loc) {}
+  NamedOpBuilder named(const llvm::Twine &other) const { return NamedOpBuilder(builder, other, loc); }
 
   /// The place of an operation whose one result, or whose results, are called so.
   mlir::Location at(const llvm::Twine &name) const;
@@ -32,7 +32,7 @@ public:
   template <typename Op, typename... Args> mlir::Value make(const llvm::Twine &name, Args &&...args) const {
     return Op::create(builder, at(name), std::forward<Args>(args)...)->getResult(0);
   }
-  template <typename Op, typename... Args> Op several(llvm::ArrayRef<std::string> names, Args &&...args) const {
+  template <typename Op, typename... Args> Op makeMany(llvm::ArrayRef<std::string> names, Args &&...args) const {
     return Op::create(builder, at(names), std::forward<Args>(args)...);
   }
 
@@ -58,9 +58,9 @@ public:
   Value floor(Name name, Value a) const { return make<mlir::math::FloorOp>(name, a); }
   Value sqrt(Name name, Value a) const { return make<mlir::math::SqrtOp>(name, a); }
   Value fma(Name name, Value a, Value b, Value c) const { return make<mlir::math::FmaOp>(name, a, b, c); }
-  Value wide(Name name, Value a) const { return make<mlir::arith::ExtFOp>(name, builder.getF64Type(), a); }
-  Value narrow(Name name, Value a) const { return make<mlir::arith::TruncFOp>(name, builder.getF32Type(), a); }
-  Value both(Name name, Value a, Value b) const { return make<mlir::arith::AndIOp>(name, a, b); }
+  Value extend(Name name, Value a) const { return make<mlir::arith::ExtFOp>(name, builder.getF64Type(), a); }
+  Value truncate(Name name, Value a) const { return make<mlir::arith::TruncFOp>(name, builder.getF32Type(), a); }
+  Value logicalAnd(Name name, Value a, Value b) const { return make<mlir::arith::AndIOp>(name, a, b); }
   Value compare(Name name, mlir::arith::CmpFPredicate how, Value a, Value b) const {
     return make<mlir::arith::CmpFOp>(name, how, a, b);
   }
@@ -80,7 +80,9 @@ public:
     return make<QuantizeOp>(name, type, list, round, draw, overflow, CompandingAttr());
   }
   /// Rounded toward zero: of what is above 0, the code at or below it.
-  Value cut(Name name, Value list, TensorsType type) const { return quantize(name, list, type, Round::TowardZero); }
+  Value quantizeTowardZero(Name name, Value list, TensorsType type) const {
+    return quantize(name, list, type, Round::TowardZero);
+  }
   Value reduce(Name name, Reduction how, Value element, Scope over) const {
     return make<ReduceOp>(name, how, element, over);
   }
@@ -98,26 +100,26 @@ public:
   std::string prefix;
 
 private:
-  mlir::Location place;
+  mlir::Location loc;
 };
 
 class StepBuilder {
 public:
-  /// `place` is that of what concerns the step as a whole.
-  StepBuilder(mlir::MLIRContext &context, mlir::Location place);
+  /// `loc` is that of what concerns the step as a whole.
+  StepBuilder(mlir::MLIRContext &context, mlir::Location loc);
 
   /// The names of the step's own arguments: a rule's are other ones.
   void reserve(llvm::ArrayRef<llvm::StringRef> names);
   /// A name that no other argument has: names of a rule may be any.
-  std::string freeName(llvm::StringRef wanted);
+  std::string makeUniqueName(llvm::StringRef wanted);
   /// An argument behind those that there are; `set` is -1 for one of no set.
   mlir::Value argument(Access access, Role role, const Argument &names, mlir::Type type, Scope scope, int64_t set,
-                       mlir::Location place, mlir::FloatAttr fallback = {});
+                       mlir::Location loc, mlir::FloatAttr fallback = {});
   /// One of the step as a whole, under its own name.
   mlir::Value scalar(Access access, Role role, llvm::StringRef name, mlir::Type type);
   mlir::Value scalar(llvm::StringRef name) const { return scalars.lookup(name); }
   /// The seed of a step that draws, and how often it has drawn.
-  void takeSeed(bool always);
+  void addSeed(bool always);
 
   void write(mlir::Value value, mlir::Value target) { writes.push_back({value, target}); }
   /// In place of what was to be written there before.
@@ -127,8 +129,8 @@ public:
   size_t countWrites() const { return writes.size(); }
 
   /// What concerns the step as a whole: `clip.norm` and the like.
-  NamedOpBuilder ops(const llvm::Twine &prefix) { return NamedOpBuilder(builder, prefix, place); }
-  NamedOpBuilder ops(const llvm::Twine &prefix, mlir::Location place) { return NamedOpBuilder(builder, prefix, place); }
+  NamedOpBuilder ops(const llvm::Twine &prefix) { return NamedOpBuilder(builder, prefix, loc); }
+  NamedOpBuilder ops(const llvm::Twine &prefix, mlir::Location loc) { return NamedOpBuilder(builder, prefix, loc); }
   mlir::OwningOpRef<StepOp> finish(const llvm::Twine &name);
 
   mlir::Value condition; // of `write`; null: none
@@ -137,12 +139,12 @@ public:
 
 private:
   using Writes = llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>;
-  mlir::Location place;
+  mlir::Location loc;
   mlir::OpBuilder builder;
   mlir::OwningOpRef<StepOp> step;
   mlir::Block *body;
   llvm::SmallVector<mlir::Attribute> signature;
-  llvm::StringSet<> taken;
+  llvm::StringSet<> usedNames;
   llvm::StringMap<mlir::Value> scalars;
   Writes writes, always;
 };

@@ -14,16 +14,17 @@ struct TensorScale : BlockCodec {
   static constexpr CodecWord words[] = {
       {"delayed", how, of, true}, {"current", how, of}, {"bounded", how, of}, {"pow2", "'pow2'", pow2}};
   static bool accepts(const StorageWord &word) {
-    bool scaled = llvm::any_of(word.said, [](StringRef said) { return said.starts_with("delayed"); });
-    return word.stream == "copy" && !word.block && (scaled || word.says("current") || word.says("bounded"));
+    bool scaled = llvm::any_of(word.modifiers, [](StringRef modifier) { return modifier.starts_with("delayed"); });
+    return word.stream == "copy" && !word.block &&
+           (scaled || word.hasModifier("current") || word.hasModifier("bounded"));
   }
   static LogicalResult verify(const SetStorage &set, const StorageWord &word);
   void encode(Value values) override;
 
   // Those that a delayed scale looks back.
-  static unsigned countSteps(StringRef said) {
+  static unsigned countSteps(StringRef modifier) {
     unsigned steps = 1;
-    return said.consume_front("delayed:") && (said.getAsInteger(10, steps) || steps > 64) ? 0 : steps;
+    return modifier.consume_front("delayed:") && (modifier.getAsInteger(10, steps) || steps > 64) ? 0 : steps;
   }
   Value largestOfHistory(Value newest);
   Value boundOfLargest(Value newest);
@@ -75,22 +76,22 @@ static LogicalResult verifyBounded(const SetStorage &set, const StorageWord &wor
 }
 
 LogicalResult TensorScale::verify(const SetStorage &set, const StorageWord &word) {
-  for (StringRef said : word.said)
-    if (!countSteps(said))
-      return set.error(word, said) << " says '" << said << "'; a delayed scale looks back 1 to 64 steps";
+  for (StringRef modifier : word.modifiers)
+    if (!countSteps(modifier))
+      return set.error(word, modifier) << " says '" << modifier << "'; a delayed scale looks back 1 to 64 steps";
   if (word.format == "f32")
     return set.error(word) << " has a scale, and f32 needs none";
-  if (!set.rule && !word.says("current"))
+  if (!set.rule && !word.hasModifier("current"))
     return set.error(word) << " has a scale by the step before, and gradients have none; write current";
-  return word.says("bounded") ? verifyBounded(set, word) : success();
+  return word.hasModifier("bounded") ? verifyBounded(set, word) : success();
 }
 
 // The largest finite one of the last steps' largest numbers, which move on by one. Of
 // one step alone it is that, whatever it is.
 Value TensorScale::largestOfHistory(Value newest) {
   unsigned history = 1;
-  for (StringRef said : word.said)
-    history = std::max(history, countSteps(said));
+  for (StringRef modifier : word.modifiers)
+    history = std::max(history, countSteps(modifier));
   if (history == 1)
     return newest;
   Value none = ops.f32("past.none", 0), end = ops.infinity("past.end"), most = none, held = newest;
@@ -109,14 +110,14 @@ Value TensorScale::largestOfHistory(Value newest) {
 
 // The maximum found now applies from the next step on, except for `current`. A step without a rule returns it, too.
 void TensorScale::encode(Value values) {
-  bool ruled = bool(set.rule), current = word.says("current");
+  bool ruled = bool(set.rule), current = word.hasModifier("current");
   Value number = ops.element("next", values);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value largest = ops.max("largest", found, ops.f32("least", 0)), most = largest, newest;
   if (!current || !ruled)
     newest = set.scalar(current ? Access::Out : Access::InOut, Role::tensor_scale, "copy_amax", step.f32).value;
   if (!current)
-    most = word.says("bounded") ? boundOfLargest(newest) : largestOfHistory(newest);
+    most = word.hasModifier("bounded") ? boundOfLargest(newest) : largestOfHistory(newest);
   Value unit = set.scalar(Access::Out, Role::tensor_scale, "copy_scale", step.f32).value;
   Value scale = getFactor(most, top), inverse = ops.div("unit", one, scale);
   finish(ops.mul("scaled", number, scale));
@@ -147,11 +148,11 @@ Value TensorScale::boundOfLargest(Value newest) {
   Value most = ops.mul("most", ops.div("rate", share1, sum1), root);
   Value slack = ops.f64("slack", 1.015625), rate = ops.abs("lr", lr);
   Value move = ops.mul("move", ops.mul("moves", rate, most), slack);
-  Value kept = ops.wide("before", newest);
+  Value largestBefore = ops.extend("before", newest);
   if (getStepBound(set.rule) == "adamw") {
     Value less = ops.sub("less", one, ops.mul("decay", lr, set.hypers["decay"]));
-    kept = ops.mul("kept", kept, ops.abs("factor", less));
+    largestBefore = ops.mul("kept", largestBefore, ops.abs("factor", less));
   }
-  Value held = ops.mul("held", kept, ops.f64("little", 1.000001));
-  return ops.narrow("largest", ops.add("all", held, move));
+  Value held = ops.mul("held", largestBefore, ops.f64("little", 1.000001));
+  return ops.truncate("largest", ops.add("all", held, move));
 }

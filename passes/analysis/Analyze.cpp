@@ -19,7 +19,7 @@ std::string altgrad::digits(double number) {
   return text;
 }
 
-double altgrad::halve(double low, double high, int times, function_ref<bool(double)> isLow) {
+double altgrad::bisect(double low, double high, int times, function_ref<bool(double)> isLow) {
   while (times-- > 0) {
     double middle = (low + high) / 2;
     (isLow(middle) ? low : high) = middle;
@@ -28,7 +28,7 @@ double altgrad::halve(double low, double high, int times, function_ref<bool(doub
 }
 
 // Whether a number of steps that stands still at `step` makes a difference.
-static bool matters(const StoredUpdate &update, int64_t step) {
+static bool changesUpdate(const StoredUpdate &update, int64_t step) {
   Point now = update.steady(1), later = now;
   now.step = step, later.step = 4 * step;
   return update.apply(now, /*exact=*/false) != update.apply(later, /*exact=*/false);
@@ -41,7 +41,7 @@ static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates, Findings &fi
     float last = 1;
     while (last + 1 != last)
       last *= 2;
-    if (llvm::any_of(updates, [&](const StoredUpdate &update) { return matters(update, int64_t(last)); }))
+    if (llvm::any_of(updates, [&](const StoredUpdate &update) { return changesUpdate(update, int64_t(last)); }))
       findings.list.push_back({argument.getLoc(),
                                "the count '" + step.getName(argument).str() + "' in f32 stands still at " +
                                    std::to_string(int64_t(last)) + ", where updates still depend on it",
@@ -131,7 +131,7 @@ static void checkPaths(const StoredUpdate &update, Findings &findings) {
                                    "steady gradient of 1",
                                "--analyze=NAME=VALUE gives a hyper-parameter another value"});
   for (unsigned index = 0; index <= update.stateCount(); ++index)
-    if (std::string format = update.getFormat(index); !format.empty() && std::isnan(update.kept(index, 0)))
+    if (std::string format = update.getFormat(index); !format.empty() && std::isnan(update.roundTrip(index, 0)))
       findings.list.push_back({update.getLocation(index),
                                "'" + update.getName(index).str() + "' in " + format +
                                    " is not looked at: between the rule and memory stands an "
@@ -180,21 +180,21 @@ bool altgrad::hasLimits(StepOp step) {
   return narrow;
 }
 
-static std::string getText(Location place) {
+static std::string getText(Location loc) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  if (auto file = dyn_cast<FileLineColLoc>(place))
+  if (auto file = dyn_cast<FileLineColLoc>(loc))
     out << file.getFilename().getValue() << ":" << file.getLine() << ":" << file.getColumn();
   else
-    out << place;
+    out << loc;
   return text;
 }
 
 std::string altgrad::writeFindings(StepOp step, ArrayRef<Finding> findings) {
   std::string text;
   for (const Finding &finding : findings) {
-    std::string place = getText(finding.place);
-    text += place + ": warning: " + finding.what + "\n" + place + ": note: " + finding.remedy + "\n";
+    std::string loc = getText(finding.loc);
+    text += loc + ": warning: " + finding.what + "\n" + loc + ": note: " + finding.remedy + "\n";
   }
   std::string number =
       findings.empty() ? "nothing" : std::to_string(findings.size()) + (findings.size() == 1 ? " thing" : " things");

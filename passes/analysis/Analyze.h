@@ -9,7 +9,7 @@ namespace altgrad {
 
 /// One thing that is lost: where, what, and what to do about it.
 struct Finding {
-  mlir::Location place;
+  mlir::Location loc;
   std::string what, remedy;
 };
 
@@ -33,7 +33,7 @@ void checkStates(const StoredUpdate &update, Findings &findings);
 void checkDivisions(const StoredUpdate &update, Findings &findings);
 
 /// Where `isLow` turns false between two numbers, after so many halvings: the least that is not low.
-double halve(double low, double high, int times, llvm::function_ref<bool(double)> isLow);
+double bisect(double low, double high, int times, llvm::function_ref<bool(double)> isLow);
 /// "0.000244": three digits.
 std::string digits(double number);
 
@@ -49,7 +49,7 @@ mlir::FailureOr<Findings> analyze(StepOp step, llvm::function_ref<RuleOp(UpdateO
 
 /// Of each set of a step: whether what an element becomes hangs on where it is in its tensor, by an index, a draw, a
 /// block, a unit or as a matrix. `rules` as above; a rule that is not found asks for nothing.
-llvm::SmallVector<bool> findPlaces(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules);
+llvm::SmallVector<bool> findPositionDependentSets(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules);
 
 /// Whether a step keeps anything narrow, and says what its hyper-parameters are.
 bool hasLimits(StepOp step);

@@ -13,7 +13,7 @@ using namespace altgrad;
 
 // The least that a weight of 1 must fall to be stored as another number.
 static double leastMove(const StoredUpdate &update) {
-  return halve(0, 1, 60, [&](double middle) { return update.stays(0, 1, 1 - middle); });
+  return bisect(0, 1, 60, [&](double middle) { return update.isUnchanged(0, 1, 1 - middle); });
 }
 
 static double moved(const StoredUpdate &update, double grad) {
@@ -51,7 +51,7 @@ static std::string remedyFor(const StoredUpdate &update) {
 static void checkDecay(const StoredUpdate &update, double least, Findings &findings) {
   double decay = moved(update, 0);
   double stored = update.apply(update.steady(0), /*exact=*/false)[0];
-  if (decay == 0 || !std::isfinite(decay) || !std::isfinite(stored) || !update.stays(0, 1, stored))
+  if (decay == 0 || !std::isfinite(decay) || !std::isfinite(stored) || !update.isUnchanged(0, 1, stored))
     return;
   findings.list.push_back({update.getLocation(0),
                            described(update) + ": the decay of " + digits(std::fabs(decay)) +
@@ -70,7 +70,7 @@ static void checkRates(const StoredUpdate &update, double least, Findings &findi
   double stored = update.apply(update.steady(1), /*exact=*/false)[0];
   if (!std::isfinite(step) || step == 0)
     return;
-  bool lost = update.stays(0, 1, stored);
+  bool lost = update.isUnchanged(0, 1, stored);
   bool draws = update.getRounding(0) == Round::Stochastic;
   bool always = update.getFormat(0) != "f32" && !draws && isNormalized(update);
   if (!lost && !always)
@@ -95,7 +95,7 @@ static void checkRates(const StoredUpdate &update, double least, Findings &findi
 }
 
 void altgrad::checkParameter(const StoredUpdate &update, Findings &findings) {
-  if (update.kept(0, 1) != 1)
+  if (update.roundTrip(0, 1) != 1)
     return; // the format has no 1, or how it is stored is not known
   double least = leastMove(update);
   checkRates(update, least, findings);
@@ -143,8 +143,8 @@ static double getLeast(const StoredUpdate &update, Value value, Point &point) {
   for (unsigned state = 0; state < update.stateCount(); ++state) {
     if (update.getBlock(state + 1) > 1)
       return 0; // whatever its scale makes of it
-    double high = halve(-160, 0, 24, [&](double power) { return update.stays(state + 1, 0, std::exp2(power)); });
-    point.states[state] = update.kept(state + 1, std::exp2(high), 0, 0xffff);
+    double high = bisect(-160, 0, 24, [&](double power) { return update.isUnchanged(state + 1, 0, std::exp2(power)); });
+    point.states[state] = update.roundTrip(state + 1, std::exp2(high), 0, 0xffff);
   }
   return update.valueAt(value, point, /*exact=*/false).value_or(0);
 }

@@ -19,7 +19,7 @@ std::optional<double> ScalarInterpreter::of(Value value) const {
   return isReal(value.getType()) ? it->second.real : it->second.integer;
 }
 
-double ScalarInterpreter::stored(double number, QuantizeOp op) const {
+double ScalarInterpreter::quantize(double number, QuantizeOp op) const {
   FormatAttr format = op.getTensors().getType().getFormat();
   if (exact || format.isF32())
     return number;
@@ -31,13 +31,13 @@ double ScalarInterpreter::stored(double number, QuantizeOp op) const {
 }
 
 // Lists, codes and blocks: a code stands for the number that it is decoded to.
-std::optional<double> ScalarInterpreter::listed(Operation &op) {
+std::optional<double> ScalarInterpreter::evaluateList(Operation &op) {
   auto number = [&](unsigned index) { return operand(op, index).real; };
   using Result = std::optional<double>;
   return llvm::TypeSwitch<Operation *, Result>(&op)
       .Case<DequantizeOp, ElementOp>([&](auto) { return number(0); })
       .Case<CollectOp>([&](CollectOp collect) { return collect.getFactor() ? number(0) * number(1) : number(0); })
-      .Case<QuantizeOp>([&](QuantizeOp op) { return stored(number(0), op); })
+      .Case<QuantizeOp>([&](QuantizeOp op) { return quantize(number(0), op); })
       .Case<ScaleOp>([&](auto) { return number(0) * number(1); })
       .Case<ScaledQuotientOp>([&](auto) { return number(0) / number(1); })
       .Case<JoinOp>([&](auto) { return number(0) + number(1); })
@@ -55,7 +55,7 @@ std::optional<double> ScalarInterpreter::listed(Operation &op) {
 }
 
 // The table of allowed operations says what most compute; the others have attributes, or numbers of two kinds.
-std::optional<double> ScalarInterpreter::real(Operation &op) {
+std::optional<double> ScalarInterpreter::evaluateReal(Operation &op) {
   const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef());
   if (row && row->facts.real) {
     auto number = [&](unsigned index) { return index < op.getNumOperands() ? operand(op, index).real : 0; };
@@ -76,10 +76,10 @@ std::optional<double> ScalarInterpreter::real(Operation &op) {
       .Case<ApplyStepOp>([&](auto) { return std::fma(-operand(op, 2).real, b(), a() * (1 - operand(op, 3).real)); })
       .Case<ScaleByShapeOp>([](ScaleByShapeOp scale) { return scale.getBy() == ShapeScale::MatchRms ? 0.2 : 1.0; })
       .Case<math::FPowIOp>([&](auto) { return std::pow(a(), double(operand(op, 1).integer)); })
-      .Default([&](Operation *) { return listed(op); });
+      .Default([&](Operation *) { return evaluateList(op); });
 }
 
-std::optional<int64_t> ScalarInterpreter::integer(Operation &op) {
+std::optional<int64_t> ScalarInterpreter::evaluateInteger(Operation &op) {
   auto a = [&] { return operand(op, 0).integer; };
   auto b = [&] { return operand(op, 1).integer; };
   const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef());
@@ -114,7 +114,7 @@ std::optional<int64_t> ScalarInterpreter::integer(Operation &op) {
 }
 
 // 16 bits beside a bf16 lose nothing: the upper one stands for all.
-bool ScalarInterpreter::parted(Operation &op) {
+bool ScalarInterpreter::evaluateSplit(Operation &op) {
   auto split = dyn_cast<SplitOp>(op);
   if (!split || !known.count(split.getValues()) || split.getLower().getType().getFormat().getBits() != 16)
     return false;
@@ -124,16 +124,16 @@ bool ScalarInterpreter::parted(Operation &op) {
 }
 
 void ScalarInterpreter::evaluate(Operation &op) {
-  if (parted(op) || op.getNumResults() != 1 || known.count(op.getResult(0)) ||
+  if (evaluateSplit(op) || op.getNumResults() != 1 || known.count(op.getResult(0)) ||
       !llvm::all_of(op.getOperands(), [&](Value value) { return known.count(value); }))
     return;
   Value result = op.getResult(0);
   if (!isReal(result.getType())) {
-    if (std::optional<int64_t> number = integer(op))
+    if (std::optional<int64_t> number = evaluateInteger(op))
       setInteger(result, *number);
     return;
   }
-  std::optional<double> number = real(op);
+  std::optional<double> number = evaluateReal(op);
   if (!number)
     return;
   bool rounds = !exact && !result.getType().isF64();

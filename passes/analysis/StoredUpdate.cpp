@@ -112,7 +112,7 @@ SmallVector<double> StoredUpdate::apply(const Point &point, bool exact) const {
   return results;
 }
 
-double StoredUpdate::kept(unsigned index, double number, double largest, uint32_t draw) const {
+double StoredUpdate::roundTrip(unsigned index, double number, double largest, uint32_t draw) const {
   const Path &path = paths[index];
   ScalarInterpreter storing, loading;
   storing.largest = largest;
@@ -131,9 +131,9 @@ double StoredUpdate::kept(unsigned index, double number, double largest, uint32_
   return loading.of(path.operand).value_or(nothing);
 }
 
-bool StoredUpdate::stays(unsigned index, double before, double number, double largest) const {
+bool StoredUpdate::isUnchanged(unsigned index, double before, double number, double largest) const {
   return llvm::all_of(ArrayRef<uint32_t>{0, 0xffff},
-                      [&](uint32_t draw) { return kept(index, number, largest, draw) == before; });
+                      [&](uint32_t draw) { return roundTrip(index, number, largest, draw) == before; });
 }
 
 // Where a state is linear in itself and settles, its steady value; of a sum or a
@@ -192,8 +192,8 @@ std::string StoredUpdate::getKey(unsigned index) const {
 }
 
 std::string StoredUpdate::getKey(BlockArgument hyper) const {
-  size_t place = llvm::find(hypers, hyper) - hypers.begin();
-  auto argument = dyn_cast<BlockArgument>(Value(update.getHypers()[place]));
+  size_t position = llvm::find(hypers, hyper) - hypers.begin();
+  auto argument = dyn_cast<BlockArgument>(Value(update.getHypers()[position]));
   return argument ? step.getKey(argument).str() : "";
 }
 

@@ -34,11 +34,11 @@ private:
     int64_t integer;
   };
   void evaluate(mlir::Operation &op);
-  bool parted(mlir::Operation &op);
-  std::optional<double> real(mlir::Operation &op);
-  std::optional<double> listed(mlir::Operation &op);
-  std::optional<int64_t> integer(mlir::Operation &op);
-  double stored(double number, QuantizeOp op) const;
+  bool evaluateSplit(mlir::Operation &op);
+  std::optional<double> evaluateReal(mlir::Operation &op);
+  std::optional<double> evaluateList(mlir::Operation &op);
+  std::optional<int64_t> evaluateInteger(mlir::Operation &op);
+  double quantize(double number, QuantizeOp op) const;
   const Number &operand(mlir::Operation &op, unsigned index) const { return known.find(op.getOperand(index))->second; }
 
   bool exact;
@@ -69,9 +69,9 @@ public:
   }
   /// What is read of stream `index` after `number` was stored: 0 is the
   /// parameter, from 1 on states. NaN where that is not known.
-  double kept(unsigned index, double number, double largest = 0, uint32_t draw = 0) const;
+  double roundTrip(unsigned index, double number, double largest = 0, uint32_t draw = 0) const;
   /// Whether it still reads as `before`, which was read, whatever is drawn.
-  bool stays(unsigned index, double before, double number, double largest = 0) const;
+  bool isUnchanged(unsigned index, double before, double number, double largest = 0) const;
   /// A point at which every state is what a steady gradient makes of it.
   const Point &steady(double grad) const;
 

@@ -13,7 +13,7 @@ using namespace altgrad;
 namespace {
 // Where a scalar is computed: once, in all rows or in the rows of a set. The
 // phases of a batch run in this order.
-struct ScalarHome {
+struct ScalarPlacement {
   Domain domain; // Rows or Once
   std::optional<unsigned> set;
   unsigned rank() const { return domain == Domain::Once ? 0 : set ? *set + 2 : 1; }
@@ -24,15 +24,15 @@ class Schedule {
 public:
   explicit Schedule(StepOp step) : variances(step), sets(step) {}
 
-  ScalarHome getHome(Value value) const;
+  ScalarPlacement getPlacement(Value value) const;
   // The batch in which a value is known; 0 for arguments.
   int getBatch(Value value) const;
   // Of an operation: its batch; of a sweep: the one after it.
   int getBatch(Operation *op) const { return batches.lookup(op); }
 
-  void put(Operation *op, int batch) { batches[op] = batch; }
+  void setBatch(Operation *op, int batch) { batches[op] = batch; }
   // The batch in which the sums of a sweep are folded; the last one until then.
-  void fold(SweepOp sweep, int batch) { folded[sweep] = batch; }
+  void setFoldBatch(SweepOp sweep, int batch) { folded[sweep] = batch; }
   void setLast(int batch) { last = batch; }
 
 private:
@@ -44,7 +44,7 @@ private:
 } // namespace
 
 // One set's rows are all rows.
-ScalarHome Schedule::getHome(Value value) const {
+ScalarPlacement Schedule::getPlacement(Value value) const {
   bool rows = variances.getScope(value) != Scope::Step;
   return {rows ? Domain::Rows : Domain::Once, sets.count() == 1 ? std::nullopt : sets.of(value)};
 }
@@ -59,31 +59,31 @@ int Schedule::getBatch(Value value) const {
 //===-- Writes of scalars -----------------------------------------------------===//
 
 namespace {
-struct PlacedWrite {
+struct ScheduledWrite {
   ScalarWrite write;
-  ScalarHome home;
+  ScalarPlacement placement;
   int batch;
 };
 
 // Writes move to later phases until nobody reads what they overwrite after them.
-class Placer {
+class WriteScheduler {
 public:
-  Placer(StepOp step, const Schedule &schedule) : step(step), schedule(schedule) {}
-  FailureOr<SmallVector<PlacedWrite>> run();
+  WriteScheduler(StepOp step, const Schedule &schedule) : step(step), schedule(schedule) {}
+  FailureOr<SmallVector<ScheduledWrite>> run();
 
 private:
   LogicalResult add(Value value, Value target, Value condition);
-  bool wait(PlacedWrite &write, int batch, unsigned rank);
-  bool waitForReaders(PlacedWrite &write);
+  bool delay(ScheduledWrite &write, int batch, unsigned rank);
+  bool delayPastReaders(ScheduledWrite &write);
 
   StepOp step;
   const Schedule &schedule;
   bool units = step.hasUnits();
-  SmallVector<PlacedWrite> writes;
+  SmallVector<ScheduledWrite> writes;
 };
 } // namespace
 
-LogicalResult Placer::add(Value value, Value target, Value condition) {
+LogicalResult WriteScheduler::add(Value value, Value target, Value condition) {
   if (isa<TensorsType>(target.getType()))
     return success(); // a sweep has stored it
   auto argument = cast<BlockArgument>(target);
@@ -93,50 +93,50 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
                                           << "', which is per_group; only scalars of the step, per_tensor "
                                              "and per_unit ones are written";
   bool rows = scope != Scope::Step;
-  auto differs = [&](Value one) { return one && schedule.getHome(one).domain == Domain::Rows; };
+  auto differs = [&](Value one) { return one && schedule.getPlacement(one).domain == Domain::Rows; };
   if (!rows && (differs(value) || differs(condition)))
     return step.getCommit().emitOpError() << "writes a value that differs between tensors to '%"
                                           << step.getName(argument) << "', which is one for the step";
   std::optional<unsigned> set;
   for (Value one : {target, value, condition})
     if (rows && !set && one)
-      set = schedule.getHome(one).set;
+      set = schedule.getPlacement(one).set;
   int at = schedule.getBatch(value);
   if (condition)
     at = std::max(at, schedule.getBatch(condition));
-  ScalarHome home{rows ? Domain::Rows : Domain::Once, set};
-  writes.push_back({{value, argument, condition}, home, at});
+  ScalarPlacement placement{rows ? Domain::Rows : Domain::Once, set};
+  writes.push_back({{value, argument, condition}, placement, at});
   return success();
 }
 
 // Makes a write come no earlier than a reader; a phase reads before it writes.
-bool Placer::wait(PlacedWrite &write, int batch, unsigned rank) {
+bool WriteScheduler::delay(ScheduledWrite &write, int batch, unsigned rank) {
   // Other units of a tensor read in the same phase what the first one writes.
-  bool beside = units && step.getScope(write.write.target) == Scope::Tensor && rank == write.home.rank();
-  int least = beside || rank > write.home.rank() ? batch + 1 : batch;
+  bool beside = units && step.getScope(write.write.target) == Scope::Tensor && rank == write.placement.rank();
+  int least = beside || rank > write.placement.rank() ? batch + 1 : batch;
   if (write.batch >= least)
     return false;
   write.batch = least;
   return true;
 }
 
-bool Placer::waitForReaders(PlacedWrite &write) {
+bool WriteScheduler::delayPastReaders(ScheduledWrite &write) {
   bool moved = false;
   Block *block = &step.getBody().front();
   for (Operation *user : write.write.target.getUsers()) {
     Operation *top = block->findAncestorOpInBlock(*user);
     if (isa<CommitOp>(top))
       continue;
-    unsigned rank = isa<SweepOp>(top) ? 0 : schedule.getHome(top->getResult(0)).rank();
-    moved |= wait(write, schedule.getBatch(top), rank);
+    unsigned rank = isa<SweepOp>(top) ? 0 : schedule.getPlacement(top->getResult(0)).rank();
+    moved |= delay(write, schedule.getBatch(top), rank);
   }
-  for (const PlacedWrite &other : writes)
+  for (const ScheduledWrite &other : writes)
     if (other.write.value == write.write.target && &other != &write)
-      moved |= wait(write, other.batch, other.home.rank());
+      moved |= delay(write, other.batch, other.placement.rank());
   return moved;
 }
 
-FailureOr<SmallVector<PlacedWrite>> Placer::run() {
+FailureOr<SmallVector<ScheduledWrite>> WriteScheduler::run() {
   CommitOp commit = step.getCommit();
   for (auto [value, target, condition] : commit.writes())
     if (failed(add(value, target, condition)))
@@ -144,8 +144,8 @@ FailureOr<SmallVector<PlacedWrite>> Placer::run() {
   // Each round that is not the last moves a write; only a circle goes on.
   for (size_t round = 0; round <= 2 * writes.size() + 1; ++round) {
     bool moved = false;
-    for (PlacedWrite &write : writes)
-      moved |= waitForReaders(write);
+    for (ScheduledWrite &write : writes)
+      moved |= delayPastReaders(write);
     if (!moved)
       return writes;
   }
@@ -180,12 +180,12 @@ private:
   LogicalResult checkTiles(SweepOp sweep);
   void addSweep(SweepOp sweep);
   void flush();
-  void pullEarly(bool last);
-  int earlier(Operation *op, bool last);
+  void hoistScalars(bool last);
+  int findEarlierBatch(Operation *op, bool last);
   bool uses(SweepOp sweep, ArrayRef<SweepOp> reduced);
   LogicalResult addWrites();
-  Phase *find(Batch &batch, const ScalarHome &home);
-  Phase &scalars(Batch &batch, const ScalarHome &home);
+  Phase *findPhase(Batch &batch, const ScalarPlacement &placement);
+  Phase &getOrAddPhase(Batch &batch, const ScalarPlacement &placement);
   void addOp(Batch &batch, Operation *op);
   void addFolds(const Batch &batch, StringRef suffix);
   void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
@@ -193,7 +193,7 @@ private:
   void addPhases();
   void addWords();
   /// Whether a tensor's sum is one of all its units, which have a row each.
-  bool isOfUnits(const Partial &partial) { return units && partial.scope() == Scope::Tensor; }
+  bool isAcrossUnits(const Partial &partial) { return units && partial.scope() == Scope::Tensor; }
 
   StepOp step;
   bool units = step.hasUnits();
@@ -211,41 +211,41 @@ private:
 };
 } // namespace
 
-Phase *PhasePlanner::find(Batch &batch, const ScalarHome &home) {
-  if (home.domain == Domain::Once)
+Phase *PhasePlanner::findPhase(Batch &batch, const ScalarPlacement &placement) {
+  if (placement.domain == Domain::Once)
     return batch.once.name.empty() ? nullptr : &batch.once;
-  auto it = llvm::find_if(batch.rows, [&](const Phase &phase) { return phase.set == home.set; });
+  auto it = llvm::find_if(batch.rows, [&](const Phase &phase) { return phase.set == placement.set; });
   return it == batch.rows.end() ? nullptr : &*it;
 }
 
 // What is of all rows comes first: it never needs what is of one set.
-Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
-  if (Phase *found = find(batch, home))
+Phase &PhasePlanner::getOrAddPhase(Batch &batch, const ScalarPlacement &placement) {
+  if (Phase *found = findPhase(batch, placement))
     return *found;
   Phase made;
-  made.domain = home.domain;
-  made.set = home.set;
-  made.name = stringifyDomain(home.domain);
-  if (home.domain == Domain::Once)
+  made.domain = placement.domain;
+  made.set = placement.set;
+  made.name = stringifyDomain(placement.domain);
+  if (placement.domain == Domain::Once)
     return batch.once = made;
-  auto after = llvm::find_if(batch.rows, [&](const Phase &phase) { return phase.set > home.set; });
+  auto after = llvm::find_if(batch.rows, [&](const Phase &phase) { return phase.set > placement.set; });
   return *batch.rows.insert(after, made);
 }
 
 void PhasePlanner::addOp(Batch &batch, Operation *op) {
-  scalars(batch, schedule.getHome(op->getResult(0))).ops.push_back(op);
+  getOrAddPhase(batch, schedule.getPlacement(op->getResult(0))).ops.push_back(op);
 }
 
 void PhasePlanner::flush() {
   Batch &phases = scalarPhases.emplace_back();
   for (SweepOp sweep : unfolded) {
-    schedule.fold(sweep, batch);
+    schedule.setFoldBatch(sweep, batch);
     for (const Partial &partial : plan.partials) {
       if (partial.sweep != sweep)
         continue;
       phases.folds.push_back(partial);
       if (partial.scope() == Scope::Step)
-        scalars(phases, {Domain::Once, {}}).folds.push_back(partial);
+        getOrAddPhase(phases, {Domain::Once, {}}).folds.push_back(partial);
     }
   }
   for (Operation *op : waiting)
@@ -256,24 +256,24 @@ void PhasePlanner::flush() {
 
 // The batch before the current one that an operation may join: where a launch
 // for such scalars is made anyway, or, after the last sweep, the one before it.
-int PhasePlanner::earlier(Operation *op, bool last) {
+int PhasePlanner::findEarlierBatch(Operation *op, bool last) {
   if (isa<AcrossOp>(op))
     return schedule.getBatch(op);
   int ready = 0;
   for (Value operand : op->getOperands())
     ready = std::max(ready, schedule.getBatch(operand));
-  ScalarHome home = schedule.getHome(op->getResult(0));
+  ScalarPlacement placement = schedule.getPlacement(op->getResult(0));
   for (int at = batch - 1; at >= ready; --at)
-    if ((last && at == batch - 1) || find(scalarPhases[at], home))
+    if ((last && at == batch - 1) || findPhase(scalarPhases[at], placement))
       return at;
   return batch;
 }
 
-void PhasePlanner::pullEarly(bool last) {
+void PhasePlanner::hoistScalars(bool last) {
   SmallVector<Operation *> late;
   for (Operation *op : waiting) {
-    int at = earlier(op, last);
-    schedule.put(op, at);
+    int at = findEarlierBatch(op, last);
+    schedule.setBatch(op, at);
     if (at == batch)
       late.push_back(op);
     else
@@ -300,7 +300,7 @@ LogicalResult PhasePlanner::checkTiles(SweepOp sweep) {
 // Partial sums wait until somebody needs them: several sweeps share a batch.
 // Without a sweep one batch ends, and the next sees all of its rows.
 void PhasePlanner::addSweep(SweepOp sweep) {
-  pullEarly(/*last=*/false);
+  hoistScalars(/*last=*/false);
   if (sweep && waiting.empty() && !uses(sweep, unfolded))
     scalarPhases.emplace_back();
   else
@@ -309,7 +309,7 @@ void PhasePlanner::addSweep(SweepOp sweep) {
   schedule.setLast(++batch);
   if (!sweep)
     return;
-  schedule.put(sweep, batch);
+  schedule.setBatch(sweep, batch);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     plan.partials.push_back({sweep, i, chunkWords++, rowWords++});
   if (sweep.getNumResults())
@@ -317,25 +317,25 @@ void PhasePlanner::addSweep(SweepOp sweep) {
 }
 
 LogicalResult PhasePlanner::addWrites() {
-  auto placed = Placer(step, schedule).run();
-  if (failed(placed))
+  auto scheduled = WriteScheduler(step, schedule).run();
+  if (failed(scheduled))
     return failure();
-  for (PlacedWrite &one : *placed) {
+  for (ScheduledWrite &one : *scheduled) {
     if (!products.empty()) // who multiplies may fail, and then nothing has changed
       one.batch = std::max(one.batch, products.back().first);
     if (one.batch >= int(scalarPhases.size()))
       scalarPhases.resize(one.batch + 1);
-    scalars(scalarPhases[one.batch], one.home).writes.push_back(one.write);
+    getOrAddPhase(scalarPhases[one.batch], one.placement).writes.push_back(one.write);
   }
   return success();
 }
 
 // Every scalar that another kernel than its own reads gets a word.
 void PhasePlanner::addWords() {
-  DenseMap<Operation *, const Phase *> home;
+  DenseMap<Operation *, const Phase *> computedIn;
   for (const Phase &phase : plan.phases)
     for (Operation *op : phase.ops)
-      home[op] = &phase;
+      computedIn[op] = &phase;
   auto need = [&](Value value, const Phase &reader) {
     Operation *op = value.getDefiningOp();
     if (!op || isCopied(*op) || plan.words.count(value))
@@ -343,14 +343,14 @@ void PhasePlanner::addWords() {
     if (isa<SweepOp>(op)) {
       const Partial &partial = plan.getPartial(value);
       plan.words[value] = partial.scope() == Scope::Step ? Word{Space::Step, stepWords++}
-                          : isOfUnits(partial)           ? Word{Space::Tensor, partial.rowWord}
+                          : isAcrossUnits(partial)       ? Word{Space::Tensor, partial.rowWord}
                                                          : Word{Space::Row, partial.rowWord};
       return;
     }
-    if (home.lookup(op) == &reader)
+    if (computedIn.lookup(op) == &reader)
       return;
-    plan.words[value] =
-        schedule.getHome(value).domain == Domain::Rows ? Word{Space::Row, rowWords++} : Word{Space::Step, stepWords++};
+    plan.words[value] = schedule.getPlacement(value).domain == Domain::Rows ? Word{Space::Row, rowWords++}
+                                                                            : Word{Space::Step, stepWords++};
   };
   for (const Phase &phase : plan.phases) {
     SweepOp sweep = phase.sweep;
@@ -430,7 +430,7 @@ void PhasePlanner::addPhases() {
     addProducts(index, suffix);
     addFolds(batch, suffix);
     SmallVector<Phase, 2> scalars;
-    if (find(batch, {Domain::Once, {}}))
+    if (findPhase(batch, {Domain::Once, {}}))
       addOnce(batch.once, scalars);
     llvm::append_range(scalars, batch.rows);
     for (Phase &phase : scalars) {
@@ -465,11 +465,11 @@ FailureOr<PhasePlan> PhasePlanner::run() {
         return op.emitOpError("is a sum that other devices' cannot join: leave out --exchange"), failure();
       if (isa<AcrossOp>(op))
         addSweep({});
-      schedule.put(&op, batch);
+      schedule.setBatch(&op, batch);
       waiting.push_back(&op);
     }
   }
-  pullEarly(/*last=*/!sweeps.empty());
+  hoistScalars(/*last=*/!sweeps.empty());
   flush();
   if (failed(addWrites()))
     return failure();

@@ -28,8 +28,8 @@ private:
   void writeTotal(Value sum, Reduction how, unsigned word, unsigned set);
   void writeScalar(Operation *op);
   void writeBack(ArrayRef<ScalarWrite> writes);
-  Value scalar(Value value);
-  void keep(Value value, Value here);
+  Value getScalar(Value value);
+  void storeToWorkspace(Value value, Value here);
 
   const PhasePlan &plan;
   ImplicitLocOpBuilder builder;
@@ -39,7 +39,7 @@ private:
 
 // A scalar in this phase: a copy of a constant or of a question about the row, what the phase has computed
 // itself, a word of the workspace or the memory of an argument.
-Value PhaseWriter::scalar(Value value) {
+Value PhaseWriter::getScalar(Value value) {
   if (Value have = known.lookupOrNull(value))
     return have;
   Value here;
@@ -62,7 +62,7 @@ Value PhaseWriter::scalar(Value value) {
   return here;
 }
 
-void PhaseWriter::keep(Value value, Value here) {
+void PhaseWriter::storeToWorkspace(Value value, Value here) {
   known.map(value, here);
   if (auto word = plan.words.find(value); word != plan.words.end())
     WorkspaceStoreOp::create(builder, here, word->second.space, word->second.number);
@@ -70,9 +70,9 @@ void PhaseWriter::keep(Value value, Value here) {
 
 void PhaseWriter::writeSweep(SweepOp sweep) {
   if (Value condition = sweep.getCondition())
-    scalar(condition);
+    getScalar(condition);
   for (Value value : sweep.getScalars())
-    scalar(value);
+    getScalar(value);
   auto copy = cast<SweepOp>(builder.clone(*sweep, known));
   for (auto [value, here] : llvm::zip(sweep.getReduced(), copy.getReduced()))
     WorkspaceStoreOp::create(builder, here, Space::Chunk, plan.getPartial(value).chunkWord);
@@ -88,7 +88,7 @@ void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
 // Over the words of a set's rows.
 void PhaseWriter::writeTotal(Value sum, Reduction how, unsigned word, unsigned set) {
   auto rows = plan.sets.count() > 1 ? builder.getI64IntegerAttr(set) : IntegerAttr();
-  keep(sum, TotalOp::create(builder, sum.getType(), how, word, rows));
+  storeToWorkspace(sum, TotalOp::create(builder, sum.getType(), how, word, rows));
 }
 
 void PhaseWriter::writeScalar(Operation *op) {
@@ -96,21 +96,21 @@ void PhaseWriter::writeScalar(Operation *op) {
     return writeTotal(across.getSum(), Reduction::Add, plan.words.lookup(across.getNumber()).number,
                       plan.sets.of(across.getNumber()).value_or(0));
   auto work = dyn_cast<PhaseWork>(op);
-  SmallVector<Place> own = work ? work.getReads() : SmallVector<Place>();
+  SmallVector<MemoryAccess> own = work ? work.getReads() : SmallVector<MemoryAccess>();
   for (Value operand : op->getOperands())
-    if (llvm::none_of(own, [&](const Place &place) { return place.memory == operand; }))
-      scalar(operand);
+    if (llvm::none_of(own, [&](const MemoryAccess &access) { return access.memory == operand; }))
+      getScalar(operand);
   builder.clone(*op, known);
   for (Value result : op->getResults())
-    keep(result, known.lookup(result));
+    storeToWorkspace(result, known.lookup(result));
 }
 
 // All values are read before the first is written.
 void PhaseWriter::writeBack(ArrayRef<ScalarWrite> writes) {
   for (const ScalarWrite &write : writes) {
-    scalar(write.value);
+    getScalar(write.value);
     if (write.condition)
-      scalar(write.condition);
+      getScalar(write.condition);
   }
   for (const ScalarWrite &write : writes)
     WriteOp::create(builder, known.lookup(write.value), write.target,

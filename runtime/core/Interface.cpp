@@ -31,12 +31,9 @@ const char *altgrad_table_error(void) { return lastError(); }
 
 const void *altgrad_table_runtime(void) { return reinterpret_cast<const void *>(&altgrad_version); }
 
-altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_tensor *tensors,
-                                    const int32_t *types, int64_t count, const AtenTensorHandle *handles,
-                                    const int64_t *widths, altgrad_table **out) {
-  return guarded([&] {
-    *out = reinterpret_cast<altgrad_table *>(new Table(bundle, plan, tensors, types, count, handles, widths));
-  });
+altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_core_row *rows,
+                                    int64_t count, int64_t groups, altgrad_table **out) {
+  return guarded([&] { *out = reinterpret_cast<altgrad_table *>(new Table(bundle, plan, rows, count, groups)); });
 }
 
 void altgrad_table_free(altgrad_table *table) { delete reinterpret_cast<Table *>(table); }
@@ -45,13 +42,7 @@ altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t
   return guarded([&] { of(table).use(workspace, bytes, host); });
 }
 
-altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row, const int64_t *strides) {
-  return guarded([&] { of(table).arrange(row, strides); });
-}
-
-altgrad_status altgrad_table_part(altgrad_table *table, int64_t row, int64_t first) {
-  return guarded([&] { of(table).part(row, first); });
-}
+const altgrad_tensor *altgrad_table_declared(const altgrad_table *table) { return of(table).declared(); }
 
 void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count) {
   guarded([&] { of(table).watch(params, count); });
@@ -61,8 +52,6 @@ altgrad_status altgrad_table_look(altgrad_table *table, const AtenTensorHandle *
                                   int32_t *found) {
   return guarded([&] { *found = of(table).look(given, trusted); });
 }
-
-const void *const *altgrad_table_gradients(const altgrad_table *table) { return of(table).gradients(); }
 
 const uint8_t *altgrad_table_present(const altgrad_table *table) { return of(table).present(); }
 

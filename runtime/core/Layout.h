@@ -55,15 +55,26 @@ struct Layout {
       made.sizes[i] = sizes[size_t(places[i])], made.strides[i] = strides[size_t(places[i])];
     return made;
   }
-  // Whether its elements fill one stretch of memory, in any order.
-  bool isDense() const {
+  // Its dimensions in the order of memory.
+  Layout inMemory() const {
     Numbers places(dims());
     std::iota(places.begin(), places.end(), 0);
     std::sort(places.begin(), places.end(), [&](int64_t one, int64_t other) {
       return std::make_pair(strides[size_t(one)], sizes[size_t(one)]) >
              std::make_pair(strides[size_t(other)], sizes[size_t(other)]);
     });
-    return inOrder(places).isContiguous();
+    return inOrder(places);
+  }
+  // Whether its elements fill one stretch of memory, in any order.
+  bool isDense() const { return inMemory().isContiguous(); }
+  // Whether two elements may have one address: conservative, exact for slices of dense tensors.
+  bool repeats() const {
+    const Layout of = inMemory();
+    int64_t reach = 0;
+    for (size_t i = dims(); i-- > 0; reach += of.sizes[i] > 1 ? of.strides[i] * (of.sizes[i] - 1) : 0)
+      if (of.sizes[i] > 1 && of.strides[i] <= reach)
+        return true;
+    return false;
   }
   [[noreturn]] void refuse(const std::string &why) const {
     throw Refusal(ALTGRAD_INVALID, "of shape " + inWords(sizes) + " and strides " + inWords(strides) + " " + why);
@@ -75,6 +86,12 @@ Layout beside(const Layout &param, bool copy, int64_t block, int64_t columns, bo
 
 // The dimensions of a parameter of these matrices in the order of memory.
 Numbers placesOf(const altgrad_table_matrices &of, int64_t dims);
+
+// One of the matrices that are apart: the index of its first element, and its tag.
+struct Piece {
+  int64_t first, rows, tag;
+};
+Piece pieceOf(const altgrad_table_matrices &of, int64_t index, int64_t place, int64_t more);
 
 } // namespace altgrad::core
 

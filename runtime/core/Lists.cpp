@@ -1,5 +1,6 @@
 // Lists of tensors for a step that has no optimizer.
-#include "Apart.h"
+#include "Layout.h"
+#include "Overlap.h"
 #include "Python.h"
 
 using namespace altgrad::core;
@@ -8,21 +9,7 @@ namespace {
 
 // Whether the elements fill one stretch of memory, each exactly once.
 bool isDense(Handle tensor) {
-  if (isContiguous(tensor))
-    return true;
-  std::vector<std::pair<int64_t, int64_t>> order;
-  const int64_t *sizes = sizesOf(tensor), *strides = stridesOf(tensor);
-  for (int64_t i = 0, dims = dimsOf(tensor); i < dims; ++i)
-    if (sizes[i] != 1)
-      order.emplace_back(strides[i], sizes[i]);
-  std::sort(order.begin(), order.end());
-  int64_t expected = 1;
-  for (auto [stride, size] : order) {
-    if (stride != expected)
-      return false;
-    expected *= size;
-  }
-  return true;
+  return isContiguous(tensor) || Layout(dimsOf(tensor), sizesOf(tensor), stridesOf(tensor)).isDense();
 }
 
 // The place of a dtype in PARAM_DTYPES of the package; -1: not there.
@@ -53,11 +40,11 @@ bool read(Handle tensor, Handle first, bool written, const Listed &listed) {
 }
 
 bool areApart(const Listed &listed, int64_t count) {
-  std::vector<std::pair<uint64_t, uint64_t>> spans;
+  std::vector<Run> spans;
   for (int64_t i = 0; i < count; ++i)
     if (uint64_t bytes = uint64_t(listed.numels[i]) * (listed.kinds[i] ? 2 : 4))
-      spans.emplace_back(listed.pointers[i], listed.pointers[i] + bytes);
-  return altgrad::core::areApart(std::move(spans));
+      spans.push_back({listed.pointers[i], listed.pointers[i] + bytes, i});
+  return !runsOverlap(std::move(spans), count);
 }
 
 // `at(i)` is the i-th tensor.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 using namespace altgrad::core;
@@ -155,8 +156,14 @@ int32_t Table::look(const Handle *given, bool trusted) {
     return ALTGRAD_OTHER_GRADS;
   if (odd)
     return ALTGRAD_ODD;
-  if (std::find(present_.begin(), present_.end(), 1) == present_.end())
+  // A set that no gradient is in would still count draws, and decide how torch rounds a norm.
+  auto isIn = [&](const SetRows &set) {
+    return set.first == set.last || memchr(present_.data() + set.first, 1, size_t(set.last - set.first));
+  };
+  if (!std::all_of(sets.begin(), sets.end(), isIn)) {
+    letGo();
     return ALTGRAD_OTHER_GRADS;
+  }
   nextPhase = rowsRun = 0;
   return ALTGRAD_FRESH;
 }

@@ -110,14 +110,14 @@ int32_t altgrad_table_lie(const altgrad_table_matrices *of, int64_t dims, const 
   });
 }
 
-void altgrad_table_piece_of(const altgrad_table_matrices *of, int64_t index, int64_t place, int64_t more,
-                            altgrad_table_piece *out) {
+Piece altgrad::core::pieceOf(const altgrad_table_matrices &of, int64_t index, int64_t place, int64_t more) {
   constexpr int64_t lastTag = (1 << 24) - 1;
-  *out = {index * of->rows * of->columns, of->rows, of->columns, index ? lastTag - more - index + 1 : place};
-  if (!of->split)
-    return;
-  auto rowsBefore = [&](int64_t part) { return std::accumulate(of->split, of->split + part, int64_t(0)); };
-  const int64_t part = index % of->parts;
-  out->rows = of->split[part];
-  out->first = (index / of->parts * rowsBefore(of->parts) + rowsBefore(part)) * of->columns;
+  Piece piece{index * of.rows * of.columns, of.rows, index ? lastTag - more - index + 1 : place};
+  if (!of.split)
+    return piece;
+  auto rowsBefore = [&](int64_t part) { return std::accumulate(of.split, of.split + part, int64_t(0)); };
+  const int64_t part = index % of.parts;
+  piece.rows = of.split[part];
+  piece.first = (index / of.parts * rowsBefore(of.parts) + rowsBefore(part)) * of.columns;
+  return piece;
 }

@@ -12,12 +12,10 @@ namespace {
 
 int64_t blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
 
-int64_t itemSizeOf(Handle tensor) { return int64_t(aoti_torch_dtype_element_size(typeOf(tensor))); }
-
 // Bytes from its first element to the end of its storage.
 int64_t bytesFrom(Handle tensor) {
   return ask<int64_t>(aoti_torch_get_storage_size, tensor) -
-         ask<int64_t>(aoti_torch_get_storage_offset, tensor) * itemSizeOf(tensor);
+         ask<int64_t>(aoti_torch_get_storage_offset, tensor) * itemSizeOf(typeOf(tensor));
 }
 
 } // namespace
@@ -27,7 +25,7 @@ int64_t Table::valuesOf(int64_t row, const altgrad_core_stream &state, const See
   const Row &of = rows_[size_t(row)];
   if (of.numel == 0 && (state.of_units || state.block != 0)) // of which other ranks have all elements, perhaps
     return 0;
-  const int64_t first = of.skipped / int64_t(aoti_torch_dtype_element_size(of.type));
+  const int64_t first = of.skipped / itemSizeOf(of.type);
   if (state.of_units)
     return first / std::max<int64_t>(of.columns, 1) + of.units;
   if (state.block == 0)
@@ -60,7 +58,7 @@ void Table::checkStates() {
         const Seen &of = first[i];
         const int64_t values = valuesOf(row, state, *first);
         fits = of.type == state.dtype && numelOf(of.handle) >= values && onSameDevice(of.handle, first->handle) &&
-               (values == 0 || (of.data && values * itemSizeOf(of.handle) <= bytesFrom(of.handle))) &&
+               (values == 0 || (of.data && values * itemSizeOf(of.type) <= bytesFrom(of.handle))) &&
                (state.block != 1 || state.packed || liesAs(row, *first, of));
         if (!fits)
           throw Refusal(ALTGRAD_INVALID, std::string("what is kept as '") + state.key + "' has " + std::to_string(numelOf(of.handle)) +

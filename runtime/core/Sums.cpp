@@ -112,6 +112,7 @@ void Table::runSums() {
 void Table::begin() {
   if (nextPhase != 0 || rowsRun != 0)
     return;
+  copyIn();
   // Before the kernels, which push what describes the tensors out of the
   // caches.
   raiseVersions();
@@ -122,6 +123,7 @@ void Table::begin() {
 
 void Table::end() {
   hasRun = true;
+  copyOut();
   letGo();
 }
 

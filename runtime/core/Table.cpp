@@ -64,6 +64,8 @@ Seen Table::seenNow(Handle handle) {
   std::vector<int64_t> shape(sizesOf(handle), sizesOf(handle) + dims);
   shape.insert(shape.end(), stridesOf(handle), stridesOf(handle) + dims);
   const void *data = writableOf(handle);
+  if (data)
+    checkWithin(handle);
   Seen now{handle, objectOf(handle), data, {}, 0, 0, 0, 0};
   if (objects().dims >= 0) {
     std::copy_n(wordsOf(handle), ownWords, now.own);
@@ -91,28 +93,16 @@ bool altgrad::core::multiplies(altgrad_bundle *bundle) {
   return false;
 }
 
-Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *tensors, const int32_t *types,
-             int64_t count, const Handle *handles, const int64_t *widths)
+Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_core_row *rows, int64_t count, int64_t groups)
     : plan(given) {
   const Program program(bundle);
   readSets(program);
   findSums(bundle, program);
   findRows(bundle);
-  const char *next = reinterpret_cast<const char *>(tensors);
-  for (int64_t row = 0; row < count; ++row) {
-    auto &tensor = *reinterpret_cast<const altgrad_tensor *>(next);
-    next += tensor.size;
-    SetRows &set = sets.at(size_t(tensor.set));
-    if (set.last == 0)
-      set.first = row, set.firstSeen = seen.size();
-    set.last = row + 1;
-    set.width = size_t(widths[tensor.set]);
-    for (size_t i = 0; i < set.width; ++i)
-      seen.push_back(seenNow(*handles++));
-    const Seen &param = paramOf(set, row);
-    rows_.push_back({tensor.numel, types[row], param.shape + uint32_t(param.dims), isContiguous(param.handle), 0,
-                     tensor.units, tensor.columns});
-  }
+  for (int64_t row = 0; row < count; ++row)
+    addRow(program, rows[row]);
+  check(altgrad_bind_tensors(plan, declared_.data(), count, groups));
+  bindTensors(program);
   int64_t chunks = 0, own = 0;
   for (const Row &row : rows_)
     own += (row.numel + ALTGRAD_CHUNK - 1) / int64_t(ALTGRAD_CHUNK);
@@ -128,22 +118,6 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *
     keys = keysOf(seen[0].handle) & ~objects().negative;
   if (!seen.empty() && multiplies(bundle))
     multiplyOn(ask<int32_t>(aoti_torch_get_device_type, seen[0].handle), plan);
-}
-
-void Table::arrange(int64_t row, const int64_t *strides) {
-  Row &of = rows_.at(size_t(row));
-  const Seen &param = paramOf(setOf(row), row);
-  of.strides = add(shapes, strides, size_t(param.dims));
-  const int64_t *sizes = shapes.data() + param.shape;
-  int64_t expected = 1;
-  of.isContiguous = true;
-  for (int64_t i = param.dims; i-- > 0; expected *= sizes[i])
-    of.isContiguous &= sizes[i] == 1 || strides[i] == expected;
-}
-
-void Table::part(int64_t row, int64_t first) {
-  Row &of = rows_.at(size_t(row));
-  of.skipped = first * int64_t(aoti_torch_dtype_element_size(of.type));
 }
 
 const SetRows &Table::setOf(int64_t row) const {

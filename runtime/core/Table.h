@@ -3,6 +3,7 @@
 #define ALTGRAD_CORE_TABLE_IMPL_H
 
 #include "ChunkWords.h"
+#include "Overlap.h"
 #include "Program.h"
 #include "Tensor.h"
 #include "table.h"
@@ -37,14 +38,12 @@ struct SetRows {
 
 class Table {
 public:
-  Table(altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_tensor *tensors, const int32_t *types, int64_t count,
-        const Handle *handles, const int64_t *widths);
+  Table(altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_core_row *rows, int64_t count, int64_t groups);
   ~Table() { letGo(); }
   Table(const Table &) = delete;
 
   void use(void *memory, uint64_t size, bool host) { workspace = memory, bytes = size, onHost = host; }
-  void arrange(int64_t row, const int64_t *strides);
-  void part(int64_t row, int64_t first);
+  const altgrad_tensor *declared() const { return declared_.data(); }
 
   // Without memory for them the next look finds the table stale.
   void watch(const Handle *handles, int64_t count) {
@@ -53,7 +52,7 @@ public:
     watches = true;
   }
   int32_t look(const Handle *given, bool trusted);
-  const void *const *gradients() const { return grads.data(); }
+  bool areApart();
   const uint8_t *present() const { return present_.data(); }
   int64_t rows() const { return int64_t(rows_.size()); }
 
@@ -73,6 +72,13 @@ private:
     bool isContiguous; // and whether that is the plain order
     int64_t skipped;   // bytes of the gradient before its first element
     int64_t units, columns;
+    Handle dense;      // what kernels step in the place of the parameter; null: the parameter
+  };
+  // A master, and the version of its parameter after the last step; -1: not known.
+  struct Master {
+    size_t row;
+    Handle param, stepped, master;
+    int64_t version = -1;
   };
   // A gradient that was summed, kept so that no other object passes for it.
   struct Summed {
@@ -91,6 +97,9 @@ private:
   void findSums(altgrad_bundle *bundle, const Program &program);
   void findRows(altgrad_bundle *bundle);
   Seen seenNow(Handle handle);
+  void addRow(const Program &program, const altgrad_core_row &row);
+  void bind(const altgrad_core_stream &stream, const SetRows &set, size_t place);
+  void bindTensors(const Program &program);
   int64_t valuesOf(int64_t row, const altgrad_core_stream &state, const Seen &param) const;
   bool liesAs(int64_t row, const Seen &param, const Seen &other) const;
   void checkStates();
@@ -116,12 +125,20 @@ private:
   void sweep(const SetRows &set, int64_t first, int64_t last);
   bool isSummed(const Summed &of, int64_t row) const;
   void runSums();
+  std::vector<Handle> writes() const;
+  void takeEdits(Handle param, Handle master) const;
+  template <typename Visit> void visitGaps(const Visit &visit) const;
+  void copyIn();
+  void copyOut();
   void begin();
   void end();
 
   altgrad_plan *plan;
   std::vector<SetRows> sets;
   std::vector<Row> rows_;
+  std::vector<altgrad_tensor> declared_;
+  std::vector<Master> masters;
+  bool anyCopy = false; // of a parameter with gaps
   std::vector<Seen> seen; // parameter, what is kept, count; row by row
   std::vector<int64_t> shapes;
   std::vector<uint64_t> words;
@@ -129,7 +146,8 @@ private:
   std::vector<Handle> idle;       // parameters that may get a gradient
   bool watches = true;            // that these are all of them
   std::vector<Handle> now, taken; // gradients; those that are kept for the run
-  std::vector<const void *> grads;
+  std::vector<const void *> grads, apart; // those that lie apart from what is written
+  std::vector<Run> written;               // in order; each ends where it or one before it does
   std::vector<uint8_t> present_, takesPart; // now, and as it was bound
   uint64_t keys = 0;                        // of a plain gradient
   bool moved = true;                        // a gradient is not where it was bound

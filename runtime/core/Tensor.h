@@ -68,21 +68,28 @@ inline bool onSameDevice(Handle one, Handle other) {
          ask<int32_t>(aoti_torch_get_device_index, one) == ask<int32_t>(aoti_torch_get_device_index, other);
 }
 
+inline int64_t itemSizeOf(int32_t type) { return int64_t(aoti_torch_dtype_element_size(type)); }
+
 // Bytes from the first element to behind the last.
 inline int64_t extentOf(Handle tensor) {
   int64_t last = 0;
   const int64_t *sizes = sizesOf(tensor), *strides = stridesOf(tensor);
   for (int64_t i = 0, dims = dimsOf(tensor); i < dims; ++i)
     last += (sizes[i] - 1) * strides[i];
-  return (last + 1) * int64_t(aoti_torch_dtype_element_size(typeOf(tensor)));
+  return (last + 1) * itemSizeOf(typeOf(tensor));
+}
+
+// Bytes from the begin of the storage to behind the last element.
+inline int64_t endOf(Handle tensor) {
+  return ask<int64_t>(aoti_torch_get_storage_offset, tensor) * itemSizeOf(typeOf(tensor)) + extentOf(tensor);
 }
 
 // Whether all elements lie within the storage.
 inline bool isWithin(Handle tensor) {
-  int64_t begin =
-      ask<int64_t>(aoti_torch_get_storage_offset, tensor) * int64_t(aoti_torch_dtype_element_size(typeOf(tensor)));
-  return numelOf(tensor) == 0 || begin + extentOf(tensor) <= ask<int64_t>(aoti_torch_get_storage_size, tensor);
+  return numelOf(tensor) == 0 || endOf(tensor) <= ask<int64_t>(aoti_torch_get_storage_size, tensor);
 }
+// Throws where they do not: somebody has resized it.
+void checkWithin(Handle tensor);
 
 // The object behind a handle: a handle is a pointer to torch's counted pointer.
 inline const void *objectOf(Handle tensor) { return *reinterpret_cast<const void *const *>(tensor); }

@@ -20,7 +20,7 @@ typedef struct altgrad_table altgrad_table;
 // What altgrad_table_look has found.
 enum {
   ALTGRAD_STALE,       // a tensor is not as it was bound: another table is needed
-  ALTGRAD_OTHER_GRADS, // no row has a gradient, or one without a row has: the same
+  ALTGRAD_OTHER_GRADS, // no row of a set has a gradient, or one without a row has: the same
   ALTGRAD_FRESH,       // the gradients are bound
   ALTGRAD_ODD          // a gradient cannot be read where it lies
 };
@@ -77,14 +77,6 @@ ALTGRAD_API altgrad_status altgrad_table_find_matrices(const altgrad_table_parts
 // `wanted`, one for each dimension.
 ALTGRAD_API int32_t altgrad_table_lie(const altgrad_table_matrices *of, int64_t dims, const int64_t *sizes,
                                       const int64_t *strides, int64_t *wanted);
-// One of the matrices that are apart, as a tensor of a plan: the index of its first element, and its tag. `place`
-// counts all parameters, and `more` the matrices beside the first of all before this one: no tag depends on gradients.
-typedef struct altgrad_table_piece {
-  int64_t first, rows, columns, tag;
-} altgrad_table_piece;
-ALTGRAD_API void altgrad_table_piece_of(const altgrad_table_matrices *of, int64_t index, int64_t place, int64_t more,
-                                        altgrad_table_piece *out);
-
 // In what the Muon of a source differs from torch's, and the AdamW beside it from that Muon.
 typedef struct altgrad_table_numbers {
   double lr, decay, eps; // NaN: no difference
@@ -116,23 +108,31 @@ ALTGRAD_API const char *altgrad_table_stored(const char *line, const char *key);
 // f32, of fewer elements than ALTGRAD_BLOCKED_NUMEL, which has no blocks in any storage.
 ALTGRAD_API int32_t altgrad_table_differs(const char *file, const char *own, const char *key, int32_t small);
 
-// Makes a table for a plan that outlives it. `tensors` are those that were declared, set by set;
-// `types` are torch's numbers of the dtypes of their gradients, whose streams the table binds.
-// `handles` has, row by row, the parameter, what is kept beside it and its count of steps,
-// `width[set]` of them for each row. They stay where they are, and what they point to may change.
+// A parameter, or one of its matrices that are apart, as a tensor of a plan. Handles stay where they are as long as the
+// table, and what they point to may change; the rest is read once.
+typedef struct altgrad_core_row {
+  const AtenTensorHandle *tensors; // the parameter, what its set keeps beside it in this order, and its count of steps
+  AtenTensorHandle dense; // what kernels step in the place of a parameter with gaps, in the order of the states; or NULL
+  const int64_t *shape;   // of the whole of which the parameter is a part, or which it is
+  int64_t dims, offset;   // of the shape; and the index in the whole of the parameter's first element
+  const altgrad_table_matrices *matrices; // which it holds; NULL: nobody has said it
+  int64_t piece; // which of them the row is, where they are apart; else -1
+  int64_t place; // of the parameter among all
+  int64_t more;  // matrices that are apart beside the first of all parameters before it: no tag depends on gradients
+  int64_t set, group;
+} altgrad_core_row;
+
+// Makes a table for a plan that outlives it, declares the rows to the plan, which come set by set and are of `groups`
+// groups, and binds them but for their gradients. With each parameter that the kernels step in a copy, a step copies
+// what it is now, and its result back. What was written from outside into a parameter goes into its master first.
 ALTGRAD_API altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan,
-                                                const altgrad_tensor *tensors, const int32_t *types, int64_t count,
-                                                const AtenTensorHandle *handles, const int64_t *widths,
+                                                const altgrad_core_row *rows, int64_t count, int64_t groups,
                                                 altgrad_table **out);
 ALTGRAD_API void altgrad_table_free(altgrad_table *table);
+// The rows as the plan knows them; as long as the table.
+ALTGRAD_API const altgrad_tensor *altgrad_table_declared(const altgrad_table *table);
 // The memory of the plan's runs; `host` says that the CPU runs them.
 ALTGRAD_API altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t bytes, int32_t host);
-// Says in which order of memory the elements of a row are visited whose parameter is not dense;
-// `strides` has one number for each of its dimensions.
-ALTGRAD_API altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row, const int64_t *strides);
-// Says that a row is a part of its parameter, from the element `first` of the memory of its gradient on. One with
-// another row for its first element raises no version.
-ALTGRAD_API altgrad_status altgrad_table_part(altgrad_table *table, int64_t row, int64_t first);
 
 // Parameters that have no gradient and no row. They stay where they are, as the others. Where there is no memory to
 // keep them, the next look finds the table stale.
@@ -145,8 +145,8 @@ ALTGRAD_API void altgrad_table_watch(altgrad_table *table, const AtenTensorHandl
 // is one.
 ALTGRAD_API altgrad_status altgrad_table_look(altgrad_table *table, const AtenTensorHandle *given, int32_t trusted,
                                               int32_t *found);
-// Where the gradient of each row lies; NULL without one. Valid until the next look.
-ALTGRAD_API const void *const *altgrad_table_gradients(const altgrad_table *table);
+// Whether the gradients of the last look share no memory with what the step writes: 1 or 0.
+ALTGRAD_API int32_t altgrad_table_apart(altgrad_table *table);
 // One byte for each row: whether it takes part in the next step. In one place as long as the table; a look writes it.
 ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 
@@ -228,6 +228,15 @@ typedef struct altgrad_table_objects {
 // The library tries out up to how many dimensions words of torch's objects say how a tensor lies, and lowers `dims` to
 // that.
 ALTGRAD_API void altgrad_table_set_objects(altgrad_table_objects *objects);
+
+// ALTGRAD_INVALID, with a sentence, where elements of a tensor lie beyond the end of its storage, because it was resized.
+ALTGRAD_API altgrad_status altgrad_core_check_extent(AtenTensorHandle tensor);
+// ALTGRAD_INVALID, with what follows the tensor's name, where several elements may be at one address.
+ALTGRAD_API altgrad_status altgrad_core_check_addresses(AtenTensorHandle tensor);
+// Says of plain strided tensors which share memory: `shared` gets a byte for each, `pair` the first two that share some,
+// or -1 and -1. Those from `written` on are only read, which they may be in one memory.
+ALTGRAD_API altgrad_status altgrad_core_overlap(const AtenTensorHandle *tensors, int64_t count, int64_t written,
+                                                uint8_t *shared, int64_t *pair);
 
 // Reads `count` tensors: of each the place of its dtype among float32, bfloat16 and float16, its
 // elements and where they begin. *taken is 0 unless each is one run of elements, in plain memory as

@@ -126,7 +126,7 @@ TEST(Changed, ParameterWhoseElementsMeet) {
   Twins twins({4, 4});
   twins.a[1].set_data(twins.a[1].detach().as_strided({4, 4}, {1, 1}));
   twins.giveGradients();
-  expectRefusal(twins, "parameter 1 of group 0 has several elements at one address");
+  expectRefusal(twins, "parameter 1 of group 0 of shape (4, 4) and strides (1, 1) has several elements at one address");
 }
 
 TEST(Changed, ParameterOfAnotherTypeAtItsAddress) {
@@ -264,7 +264,7 @@ TEST(Changed, GradientsOfManyKinds) {
   with(at::ones({4, 4}, at::device(at::kMeta)));
   expectRefusal(twins, "the gradient of parameter 1 of group 0 is on meta");
   with(twins.a[0].detach());
-  expectRefusal(twins, "overlaps parameter 0 of group 0 in memory");
+  expectRefusal(twins, "shares memory with parameter 0 of group 0");
 }
 
 TEST(Changed, UndefinedAndMetaParameters) {

@@ -124,8 +124,34 @@ TEST(Refusal, OfGradients) {
        "the gradient of parameter 1 of group 0 is Double, expected Float");
   with(at::ones({2, 2}), "has sizes [2, 2], expected [4]");
   with(at::ones({4}).to_sparse(), "does not support sparse gradients");
-  with(good.detach(), "the gradient of parameter 1 of group 0 overlaps "
-                      "parameter 0 of group 0 in memory");
+  with(good.detach(), "the gradient of parameter 1 of group 0 shares memory with "
+                      "parameter 0 of group 0; clone() it");
+}
+
+TEST(Rule, ColumnsOfOneMatrixAreApart) {
+  Tensor memory = at::ones({4, 10});
+  auto column = [&](int64_t i) {
+    Tensor leaf = memory.select(1, i).requires_grad_();
+    leaf.mutable_grad() = at::ones({4});
+    return leaf;
+  };
+  RuleOptimizer optimizer({column(0), column(2), column(3)}, RuleSpec().text(heavyBall));
+  // A gradient between the columns.
+  optimizer.param_groups()[0].params()[1].mutable_grad() = memory[1].slice(0, 5, 9);
+  for (int i = 0; i < 2; ++i)
+    optimizer.step();
+  for (int64_t i : {1, 4, 5, 8, 9})
+    EXPECT_TRUE(memory.select(1, i).eq(1).all().item<bool>());
+  EXPECT_TRUE(memory.select(1, 0).ne(1).all().item<bool>());
+  for (int64_t i : {2, 3})
+    EXPECT_TRUE(at::equal(memory.select(1, i), memory.select(1, 0)));
+  optimizer.param_groups()[0].params()[1].mutable_grad() = memory[1].slice(0, 3, 7);
+  try {
+    optimizer.step();
+    FAIL() << "a gradient that the step overwrites";
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("the gradient of parameter 1 of group 0 shares memory with parameter 2"));
+  }
 }
 
 TEST(Refusal, OfParameters) {
@@ -137,11 +163,10 @@ TEST(Refusal, OfParameters) {
   };
   RuleOptimizer apart(
       {leafOf(memory.slice(0, 0, 8)), leafOf(memory.slice(0, 6, 12))}, spec);
-  expectRefusal(apart, "parameter 1 of group 0 overlaps parameter 0 of group 0 "
-                       "in memory");
+  expectRefusal(apart, "parameter 1 of group 0 shares memory with parameter 0 of group 0");
   Tensor same = leaf({3});
   RuleOptimizer twice({same, same}, spec);
-  expectRefusal(twice, "overlaps");
+  expectRefusal(twice, "shares memory");
   EXPECT_THROW(RuleOptimizer({leafOf(at::zeros({1}).expand({2}))}, spec),
                c10::Error);
   EXPECT_THROW(

@@ -38,8 +38,9 @@ def has_setuptools():
 def source(tmp_path_factory):
     """A copy of what pip reads of the checkout: it writes there."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    (source / "tools" / "package").mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "tools/package/ThirdParty.txt"):
+        shutil.copy(ROOT / name, source / name)
     shutil.copytree(ROOT / "templates", source / "templates")
     shutil.copytree(ROOT / "runtime" / "python", source / "runtime" / "python",
                     ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))

@@ -15,10 +15,8 @@ _NAME = "libaltgrad_torch.so"
 
 # altgrad_status (*)(...): the arguments after the name, in order.
 _STATUS_FUNCTIONS = {
-    "altgrad_table_create": (c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, POINTER(c_void_p)),
+    "altgrad_table_create": (c_void_p, c_void_p, c_void_p, c_int64, c_int64, POINTER(c_void_p)),
     "altgrad_table_use": (c_void_p, c_void_p, c_uint64, c_int32),
-    "altgrad_table_arrange": (c_void_p, c_int64, c_void_p),
-    "altgrad_table_part": (c_void_p, c_int64, c_int64),
     "altgrad_table_run": (c_void_p, c_int64, c_void_p),
     "altgrad_table_run_rows": (c_void_p, c_int64, c_int64, c_void_p),
     "altgrad_table_entries_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
@@ -39,6 +37,9 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_find_matrices": (c_void_p, c_int64, c_void_p, c_void_p),
     "altgrad_table_find_profile": (c_char_p, c_void_p),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
+    "altgrad_core_check_extent": (c_void_p,),
+    "altgrad_core_check_addresses": (c_void_p,),
+    "altgrad_core_overlap": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
     "altgrad_core_compile": (c_void_p, c_void_p),
     "altgrad_core_word_of": (c_char_p, c_void_p),
     "altgrad_core_new_state": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
@@ -57,12 +58,12 @@ _FUNCTIONS = {
     "altgrad_table_runtime": (c_void_p,),
     "altgrad_table_dtype": (c_int32, c_char_p),
     "altgrad_table_free": (None, c_void_p),
+    "altgrad_table_declared": (c_void_p, c_void_p),
     "altgrad_core_program_free": (None, c_void_p),
     "altgrad_core_class_of": (c_void_p, c_char_p),
     "altgrad_core_in_full": (c_char_p, c_char_p),
     "altgrad_core_first_word": (c_char_p, c_char_p),
     "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
-    "altgrad_table_piece_of": (None, c_void_p, c_int64, c_int64, c_int64, c_void_p),
     "altgrad_table_rows_from": (c_int64, c_void_p),
     "altgrad_table_unsummed": (c_char_p, c_void_p),
     "altgrad_table_worth_a_hook": (c_int64,),
@@ -141,10 +142,12 @@ def has_lock():
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-# altgrad_table_python and altgrad_table_objects.
+# altgrad_table_python, altgrad_table_objects and altgrad_core_row.
 _Python = struct("Python", next=c_void_p, item=c_void_p, none=c_void_p, inside=c_int64)
 _Objects = struct("Objects", keys=c_int64, negative=c_uint64, counter=c_int64, version=c_int64, autograd=c_int64,
                   gradient=c_int64, nothing=c_void_p, dims=c_int64)
+CoreRow = struct("CoreRow", tensors=c_void_p, dense=c_void_p, shape=c_void_p, dims=c_int64, offset=c_int64,
+                 matrices=c_void_p, piece=c_int64, place=c_int64, more=c_int64, set=c_int64, group=c_int64)
 
 
 def knows():

@@ -10,10 +10,13 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 from setuptools.errors import SetupError
 
 # The glibc of Ubuntu 22.04, RHEL 9 and all that came later.
@@ -34,6 +37,19 @@ def native_files():
         if not source.is_file():
             raise SetupError(f"{source} is not built: run tools/quickstart.sh first")
     return files
+
+
+def make_programs():
+    """Builds where there is no build folder, as in an unpacked source distribution."""
+    build = Path(os.environ.get("ALTGRAD_BUILD", "build"))
+    script = Path("tools/build.sh")
+    if (build / "CMakeCache.txt").exists() or not script.exists():
+        return
+    if "ALTGRAD_PYTHON" not in os.environ and not find_spec("torch"):
+        raise SetupError("there is no torch to build with: pip install torch setuptools, and then pip wheel with "
+                         "--no-build-isolation")
+    if subprocess.run([script, "product"], env={"ALTGRAD_PYTHON": sys.executable, **os.environ}).returncode:
+        raise SetupError("the build failed: run tools/packages.sh, which installs LLVM 22 and the other tools, first")
 
 
 def make_bundles():
@@ -89,6 +105,7 @@ class BuildPy(build_py):
         package = Path(self.build_lib) / "altgrad"
         shutil.rmtree(package, ignore_errors=True)
         super().run()
+        make_programs()
         make_bundles()
         for source, place in native_files():
             self.mkpath(str((package / place).parent))
@@ -114,3 +131,14 @@ class BdistWheel(bdist_wheel):
                          if place.parts[0] in ("bin", "lib"))
             platform = f"manylinux_2_{max(newest, _GLIBC)}_x86_64"
         return "py3", "none", platform
+
+
+class Sdist(sdist):
+    """What git tracks: the whole checkout, from which a wheel can be built."""
+
+    def make_release_tree(self, base_dir, files):
+        done = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True)
+        tracked = [name for name in done.stdout.split("\0") if Path(name).is_file()]
+        if "CMakeLists.txt" not in tracked:
+            raise SetupError("a source distribution is made in a git checkout, and this is none")
+        super().make_release_tree(base_dir, sorted({*files, *tracked}))

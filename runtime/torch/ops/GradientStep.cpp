@@ -1,10 +1,9 @@
 #include "ops/GradientStep.h"
 
-#include "tensors/Threads.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/core/DeviceGuard.h>
+#include <torch/csrc/stable/c/shim.h>
 
 #include <algorithm>
 #include <list>
@@ -59,7 +58,7 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given, const Listed &l
   }
   c10::OptionalDeviceGuard guard(device);
   plan.reset(where.makePlan(program->bundle.get()));
-  check(altgrad_set_parallel_for(plan.get(), runOnThreads));
+  check(altgrad_set_parallel_for(plan.get(), torch_parallel_for));
   check(altgrad_bind_tensors(plan.get(), tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
   for (size_t set = 0; set < places.size(); ++set)
     for (const Stream &stream : entries(program->sets[set].states))

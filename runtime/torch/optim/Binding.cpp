@@ -183,32 +183,30 @@ void Binding::bind(const Groups &groups, States &states) {
     made.push_back(makePart(groups, of, joined ? Joined::Sums : Joined::Nothing));
     multiplied |= drafts.size() > 1 && made.back().multipliesOnDevice();
   }
-  Ranges there;
+  Memory memory;
   for (size_t i = 0; i < made.size(); ++i) {
     if (multiplied) // what is wrong on one device skips the step of all
       made[i] = makePart(groups, drafts[i], Joined::Products);
-    checkStates(made[i], drafts[i], states, there);
+    checkStates(made[i], drafts[i], states, memory);
   }
-  there.close();
   for (const Drafts &of : drafts)
     for (const Draft &draft : of)
       if (draft.param.grad().defined())
-        there.checkApart(draft.param.grad(), draft.place);
+        memory.addGradient(draft.param.grad(), draft.place);
+  memory.check();
   // Nothing is refused from here on.
-  auto written = std::make_shared<Ranges>();
   std::vector<std::vector<Row>> rows;
   for (size_t i = 0; i < made.size(); ++i)
-    rows.push_back(makeRows(made[i], drafts[i], states, *written));
+    rows.push_back(makeRows(made[i], drafts[i], states));
   for (size_t i = 0; i < made.size(); ++i)
     commit(made[i], rows[i], states);
-  written->close();
   for (size_t i = 0; i < made.size(); ++i) {
     Part &part = made[i];
     std::vector<int32_t> sets;
     for (const Cell &cell : part.cells)
       sets.push_back(cell.set);
     part.table = std::make_unique<TensorTable>(part.program, part.where, std::move(rows[i]), sets,
-                                               i == 0 ? idle : std::vector<const Tensor *>(), written);
+                                               i == 0 ? idle : std::vector<const Tensor *>());
     TORCH_INTERNAL_ASSERT(part.table->look() == Change::None);
   }
   parts = std::move(made);

@@ -16,8 +16,6 @@ namespace altgrad::optim {
 
 // Takes a Muon's profile out of the specification of its rule, where it has one.
 altgrad_table_profile takeProfile(RuleSpec &spec);
-// Throws unless the bound of a clip is one of its kind.
-void checkBound(const RuleSpec &spec);
 
 class Binding {
 public:
@@ -46,19 +44,12 @@ public:
   // Counts a step that a scaler has skipped without asking for it.
   void skip();
 
-  // Seed and count of an optimizer that draws, in its file.
-  void saveDraws(torch::serialize::OutputArchive &archive) const;
-  using Draws = std::optional<std::pair<at::Tensor, at::Tensor>>;
-  static Draws readDraws(torch::serialize::InputArchive &archive);
-  void takeDraws(Draws given);
+  // How many of its steps were skipped, or what else is counted; 0 where nothing is.
+  at::Tensor countOf(const std::string &name) const;
 
-  // How many steps were skipped, in its file.
-  void saveSkips(torch::serialize::OutputArchive &archive) const;
-  void loadSkips(torch::serialize::InputArchive &archive);
-
-  // The norms of past steps, in its file.
-  void saveHistory(torch::serialize::OutputArchive &archive) const;
-  void loadHistory(torch::serialize::InputArchive &archive);
+  // What the optimizer keeps of its steps beside states, in its file.
+  void saveOwn(torch::serialize::OutputArchive &archive) const;
+  void loadOwn(torch::serialize::InputArchive &archive);
 
   // What the states are, in its file. Throws where they are none of this
   // storage.
@@ -82,13 +73,7 @@ public:
   std::vector<Parts> says;          // and what they say of matrices
   std::vector<char> changed;        // groups whose values are to be given again
   std::string scaler;               // the variant of a loss scaler, or ""
-  std::vector<at::Tensor> skips;    // steps that were skipped, a device each
-  size_t counting = 0;              // how many of them know the last step
-  // Where a storage word says stochastic; undefined elsewhere. The count is the
-  // memory of the first part, which its steps raise.
-  at::Tensor seed, draws;
-  at::Tensor history;                       // of norms, which the steps raise where it lies
-  std::map<std::string, at::Tensor> counts; // of steps, as statistics
+  std::map<std::string, at::Tensor> own; // what steps count and note where it lies
 
   // A group of a plan: the tensors of a param_group that are in one set.
   struct Cell {
@@ -110,10 +95,7 @@ public:
 
 private:
   std::vector<TensorTable *> tables() const;
-  void bringSkips();
-  // Where the optimizer keeps what a single is; null for what it does not.
-  at::Tensor *ownOf(const Scalar &single);
-  at::Tensor beginOf(const Scalar &single) const;
+  at::Tensor beginOf(const std::string &name) const;
   void placeOwn();
   // A parameter of a set, before anything is made for it.
   struct Draft {
@@ -140,11 +122,11 @@ private:
   Known boundRows(const States &states) const;
   Part makePart(const Groups &groups, Drafts &drafts, Joined joined);
   std::set<std::string> describedKeys() const;
-  void checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const;
+  void checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const;
   const at::Tensor *hold(at::Tensor tensor);
   void commit(const Part &part, const std::vector<Row> &rows, States &states);
-  std::vector<Row> makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written);
-  std::vector<Row> makeRows(Part &part, const Drafts &drafts, const States &states, Ranges &written);
+  std::vector<Row> makeRow(const Part &part, const Draft &draft, const States &states);
+  std::vector<Row> makeRows(Part &part, const Drafts &drafts, const States &states);
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;

@@ -22,6 +22,19 @@ using torch::optim::OptimizerParamGroup;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
+// Throws unless the bound of a clip is one of its kind.
+static void checkBound(const RuleSpec &spec) {
+  const std::string &clip = spec.clip();
+  TORCH_CHECK(clip.empty() || clip == "percentile" || clip == "agc" || clip == "agc-unit", "altgrad: unknown clip '",
+              clip,
+              "'; there are 'percentile', 'agc' and 'agc-unit', and the norm "
+              "of all gradients where none is given");
+  const auto &bound = spec.max_grad_norm();
+  TORCH_CHECK(bound || clip.empty(), "altgrad: clip is '", clip, "' and max_grad_norm, its number, is not given");
+  TORCH_CHECK(!bound || (*bound >= 0 && (clip != "percentile" || *bound <= 100)), "Invalid max_grad_norm: ", *bound,
+              clip.empty() ? "" : " of a ", clip, "; it is a number from 0", clip == "percentile" ? " to 100" : "");
+}
+
 RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups, RuleSpec spec,
                              std::unique_ptr<OptimizerOptions> defaults)
     : Optimizer(groups, std::move(defaults)), binding(std::make_unique<Binding>(std::move(spec))) {
@@ -202,8 +215,7 @@ void RuleOptimizer::advance(Scaling *scaling) {
 void RuleOptimizer::countSkip() { binding->skip(); }
 
 Tensor RuleOptimizer::skipped_steps() const {
-  const auto &skips = binding->skips;
-  return skips.empty() ? at::zeros({}, at::kLong) : skips[0].clone();
+  return binding->countOf("skipped_steps");
 }
 
 void RuleOptimizer::save(OutputArchive &archive) const {
@@ -243,18 +255,13 @@ void RuleOptimizer::loadWhole(InputArchive &archive, const std::function<void()>
 
 void RuleOptimizer::saveShared(OutputArchive &archive) const {
   binding->saveStorage(archive);
-  binding->saveDraws(archive);
-  binding->saveHistory(archive);
-  binding->saveSkips(archive);
+  binding->saveOwn(archive);
 }
 
 void RuleOptimizer::checkStorage(InputArchive &archive) const { binding->checkStorage(archive); }
 
 void RuleOptimizer::loadShared(InputArchive &archive) {
-  auto drawn = binding->readDraws(archive);
-  binding->loadHistory(archive);
-  binding->takeDraws(std::move(drawn));
-  binding->loadSkips(archive);
+  binding->loadOwn(archive);
 }
 
 double RuleOptimizer::last_grad_norm() const {
@@ -274,8 +281,9 @@ std::map<std::string, Tensor> RuleOptimizer::statistics() const {
   TORCH_CHECK(binding->spec.statistics(), "altgrad: this optimizer was made without RuleSpec::statistics");
   at::NoGradGuard disabled;
   std::map<std::string, Tensor> all;
-  for (auto &[key, count] : binding->counts)
-    all[key] = count.clone();
+  for (const char *key : {"steps", "clipped_steps"})
+    if (binding->own.count(key))
+      all[key] = binding->countOf(key);
   int64_t params = 0;
   for (const OptimizerParamGroup &group : param_groups_)
     params += int64_t(group.params().size());

@@ -32,10 +32,10 @@ c10::ScalarType countType(const Set &set) { return set.step->type == ALTGRAD_F32
 
 } // namespace
 
-void Binding::checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const {
+void Binding::checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const {
   for (const Draft &draft : drafts) {
     const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
-    written.add(param, place, "");
+    memory.add(param, place, "");
     const Set &set = part.program->sets[size_t(index)];
     checkFit(*part.program, index, dense, matrices ? &*matrices : nullptr, place);
     const RuleParamState *state = stateOf(states, param);
@@ -52,7 +52,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
       const bool scaled = !keeps(scales) && state->tensor(scales).defined();
       checkKept(value, *part.program, index, i, scaled, dense, matrices ? &*matrices : nullptr, place);
       if (isAsStored(value, dense, stream))
-        written.add(value, place, stream.state);
+        memory.add(value, place, stream.state);
     }
     // The parameter alone would be another number.
     TORCH_CHECK(keeps("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
@@ -64,7 +64,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
     const Tensor &count = valueOf(*state, set.count, place);
     checkCount(count, set.count, place);
     if (isCount(count, param, countType(set)))
-      written.add(count, place, set.count);
+      memory.add(count, place, set.count);
   }
 }
 
@@ -75,23 +75,17 @@ const Tensor *Binding::hold(Tensor tensor) {
 }
 
 // A row for each of the matrices of a parameter that are apart, or one.
-static std::vector<Row> inPieces(const Row &whole, const Matrices &matrices, int64_t more) {
-  if (!matrices || !matrices->apart || !whole.numel)
+static std::vector<Row> inPieces(const Row &whole) {
+  if (!whole.matrices || !whole.matrices->apart || !whole.param->numel())
     return {whole};
-  std::vector<Row> rows(size_t(matrices->count), whole);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    altgrad_table_piece piece;
-    altgrad_table_piece_of(&*matrices, int64_t(i), whole.place, more, &piece);
-    rows[i].first = piece.first;
-    rows[i].numel = piece.rows * piece.columns;
-    rows[i].rows = rows[i].units = piece.rows;
-    rows[i].tag = piece.tag;
-  }
+  std::vector<Row> rows(size_t(whole.matrices->count), whole);
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i].piece = int64_t(i);
   return rows;
 }
 
 // Makes what the step wants and the state has not as it wants it; `states` stay.
-std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written) {
+std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const States &states) {
   const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
@@ -100,35 +94,31 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   if (!dense.is_same(param))
     row.dense = hold(dense);
   row.set = index;
-  row.place = row.tag = tag;
-  row.numel = param.numel();
-  std::tie(row.rows, row.columns) = matrices ? std::pair(matrices->rows, matrices->columns) : matrixOf(dense);
-  row.units = matrices && row.numel ? matrices->rows * matrices->count : unitsOf(dense);
-  written.add(param, place, "");
+  row.place = tag;
+  row.matrices = matrices;
+  row.more = more;
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
     const Stream &stream = set.states.at[i];
     row.kept.push_back(hold(state ? asStored(state->tensor(stream.state), dense, stream)
                                   : fresh(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
-    written.add(*row.kept.back(), place, stream.state);
   }
   if (!state)
     beginCopy(set, row.kept, dense, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
     row.count = hold(state ? state->tensor(set.count).to(as) : at::zeros({}, as));
-    written.add(*row.count, place, set.count);
   }
-  return inPieces(row, matrices, more);
+  return inPieces(row);
 }
 
-std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const States &states, Ranges &written) {
+std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const States &states) {
   Lasting lasting;
   std::vector<Row> rows;
   for (const Draft &draft : drafts) {
     std::vector<Cell> &cells = part.cells;
     if (cells.empty() || draft.set != cells.back().set || draft.place.group != cells.back().group)
       cells.push_back({draft.place.group, draft.set});
-    for (Row &row : makeRow(part, draft, states, written)) {
+    for (Row &row : makeRow(part, draft, states)) {
       row.group = int64_t(cells.size()) - 1;
       rows.push_back(std::move(row));
     }

@@ -7,8 +7,6 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 
-#include <algorithm>
-
 using namespace altgrad::optim;
 using at::Tensor;
 
@@ -31,15 +29,7 @@ Change TensorTable::look() {
   }
   if (found == ALTGRAD_STALE)
     return Change::Tensors;
-  return found == ALTGRAD_FRESH && areApart() && hasEverySet() ? Change::None : Change::Gradients;
-}
-
-// Whether each set that has rows has a gradient.
-bool TensorTable::hasEverySet() const {
-  const uint8_t *present = altgrad_table_present(table.get());
-  return std::all_of(sets.begin(), sets.end(), [&](const SetRows &set) {
-    return set.first == set.last || std::find(present + set.first, present + set.last, 1) != present + set.last;
-  });
+  return found == ALTGRAD_FRESH && isTrue(altgrad_table_apart(table.get())) ? Change::None : Change::Gradients;
 }
 
 // The gradients, with copies of those that are laid out otherwise or are no
@@ -47,7 +37,7 @@ bool TensorTable::hasEverySet() const {
 bool TensorTable::copyOdd() {
   for (size_t row = 0; row < rows_.size(); ++row) {
     const Tensor &param = rows_[row].stepped(), &grad = rows_[row].param->grad();
-    if (rows_[row].first) { // of the parameter before
+    if (rows_[row].piece > 0) { // of the parameter before
       copies.push_back(copies.back());
       continue;
     }
@@ -60,22 +50,6 @@ bool TensorTable::copyOdd() {
     checkExtent(grad);
     if (!hasLayoutOf(param, grad))
       copies.back() = at::empty_like(param, param.options().dtype(grad.dtype())).copy_(grad);
-  }
-  return true;
-}
-
-// Whether the gradients lie apart from what the step writes.
-bool TensorTable::areApart() {
-  if (!written)
-    return true;
-  const void *const *now = altgrad_table_gradients(table.get());
-  GapSearch gaps(*written);
-  for (size_t row = 0; row < rows_.size(); ++row) {
-    if (now[row] == grads[row] || !now[row])
-      continue;
-    if (!gaps.isApart(now[row], size_t(rows_[row].numel) * rows_[row].param->element_size()))
-      return false;
-    grads[row] = now[row];
   }
   return true;
 }

@@ -26,12 +26,6 @@ inline bool is(const char *key, std::string_view other) { return key == other; }
 
 inline c10::ScalarType typeOf(const Stream &stream) { return c10::ScalarType(stream.dtype); }
 c10::ScalarType typeOf(const Scalar &scalar);
-// How many elements share a value, in rows of so many.
-inline int64_t sharing(const Stream &of, int64_t rowLength) {
-  return int64_t(of.block ? of.block : rowLength) * (of.packed ? 2 : 1);
-}
-// How many lie behind its pointer.
-inline int64_t numbersOf(const Scalar &scalar) { return scalar.role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1; }
 
 class Program {
 public:

@@ -6,10 +6,11 @@
 #include "table/Program.h"
 #include "table/Values.h"
 #include "tensors/Objects.h"
-#include "tensors/Ranges.h"
+#include "tensors/Owned.h"
 
 #include <array>
 #include <memory>
+#include <optional>
 
 namespace altgrad::optim {
 
@@ -21,11 +22,10 @@ struct Row {
   int64_t group = 0;                    // of the plan: of hyper-parameters
   std::vector<const at::Tensor *> kept; // one for each of the states of its set
   const at::Tensor *count = nullptr;    // of steps, where the rule has them
-  int64_t place = -1, tag = -1;         // its place among all parameters; the key of its draws
-  // Its elements, from the `first` of its parameter in memory on; as a matrix, or with 0 rows none; and its units. A
-  // parameter whose matrices are tensors of their own has a row for each, one behind the other.
-  int64_t first = 0, numel = 0, rows = 0, columns = 0, units = 1;
-  const at::Tensor *dense = nullptr; // what kernels step in the place of a parameter with gaps
+  int64_t place = -1;                   // among all parameters
+  const at::Tensor *dense = nullptr;    // what kernels step in the place of a parameter with gaps
+  std::optional<altgrad_table_matrices> matrices;
+  int64_t piece = -1, more = 0; // as altgrad_core_row has them: a parameter of several pieces has a row for each
   const at::Tensor &stepped() const { return dense ? *dense : *param; }
 };
 
@@ -42,11 +42,9 @@ struct Share {
 class TensorTable {
 public:
   // Rows come set by set and lie on one device; `groups` has the set of each
-  // group of the plan, `idle` the parameters without a gradient. Gradients are
-  // to lie apart from `written`, where it is given.
+  // group of the plan, `idle` the parameters without a gradient.
   TensorTable(std::shared_ptr<const Program> program, const Where &where, std::vector<Row> rows,
-              const std::vector<int32_t> &groups, std::vector<const at::Tensor *> idle,
-              std::shared_ptr<const Ranges> written);
+              const std::vector<int32_t> &groups, std::vector<const at::Tensor *> idle);
 
   // Takes the gradients of this step, and keeps them alive until it has run. A
   // row without one takes no part in it: its tensors and their versions stay.
@@ -101,27 +99,11 @@ public:
 private:
   // That of it which is the table's own.
   void addOwn(Owned &owned) const;
-  struct SetRows {
-    int64_t first, last;
-    size_t firstSeen, width; // entries of `seen` for a row
-  };
-  struct Master {
-    int64_t row;
-    const at::Tensor *master;
-    int64_t version; // of the parameter after the last step; -1: not known
-  };
-
-  void remember();
-  void bindTensors();
-
+  void bindTensors(size_t groups);
   void bindStatistics();
-  void makeTable(const std::vector<altgrad_tensor> &tensors);
 
   int32_t lookAt(const AtenTensorHandle *given);
   bool copyOdd();
-  bool areApart();
-  bool hasEverySet() const;
-  void takeEdits();
   void runTo(int64_t phase);
   void finish();
 
@@ -129,16 +111,12 @@ private:
   Where where;
   std::vector<Row> rows_;
   std::vector<const at::Tensor *> idle;
-  std::shared_ptr<const Ranges> written;
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{nullptr, altgrad_plan_free};
 
   std::unique_ptr<altgrad_table, void (*)(altgrad_table *)> table{nullptr, altgrad_table_free};
 
-  std::vector<SetRows> sets;
   std::vector<const at::Tensor *> seen; // parameter, what is kept, count
-  std::vector<const void *> grads;      // a row each, that lie apart
   std::vector<at::Tensor> copies;       // all gradients, where one lies otherwise
-  std::vector<Master> masters;
   std::vector<uint8_t> takesPart; // whether a row has a gradient in this step
   bool inference = false;         // a tensor without a version counter is written
 

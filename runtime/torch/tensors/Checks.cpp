@@ -1,12 +1,11 @@
 // Says what is wrong with a tensor, in one sentence.
 #include "tensors/Checks.h"
-#include "table/Program.h"
+#include "tensors/Errors.h"
+#include "tensors/Objects.h"
 #include "tensors/Where.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-
-#include <algorithm>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -29,22 +28,6 @@ bool altgrad::optim::isSupported(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
-// Whether two elements may share memory: conservative, exact for slices of dense tensors.
-static bool repeats(const Tensor &param) {
-  std::vector<std::pair<int64_t, int64_t>> order;
-  for (int64_t i = 0; i < param.dim(); ++i)
-    if (param.size(i) > 1)
-      order.emplace_back(param.stride(i), param.size(i));
-  std::sort(order.begin(), order.end());
-  int64_t reach = 0;
-  for (auto [stride, size] : order) {
-    if (stride <= reach)
-      return true;
-    reach += stride * (size - 1);
-  }
-  return false;
-}
-
 void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
   TORCH_CHECK_TYPE(isSupported(param.scalar_type()), "altgrad: ", toString(place), " is ", param.scalar_type(),
                    ", expected Float, BFloat16 or Half");
@@ -55,9 +38,9 @@ void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
   TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
               " is a wrapper of other tensors, without memory of its own");
   checkWritable(param, toString(place));
-  TORCH_CHECK(!param._is_zerotensor() && !repeats(param), "altgrad: ", toString(place),
-              " has several elements at one address: sizes ", param.sizes(), ", strides ", param.strides(),
-              ": clone() it");
+  TORCH_CHECK(!param._is_zerotensor(), "altgrad: ", toString(place), " has no memory, as zeros have none: clone() it");
+  TORCH_CHECK(altgrad_core_check_addresses(handleOf(param)) == ALTGRAD_OK, "altgrad: ", toString(place), " ",
+              altgrad_table_error());
   checkExtent(param);
 }
 
@@ -82,10 +65,6 @@ void altgrad::optim::checkStored(const Tensor &state, const std::string &name) {
 
 int64_t altgrad::optim::unitsOf(const Tensor &param) {
   return param.dim() > 1 && param.numel() > 0 ? param.size(0) : 1;
-}
-
-std::pair<int64_t, int64_t> altgrad::optim::matrixOf(const Tensor &param) {
-  return param.dim() < 2 ? std::pair<int64_t, int64_t>() : std::pair(param.size(-2), param.size(-1));
 }
 
 int64_t altgrad::optim::rowsOf(const Tensor &param) {
@@ -117,18 +96,31 @@ bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {
   return true;
 }
 
-size_t altgrad::optim::extentOf(const Tensor &tensor) {
-  int64_t last = 0;
-  for (int64_t i = 0; i < tensor.dim(); ++i)
-    last += (tensor.size(i) - 1) * tensor.stride(i);
-  return size_t(last + 1) * tensor.element_size();
+void altgrad::optim::checkExtent(const Tensor &tensor) {
+  if (tensor.has_storage() && !tensor._is_zerotensor())
+    checkTable(altgrad_core_check_extent(handleOf(tensor)));
 }
 
-void altgrad::optim::checkExtent(const Tensor &tensor) {
-  if (tensor.numel() == 0 || !tensor.has_storage())
+void Memory::add(const Tensor &tensor, const Place &place, const std::string &what) {
+  if (tensor.numel() == 0)
     return;
-  size_t offset = size_t(tensor.storage_offset()) * tensor.element_size(), end = offset + extentOf(tensor),
-         held = tensor.storage().nbytes();
-  TORCH_CHECK(end <= held, "altgrad: a tensor of sizes ", tensor.sizes(), " ends at byte ", end, " of a storage of ",
-              held, " bytes: resize the storage before the step");
+  written.push_back(tensor);
+  names.push_back(what.empty() ? toString(place) : "'" + what + "' of " + toString(place));
+}
+
+void Memory::addGradient(const Tensor &grad, const Place &place) {
+  read.push_back(grad);
+  names.push_back("the gradient of " + toString(place));
+}
+
+void Memory::check() const {
+  std::vector<AtenTensorHandle> handles;
+  for (const std::vector<Tensor> *list : {&written, &read})
+    for (const Tensor &tensor : *list)
+      handles.push_back(handleOf(tensor));
+  std::vector<uint8_t> shared(handles.size());
+  int64_t pair[2];
+  checkTable(altgrad_core_overlap(handles.data(), int64_t(handles.size()), int64_t(written.size()), shared.data(), pair));
+  TORCH_CHECK(pair[0] < 0, "altgrad: ", names[size_t(pair[1])], " shares memory with ", names[size_t(pair[0])],
+              "; clone() it");
 }

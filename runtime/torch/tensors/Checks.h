@@ -26,9 +26,6 @@ void checkStored(const at::Tensor &state, const std::string &name);
 // of less than two dimensions is one as a whole.
 int64_t unitsOf(const at::Tensor &param);
 
-// Its rows and columns, the last two dimensions; 0 and 0, one row, where there are less.
-std::pair<int64_t, int64_t> matrixOf(const at::Tensor &param);
-
 // The further copy of a set whose blocks are of columns; and the rows of a
 // parameter as a matrix whose columns are of its last dimension.
 inline constexpr char columnsKey[] = "copy_columns";
@@ -40,10 +37,19 @@ void checkCount(const at::Tensor &count, const std::string &key, const Place &pl
 bool isStored(const at::Tensor &tensor);
 // Whether the elements of `other` lie in memory in the order of `param`'s.
 bool hasLayoutOf(const at::Tensor &param, const at::Tensor &other);
-// Bytes from the first element to behind the last; there is one.
-size_t extentOf(const at::Tensor &tensor);
 // Throws where elements lie beyond the storage: somebody has resized it.
 void checkExtent(const at::Tensor &tensor);
+
+// What a step writes, and the gradients that it reads: all of it apart from each other, but for gradients.
+struct Memory {
+  std::vector<at::Tensor> written, read;
+  std::vector<std::string> names; // of both, what is written first
+  // `what` is the name of a state, "" for the parameter itself.
+  void add(const at::Tensor &tensor, const Place &place, const std::string &what);
+  // After all that is written.
+  void addGradient(const at::Tensor &grad, const Place &place);
+  void check() const;
+};
 
 } // namespace altgrad::optim
 

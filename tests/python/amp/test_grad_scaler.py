@@ -211,3 +211,22 @@ def test_a_steady_step_asks_no_operator_of_torch():
             scaler.step(optimizer)
             scaler.update()
     assert not seen, seen
+
+
+def test_a_class_whose_own_step_takes_no_scaler():
+    class Mine(altgrad.optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    a, b = twins.make([(8,), (5, 3)])
+    ours, theirs = Mine(a, lr=0.1), torch.optim.SGD(b, lr=0.1)
+    mine, other = scalers()
+    for step in range(8):
+        for params, scaler, optimizer in ((a, mine, ours), (b, other, theirs)):
+            backward(params, scaler, step)
+            scaler.step(optimizer)
+            scaler.update()
+        assert numbers(mine) == numbers(other)
+    for p, q in zip(a, b):
+        torch.testing.assert_close(p, q)
+    assert ours.skipped_steps == 2

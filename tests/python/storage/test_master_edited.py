@@ -7,6 +7,7 @@ import torch
 import twins
 
 import altgrad
+from altgrad import _core
 
 MASTER = altgrad.optim.FromRule("adamw", storage="master=f32")
 
@@ -106,3 +107,25 @@ def test_an_edit_of_a_whole_model_is_taken(dtype, shape):
     expected = torch.where(params[0] != master.to(dtype), params[0].float(), master)
     optimizer.step()
     assert torch.equal(master, expected) and torch.equal(params[0], expected.to(dtype))
+
+
+def test_edits_are_found_where_nobody_knows_where_torch_keeps_versions():
+    def run():
+        torch.manual_seed(0)
+        param = torch.nn.Parameter(torch.randn(40, 3).to(torch.bfloat16).t())
+        optimizer = altgrad.optim.FromRule("adamw", storage="param=bf16,stochastic master=f32")([param], lr=0.1, seed=3)
+        for step in range(6):
+            param.grad = torch.randn_like(param)
+            optimizer.step()
+            if step == 3:
+                with torch.no_grad():
+                    param[0] *= 2
+        return [param.detach(), *optimizer.state[param].values()], param._version
+
+    expected = run()
+    _core.tell(_core.core(), version=(-1, 0))
+    try:
+        found = run()
+    finally:
+        _core.tell(_core.core())
+    assert all(map(torch.equal, found[0], expected[0])) and found[1] == expected[1]

@@ -19,8 +19,6 @@ def test_it_is_refused(storage, words):
 @pytest.mark.parametrize("make, storage, words, column", [
     (altgrad.optim.AdamW, "m=bf16  n=bf16", "'n=bf16' names no stream of altgrad.optim.AdamW; there are param, master, "
      "rungs, grad, copy, states, step, m, v, vmax; vmax is stored with amsgrad", 7),
-    (altgrad.optim.AdamW, "exp_avg=mxfp8", "'exp_avg=ocp.e4m3fn:32:ocp.e8m0' names no stream of altgrad.optim.AdamW; write "
-     "m=ocp.e4m3fn:32:ocp.e8m0. There are param, ", 0),
     (altgrad.optim.SGD, dict(grad="f32", buff="bf16"), "'buff=bf16' names no stream of altgrad.optim.SGD; did you mean buf? "
      "There are param, ", 9),
     (altgrad.optim.AdamW8bit, "m=f32 rm=f32", "'rm=f32' names no stream of altgrad.optim.AdamW8bit; ", 6),
@@ -32,6 +30,23 @@ def test_a_stream_that_there_is_not(make, storage, words, column):
     said, line, mark = str(refused.value).split("\n")
     assert said.startswith(f"storage {words}") and mark == " " * column + "^"
     assert line[column:].startswith(words[1:].partition("=")[0])
+
+
+@pytest.mark.parametrize("make, key, name", [(altgrad.optim.AdamW, "exp_avg", "m"), (altgrad.optim.SGD, "momentum_buffer", "buf"),
+                                             (altgrad.optim.Muon, "momentum_buffer", "buf")])
+def test_a_state_has_its_key_and_its_name(make, key, name):
+    kinds = []
+    for storage in (f"{key}=bf16", f"{name}=bf16", {key: "bf16"}):
+        weight = torch.nn.Parameter(torch.ones(8, 8))
+        weight.grad = torch.ones(8, 8)
+        optimizer = make([weight], lr=0.1, storage=storage, **{"momentum": 0.9} if make is altgrad.optim.SGD else {})
+        optimizer.step()
+        said = optimizer.state_dict()["param_groups"][0]["storage"]
+        assert f"{key}=bf16" in said.split()  # what a file says can be given again
+        kinds.append((said, optimizer.state[weight][key].dtype))
+    assert kinds == kinds[:1] * 3 and kinds[0][1] == torch.bfloat16
+    with pytest.raises(ValueError, match=f"storage names state '{key}' twice, as '{name}', too; leave one out"):
+        make([weight], storage=f"{key}=bf16 {name}=f32")
 
 
 def test_a_negative_view_beside_an_fp8_copy():

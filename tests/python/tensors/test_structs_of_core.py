@@ -13,15 +13,16 @@ from altgrad.optim import _presets, _shapes, _states
 
 CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
 ABI = CORE.parent / "include" / "altgrad" / "altgrad.h"
-NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64}
+NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
+         "AtenTensorHandle": ctypes.c_void_p}
 CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
          for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program, _bundle._Request,
                     word._Word, word._Line, word._Class, _states._State)] + [
     (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
-    (_bundle._Limit, "altgrad_warning_info"), (_core._Python, "altgrad_table_python"),
+    (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row"), (_core._Python, "altgrad_table_python"),
     (_core._Objects, "altgrad_table_objects"), (_bound._One, "altgrad_table_one"), (_shapes._Parts, "altgrad_table_parts"),
-    (_shapes.Matrices, "altgrad_table_matrices"), (_shapes.Piece, "altgrad_table_piece"),
-    (_presets._Numbers, "altgrad_table_numbers"), (_presets.Preset, "altgrad_table_profile")]
+    (_shapes.Matrices, "altgrad_table_matrices"), (_presets._Numbers, "altgrad_table_numbers"),
+    (_presets.Preset, "altgrad_table_profile")]
 
 
 def members(name):

@@ -25,25 +25,24 @@ class Folds:
     """
 
     def __init__(self, table, ranks):
-        self._table, self._ranks, bundle = table, ranks, table.bundle
-        declared = [(whole, *facts, 0, whole) for _, *facts, _, whole in table.declared]
+        self._table, self._ranks, bundle, rows = table, ranks, table.bundle, table.declared
         # Not the matrix, which says nothing of a sum.
-        if (other := ranks.agree(repr([(*of[:4], of[5]) for of in declared]))) is not None:
+        if (other := ranks.agree(repr([(of.whole, of.group, of.set, of.tag, of.units) for of in rows]))) is not None:
             raise ValueError(f"rank {other} steps other tensors than rank 0, and sums with the bits of one process need "
                              "parts of all tensors on all ranks")
-        self._plan, groups = Plan(bundle, table.where.name), 1 + max([group for _, group, *_ in declared])
-        mine = torch.tensor([[of[-2], of[0], self._chunks_of(of, groups)] for of in table.declared],
+        self._plan, groups = Plan(bundle, table.where.name), 1 + max([of.group for of in rows])
+        mine = torch.tensor([[of.offset, of.numel, self._chunks_of(of, groups)] for of in rows],
                             dtype=torch.int64, device="cpu")
-        gathered = ranks.gather(mine.view(-1)).view(-1, len(declared), 3).tolist()
-        self._parts = [_parts_of([of[row][:2] for of in gathered], numel) for row, (numel, *_) in enumerate(declared)]
+        gathered = ranks.gather(mine.view(-1)).view(-1, len(rows), 3).tolist()
+        self._parts = [_parts_of([part[row][:2] for part in gathered], of.whole) for row, of in enumerate(rows)]
         self._chunks = [[chunks for *_, chunks in of] for of in gathered]
-        self._plan.bind_tensors(declared, groups)
+        self._plan.bind_tensors([_declared(of, of.whole, 0) for of in rows], groups)
         self._workspace = Workspace(self._plan, table.where, sums=True)
         self._kinds, self._present = bundle.kinds, None
 
     def _chunks_of(self, declared, groups):
         """How many chunks one tensor has."""
-        self._plan.bind_tensors([declared], groups)
+        self._plan.bind_tensors([_declared(declared, declared.numel, declared.offset)], groups)
         return self._plan.partials()[2]
 
     def _lay(self, present):
@@ -84,6 +83,11 @@ class Folds:
             for index, row in enumerate(self._table.rows):
                 if at == phase and row.set == of and present[index] and row.at and row.at.parted:
                     yield tuple([_place(plan, number, index) for plan in (self._plan, self._table.plan)])
+
+
+def _declared(of, numel, offset):
+    """What Plan.bind_tensors takes for a row with other elements."""
+    return numel, of.group, of.set, of.tag, (of.rows, of.columns), of.units, offset, of.whole
 
 
 def _place(plan, number, row):

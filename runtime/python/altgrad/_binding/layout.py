@@ -1,10 +1,14 @@
 """Which tensors kernels can work on. Other tensors are refused in words."""
 
+import ctypes
 import sys
+from array import array
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from .._core import core, handle_of
+from .._library import Error
 from .where import is_known
 
 # The dtypes that kernels read and write, and their names in a storage line.
@@ -135,9 +139,10 @@ def check_param(owner, param, fused=False, more=()):
     if param.layout != torch.strided:
         raise RuntimeError(f"altgrad.optim.{owner} needs strided parameters, not {param.layout}")
     check_mode(param)
-    if not is_dense(param) and _repeats(param):
-        raise RuntimeError(f"altgrad.optim.{owner}: a parameter of shape {tuple(param.shape)} and "
-                           f"strides {param.stride()} has several elements at one address; clone() it")
+    try:
+        core().altgrad_core_check_addresses(handle_of(param))
+    except Error as error:
+        raise RuntimeError(f"altgrad.optim.{owner}: a parameter {error}") from None
 
 
 def check_mode(tensor):
@@ -148,18 +153,6 @@ def check_mode(tensor):
                            "inplace update.")
 
 
-def _repeats(tensor):
-    """Whether two elements may share memory: conservative, exact for slices of dense tensors."""
-    reach = 0
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
-        if size <= 1:
-            continue
-        if stride <= reach:
-            return True
-        reach += stride * (size - 1)
-    return False
-
-
 def name_of(optimizer, param):
     """The name by which a message calls a parameter."""
     for index, group in enumerate(optimizer.param_groups):
@@ -168,14 +161,6 @@ def name_of(optimizer, param):
                 names = group.get("param_names") or ()
                 return (repr(names[place]) if len(names) == len(group["params"]) else
                         f"parameter {place} of group {index}")
-
-
-def units_of(param):
-    """The size of dimension 0: the number of outputs of a layer, each of which has its own part of the tensor.
-
-    A tensor of less than two dimensions is one as a whole.
-    """
-    return param.shape[0] if param.dim() > 1 and param.numel() else 1
 
 
 def matrix_of(shape):
@@ -201,8 +186,9 @@ def check_grad(owner, param, grad):
 
 def check_apart(optimizer, params):
     """Raises if two parameters share an element: a kernel updates all of them at the same time."""
-    if met := find_met(params):
-        names = " and ".join(dict.fromkeys(name_of(optimizer, params[place]) for place in met[:2]))
+    _, pair = _overlap(params)
+    if pair[0] >= 0:
+        names = " and ".join(dict.fromkeys(name_of(optimizer, params[place]) for place in pair))
         raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: two parameters share memory, among them {names}: "
                            "give one of them to the optimizer, once")
 
@@ -216,58 +202,33 @@ def check_states_apart(optimizer, states):
     params = [(local_of(param), None, param) for group in optimizer.param_groups for param in group["params"]
               if is_known(param.device) and param.layout == torch.strided and has_memory(local_of(param))]
     places = [place for place in (*states, *params) if place[0].numel()]
-    met = [places[place] for place in find_met([tensor for tensor, _, _ in places])]
-    for index, (tensor, key, param) in enumerate(met):
-        for other, its, owner in met[index + 1:] if key else ():
-            if find_met([tensor, other]):
-                beside = f"state {its!r} of {name_of(optimizer, owner)}" if its else (
-                    name_of(optimizer, owner))
-                raise RuntimeError(
-                    f"altgrad.optim.{type(optimizer).__name__}: state {key!r} of "
-                    f"{name_of(optimizer, param)} shares memory with {beside}; clone() it")
+    _, pair = _overlap([tensor for tensor, _, _ in places])
+    if pair[0] >= 0 and places[pair[0]][1]:  # else it is among parameters that stay as they are
+        (_, key, param), (_, its, owner) = [places[place] for place in pair]
+        beside = (f"state {its!r} of " if its else "") + name_of(optimizer, owner)
+        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: state {key!r} of {name_of(optimizer, param)} shares "
+                           f"memory with {beside}; clone() it")
 
 
 def find_met(tensors):
     """The indices of the strided tensors that occur twice or share an element with another one."""
-    spans = sorted([(t.data_ptr(), t.data_ptr() + _reach(t), place)
-                    for place, t in enumerate(tensors) if t.numel()])
-    end, near, met = 0, [], _twice(tensors)
-    for start, stop, place in spans:
-        if start >= end:
-            met |= _meeting(tensors, near)
-            near = []
-        near.append(place)
-        end = max(end, stop)
-    return sorted(met | _meeting(tensors, near))
+    shared, _ = _overlap(tensors)
+    return [place for place, shares in enumerate(shared) if shares]
 
 
-def _twice(tensors):
-    """The indices of the objects that occur more than once."""
-    places = {}
-    for place, tensor in enumerate(tensors):
-        places.setdefault(id(tensor), []).append(place)
-    if len(places) == len(tensors):
-        return set()
-    return {place for several in places.values() if len(several) > 1 for place in several}
-
-
-def _reach(tensor):
-    """Bytes from the first to behind the last element."""
-    if tensor.is_contiguous():
-        return tensor.nbytes
-    last = sum([stride * (size - 1) for stride, size in zip(tensor.stride(), tensor.shape)])
-    return (last + 1) * tensor.itemsize
+def _overlap(tensors):
+    """(a byte for each tensor, 1 where it shares an element with another one; the first two of them, or -1 and -1)."""
+    handles, shared, pair = array("Q", map(handle_of, tensors)), bytearray(len(tensors)), array("q", (-1, -1))
+    if tensors:
+        core().altgrad_core_overlap(handles.buffer_info()[0], len(handles), len(handles),
+                                    (ctypes.c_char * len(shared)).from_buffer(shared), pair.buffer_info()[0])
+    return shared, pair
 
 
 def check_extent(tensor):
     """Raises where elements lie beyond the end of the storage, because it was resized."""
-    if tensor.numel() == 0 or tensor._is_zerotensor():
-        return
-    end = tensor.storage_offset() * tensor.itemsize + _reach(tensor)
-    held = tensor.untyped_storage().nbytes()
-    if end > held:
-        raise RuntimeError(f"altgrad: a tensor of sizes {list(tensor.shape)} ends at byte {end} of "
-                           f"a storage of {held} bytes: resize the storage before the step")
+    if not tensor._is_zerotensor():
+        core().altgrad_core_check_extent(handle_of(tensor))
 
 
 def check_extents(tensors):
@@ -278,23 +239,3 @@ def check_extents(tensors):
         elif (type(tensor) in PLAIN and tensor.layout == torch.strided
               and not is_functorch_wrapped_tensor(tensor)):
             check_extent(tensor)
-
-
-def _meeting(tensors, places):
-    """Those of `places` that share a byte; their spans overlap, but columns of a matrix are apart."""
-    if len(places) < 2:
-        return set()
-    if all(is_dense(tensors[place]) for place in places):
-        return set(places)
-    addresses = [_addresses(tensors[place]) for place in places]
-    every, counts = torch.unique(torch.cat(addresses), return_counts=True)
-    shared = every[counts > 1]
-    return {place for place, own in zip(places, addresses) if torch.isin(own, shared).any()}
-
-
-def _addresses(tensor):
-    spread = torch.arange(tensor.itemsize, device="cpu")
-    for stride, size in zip(tensor.stride(), tensor.shape):
-        along = torch.arange(size, device="cpu") * (stride * tensor.itemsize)
-        spread = (spread[:, None] + along).view(-1)
-    return spread + tensor.data_ptr()

@@ -142,7 +142,7 @@ class Buckets:
 
     def __init__(self, rows, handle):
         self._handle, self._first_phase, self._parts = handle, core().altgrad_table_rows_from(handle), []
-        if any([isinstance(row.part, Twin) for row in rows]) and not any([row.piece for row in rows]):
+        if any([isinstance(row.part, Twin) for row in rows]) and not any([row.piece >= 0 for row in rows]):
             self._cut(rows)
         # What is left of the first sweep is swept for all rows at once.
         self.wait = self._first_phase > 0 or not self or core().altgrad_table_unsummed(handle) is None

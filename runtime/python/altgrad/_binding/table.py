@@ -4,20 +4,19 @@ import ctypes
 import weakref
 from array import array
 from itertools import compress
-from math import prod
 from operator import attrgetter, is_, itemgetter
 
 import torch
 from torch.autograd.graph import increment_version
 
-from .._core import TYPES, core, handle_of, knows, torch_parallel_for
+from .._core import CoreRow, core, handle_of, knows, torch_parallel_for
+from .._library import TensorWords
 from .._plan import Plan
 from .entries import Entries
-from .layout import check_extent, in_order, matrix_of, units_of
-from .masters import Masters
+from .layout import check_extent, in_order
 from .offload import Buckets, Twin, look_again
 from .parts import Parts, late
-from .shards import is_absent, shape_of
+from .shards import shape_of
 from .values import Values
 from .where import Where, storages
 from .workspace import Workspace
@@ -38,8 +37,8 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `tensors` and `count` are read. A
-      parameter of several pieces has a row for each, one behind the other;
+      `place`, `owner`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `tensors` and `count`
+      are read. A parameter of several pieces has a row for each, one behind the other;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.place` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -55,8 +54,7 @@ class TensorTable:
     set in the order of the bundle. `set_tensors(entries)` then takes (cell, place in it, tensor) of hyper-parameters
     that lie in memory of the device; the step reads them there when it runs.
 
-    `run(given)` runs the step on the gradients that were bound last and returns `results()`, {role: value}. First it
-    takes edits of parameters into their master copies; version counters show that a parameter was edited. It raises the
+    `run(given)` runs the step on the gradients that were bound last and returns `results()`, {role: value}. It raises the
     version counters of everything that the step writes. `given` has the values of the whole step by role. A value that
     has memory of its own is given by `place(entries)` instead: (index in bundle.singles, 0-dim tensor).
 
@@ -84,73 +82,54 @@ class TensorTable:
         self._read = knows().autograd >= 0 and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))])
         self._parts = [(place, row.part) for place, row in enumerate(rows) if row.part is not None]
         self._read = self._read and not self._parts
-        self._staged = [(row.param, torch.empty_strided(
-            row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
-            for row in rows if not row.dense and _begins(row)]
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
         self._states = [tensor for row in rows for tensor in _beside(row)]
-        for tensor in self._tensors + self._states:
-            check_extent(tensor)
         self._kept, self._twins = None, [part for _, part in self._parts if isinstance(part, Twin)]
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.declared = [_declared(row) for row in rows]
-        words = self.plan.bind_tensors(self.declared, len(groups))
-        self._bind_tensors()
+        self._make(len(groups))
         self._bind_statistics()
         self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
         self.results, self.place = self._values.results, self._values.place
         self._workspace = Workspace(self.plan, self.where)
+        core().altgrad_table_use(self._handle, *self._workspace.memory, self.where.on_host)
         self.words = self._workspace.every
         self._shares = Parts(self.plan, bundle, rows, self.words())
         stops = sorted([*[(phase, ()) for phase in self._shares.phases],
                         *[(of.phase, of.words) for of in bundle.exchanges]], key=itemgetter(0))
         self._phases, self._stops = sorted({phase for phase, _ in stops}), late(stops)
         # Whether a step is the library's work alone, so that no operator of torch runs beside it.
-        self._alone = self.where.on_host and knows().counter >= 0 and not (self._parts or self._staged or self._masters)
-        self._make(words)
-        self._buckets = Buckets([] if self._staged else rows, self._handle)
+        self._alone = self.where.on_host and knows().counter >= 0 and not self._parts
+        self._buckets = Buckets([] if self._dense else rows, self._handle)
         self._take_part(bytes([1]) * len(rows))
         self.plan.keep_in_graphs(self._memory)
 
     # Set once, in the constructor.
 
-    def _make(self, words):
-        """Has the library remember the tensors, where they are in Python's objects."""
-        rows, handle = self.rows, ctypes.c_void_p()
-        handles = array("Q", [handle_of(tensor) for row in rows for tensor in (row.param, *_beside(row))])
-        types = array("i", [TYPES[row.grad_dtype] for row in rows])
-        widths = array("q", [1 + len(part.states) + (part.step is not None) for part in self.bundle.sets])
-        core().altgrad_table_create(self.bundle.handle, self.plan.handle, *map(_begin, (words, types)), len(rows),
-                                    *map(_begin, (handles, widths)), ctypes.byref(handle))
+    def _make(self, groups):
+        """Has the library bind the tensors, and remember them where they are in Python's objects."""
+        self._dense = {id(row.param): torch.empty_strided(
+            row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device)
+            for row in self.rows if not row.dense}
+        handle, rows, read = ctypes.c_void_p(), (CoreRow * len(self.rows))(), []  # `read`: what they point to
+        for place, row in enumerate(self.rows):
+            tensors, shape = array("Q", map(handle_of, (row.param, *_beside(row)))), array("q", shape_of(row.owner))
+            dense, offset = self._dense.get(id(row.param)), row.at.offset if row.at and row.at.parted else 0
+            rows[place] = (_begin(tensors), 0 if dense is None else handle_of(dense), _begin(shape), len(shape), offset or 0,
+                           row.matrices and ctypes.addressof(row.matrices), row.piece, row.place, row.more, row.set,
+                           row.cell)
+            read += tensors, shape
+        core().altgrad_table_create(self.bundle.handle, self.plan.handle, rows, len(rows), groups, ctypes.byref(handle))
         weakref.finalize(self, core().altgrad_table_free, handle).atexit = False
         self._handle, self._found = handle.value, ctypes.c_int32()
         self._there = (ctypes.c_char * len(rows)).from_address(core().altgrad_table_present(handle))
-        core().altgrad_table_use(handle, *self._workspace.memory, self.where.on_host)
-        for place, row in enumerate(rows):
-            if not row.dense:
-                strides = array("q", row.strides)
-                core().altgrad_table_arrange(handle, place, _begin(strides))
-            if row.piece:
-                core().altgrad_table_part(handle, place, row.piece.first)
         idle = array("Q", [handle_of(self._params[place]) for place in self._idle])
         core().altgrad_table_watch(handle, _begin(idle), len(idle))
 
-    def _bind_tensors(self):
-        staged = {id(param): copy for param, copy in self._staged}
-        masters = []
-        for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
-            rows = self.rows[mine]
-            self.plan.bind_stream(part.param.name, [_address(staged.get(id(row.param), row.param), row) for row in rows])
-            for position, stream in enumerate(part.states):
-                tensors = [row.tensors[position] for row in rows]
-                bind = self.plan.bind_stream if stream.block else self.plan.bind_scalar
-                bind(stream.name, [_address(tensor, row, stream) for tensor, row in zip(tensors, rows)])
-                if stream.role == "master":
-                    masters += [(row.param, master) for row, master in zip(rows, tensors) if _begins(row)]
-            if part.step:
-                self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
-        self._masters = Masters(masters, self.where)
+    @property
+    def declared(self):
+        """What the plan was told of each row: the words of an altgrad_tensor."""
+        return (TensorWords * len(self.rows)).from_address(core().altgrad_table_declared(self._handle))
 
     def _memory(self):
         """What a captured graph of this step reads and writes."""
@@ -158,8 +137,7 @@ class TensorTable:
 
     def _own(self):
         """What kernels read and write besides the user's tensors."""
-        return [self._workspace.tensor, *self._values.memory(), *[copy for _, copy in self._staged],
-                *self._statistics.values()]
+        return [self._workspace.tensor, *self._values.memory(), *self._dense.values(), *self._statistics.values()]
 
     def _bind_statistics(self):
         self._statistics = {}
@@ -204,9 +182,6 @@ class TensorTable:
             self._kept = self._in_memory(self._grads())
             found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH and (present := self._there.raw) != self._present:
-            # A set that no gradient is in would still count draws and decide how torch rounds a norm.
-            if not all([1 in present[mine] for mine in self._slices]):
-                return OTHER_GRADS
             self._take_part(present)
         return OTHER_GRADS if found == _ODD else found
 
@@ -242,8 +217,7 @@ class TensorTable:
         # With experts this is another list in every step: what most steps do not need is not made.
         self._present = present
         self._written = None if knows().counter >= 0 else [
-            tensor for row in compress(self.rows, present) if _begins(row) for tensor in (row.param, *_beside(row))]
-        self._stepped = {id(row.param) for row in compress(self.rows, present)} if self._masters or self._staged else ()
+            tensor for row in compress(self.rows, present) if row.piece <= 0 for tensor in (row.param, *_beside(row))]
         for memory in self._statistics.values() if 0 in present else ():
             absent = [place for place, there in enumerate(present) if not there]
             memory[absent] = float("nan")  # until its next step says it
@@ -280,10 +254,6 @@ class TensorTable:
                 twin.begin(self._buckets.wait)
             self._values.give(given)
             self._values.send(self.plan)
-            self._masters.take(self._stepped)
-            for param, copy in self._staged:
-                if id(param) in self._stepped:
-                    copy.copy_(param)
             if self._written is not None:  # else the library does it
                 increment_version(self._written)
             if len(twins) < len(self._parts):  # DTensors have versions of their own
@@ -336,54 +306,15 @@ class TensorTable:
         self._kept = None
         if self._alone:
             return
-        with torch.no_grad(), self.where.guard():
-            if not self.where.on_host:
-                self.where.record(self._own())
-            for param, copy in self._staged:
-                if id(param) in self._stepped:
-                    param.copy_(copy)
+        if not self.where.on_host:
+            self.where.record(self._own())
         for twin in self._present_parts(True) if self._parts and not self._buckets else ():
             twin.send()
-        self._masters.note(self._stepped)
 
 
 def _beside(row):
     """What a step keeps beside a parameter, its count at the end."""
     return row.tensors if row.count is None else (*row.tensors, row.count)
-
-
-def _begins(row):
-    """Whether a row is the first one of its parameter."""
-    return not row.piece or not row.piece.first
-
-
-def _address(tensor, row, stream=None):
-    """Where a row's first value lies in its parameter, or in what is beside it as a stream."""
-    if not row.piece:
-        return tensor.data_ptr()
-    share = (stream.block or row.piece.columns) * (1 + stream.packed) if stream else 1
-    return tensor.data_ptr() + row.piece.first // share * tensor.itemsize
-
-
-def _declared(row):
-    """The words of Plan.bind_tensors for a row."""
-    if not (piece := row.piece):
-        return row.param.numel(), row.cell, row.set, row.place, *_where(row)
-    numel = piece.rows * piece.columns
-    return 0 if is_absent(row.owner) else numel, row.cell, row.set, piece.tag, (piece.rows, piece.columns), piece.rows, 0, numel
-
-
-def _where(row):
-    """(rows and columns, units, offset, elements) of the whole of which a row's parameter is a part, or which it is."""
-    at = row.at
-    if row.matrices:
-        of, whole = row.matrices, prod(shape_of(row.owner))
-        return (of.rows, of.columns), of.rows * of.count if whole else 1, 0, whole
-    if at is None or not (at.parted or is_absent(row.owner)):
-        return matrix_of(row.param.shape), units_of(row.param), 0, row.param.numel()
-    units = at.shape[0] if len(at.shape) > 1 and prod(at.shape) else 1
-    # Without an offset nothing asks where the elements are.
-    return matrix_of(at.shape), units, at.offset or 0, prod(at.shape)
 
 
 def _begin(words):

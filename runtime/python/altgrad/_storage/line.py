@@ -33,7 +33,8 @@ class Storage(Mapping[str, str]):
         copy: A further copy of the parameter, written after each update ("ocp.e4m3fn",
             "mxfp8", "ocp.e4m3fn:128x128").
         states: Every state that has no word of its own.
-        **streams: One state, under the name that its rule gives it (`m` and `v` in Adam's).
+        **streams: One state, under the name that its rule gives it (`m` and `v` in Adam's) or under its key in
+            `optimizer.state` (`exp_avg`).
 
     A word is a format (`altgrad-opt --list-formats` lists them), perhaps followed by the number of
     elements that share a scale (":128"), by the format of the scales (":f16"), and behind

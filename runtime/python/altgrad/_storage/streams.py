@@ -9,18 +9,31 @@ _COMMON = "param", "master", "rungs", "grad", "copy", "states", "step"
 assert NO_STATES | {"states"} == set(_COMMON)
 
 
+def in_rule_names(line: StorageLike, keys) -> Storage:
+    """The line with the rule's names of states, where it has keys of `state` such as exp_avg.
+
+    `keys` maps names to keys; a word that is a name already is none. Raises ValueError for a state that has two words.
+    """
+    names = {key: state for state, key in dict(keys).items() if key not in keys}
+    given = Storage(line)
+    twice = [name for name in given if name in names and names[name] in given]
+    if twice:
+        raise ValueError(f"storage names state {twice[0]!r} twice, as {names[twice[0]]!r}, too; leave one out")
+    return Storage({names.get(name, name): word for name, word in given.items()})
+
+
 def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), others=()) -> None:
     """Raises ValueError, with a mark at the word, where a storage line names a stream that its optimizer has not.
 
     `states` are those of the rule, `only_with` maps those that an option begins to it, `keys` maps states
-    to keys of `state`, and `others` maps what the rule calls its parameter, gradient and count to their streams.
+    to keys of `state`, which in_rule_names replaces, and `others` maps what the rule calls its parameter, gradient and count to their streams.
     """
     known = [*_COMMON, *states]
     for name, word in Storage(line).items():
-        if name in known:
+        if name in known or name in dict(keys).values():
             continue
         text = " ".join(line.split()) if isinstance(line, str) else str(Storage(line))
-        meant = {key: state for state, key in dict(keys).items()} | dict(others)
+        meant = dict(others)
         near = [meant[name]] if name in meant else difflib.get_close_matches(name, known, 1)
         needs = "".join(f"; {state} is stored with {option.removesuffix('_on')}" for state, option in dict(only_with).items())
         spelled = f"{name}={word}" if f"{name}={word}" in text else f"{name}="

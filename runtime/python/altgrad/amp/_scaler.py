@@ -3,6 +3,8 @@
 import ctypes
 import math
 from collections import defaultdict
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import torch
@@ -12,7 +14,6 @@ from .._binding.hooks import uncompiled
 from ..optim import Optimizer
 from ..optim._together import over_ranks
 from ._cells import Cells
-from ._scaling import Scaling
 
 VARIANTS = "torch", "boostr"
 
@@ -147,7 +148,7 @@ class GradScaler(torch.amp.GradScaler):
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         own = getattr(optimizer, "grad_scale", None)
-        if state["stage"] is OptState.UNSCALED or own is not None:
+        if state["stage"] is OptState.UNSCALED or own is not None or not _takes_scaler(type(optimizer)):
             result = self._step_checked(optimizer, state, own, kwargs)
         else:
             result = self._step_fused(optimizer, state, kwargs)
@@ -158,7 +159,7 @@ class GradScaler(torch.amp.GradScaler):
         """Steps as torch's scaler does: the gradients have been checked, or were scaled once more."""
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
-            own = self._scale * own
+            own = self._scale * (1.0 if own is None else own)
         shares = [share.to(self._scale.device) for share in state["found_inf_per_device"].values()]
         found = sum(shares, torch.zeros_like(self._scale))
         if optimizer.process_group is not None:  # whose scales stay the same, too
@@ -171,19 +172,34 @@ class GradScaler(torch.amp.GradScaler):
             del optimizer.grad_scale, optimizer.found_inf
 
     def _step_fused(self, optimizer, state, kwargs):
-        scaling = Scaling(self._cells_of, self._variant, self._main.scale())
-        with optimizer._turns:
-            optimizer._scaling = scaling
-            try:
-                result = optimizer.step(**kwargs)
-            finally:
-                optimizer._scaling = None
-                # A hook may have raised after the step.
-                self._used.update(scaling.devices)
-        if not scaling.devices:  # no kernel saw a gradient
+        self._flag = 0.0
+        result = optimizer.step(**kwargs, scaler=self)
+        if self._flag is not None:
             state["found_inf_per_device"] = {self._scale.device: torch.tensor(
-                scaling.flag, dtype=torch.float32, device=self._scale.device)}
+                self._flag, dtype=torch.float32, device=self._scale.device)}
         return result
+
+    # What an optimizer's step asks.
+
+    def _begin_step(self):
+        """(the scale for whatever is not stepped by kernels, a number or a tensor; the variant)."""
+        return self._main.scale(), self._variant
+
+    def _bind(self, tables):
+        """Places the numbers where these tables find them."""
+        for table in tables:
+            cells = self._cells_of(table.where.device)
+            if getattr(table, "scaler", None) is not cells:
+                table.place([(index, cells.at[scalar.key]) for index, scalar in enumerate(table.bundle.singles)
+                             if scalar.key in cells.at and scalar.role in ("scale", "scaler")])
+                table.scaler = cells
+
+    def _end_step(self, tables, flag):
+        """Says that the kernels have run; `flag` is not 0 where the step was skipped."""
+        self._flag = None if tables else flag  # a kernel has seen gradients, and says it in the numbers
+        for table in tables:
+            self._all_cells[table.where.device].stepped()
+            self._used.add(table.where.device)
 
     @uncompiled
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
@@ -313,6 +329,12 @@ class GradScaler(torch.amp.GradScaler):
         state = super().__getstate__()
         state.update(_all_cells={}, _used=set(), _main=None, _init_left=left)
         return state
+
+
+@cache
+def _takes_scaler(kind):
+    """Whether the step of a class takes a scaler; a subclass may have one that does not."""
+    return any([of.kind is of.VAR_KEYWORD or of.name == "scaler" for of in signature(kind.step).parameters.values()])
 
 
 def _scale_of(value, name):

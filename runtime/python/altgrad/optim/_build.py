@@ -29,7 +29,7 @@ from .._storage.rungs import code_dtypes
 from .._storage.word import line_of_set, word_of
 from .._warn import warn
 from ._checks import float_of
-from ._shapes import Matrices, Piece, in_pieces, whole_ways
+from ._shapes import Matrices, in_pieces, whole_ways
 from ._states import check_held, check_whole, kept_states, make_states
 
 
@@ -40,8 +40,8 @@ class Row:
     `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
     part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
     request, `copies` the dimensions of the mesh along which other ranks have the same, `strides` the order in which the
-    kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what `_matrices_of` says, `piece` the one of them that a row of a table is. A
-    finished row, whose states are there, can be used again.
+    kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what `_matrices_of` says, `piece` and `more` what `in_pieces` says. A finished row, whose states
+    are there, can be used again.
     """
 
     owner: torch.Tensor
@@ -61,7 +61,8 @@ class Row:
     tensors: list = field(default_factory=list)
     count: torch.Tensor | None = None
     copies: tuple = ()
-    piece: Piece | None = None
+    piece: int = -1
+    more: int = 0
 
 
 def build(optimizer, watched, kinds, params, left, known, asked, ranks):

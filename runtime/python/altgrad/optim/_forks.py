@@ -19,7 +19,7 @@ def _after_fork():
         if optimizer._turns.acquire(blocking=False):
             optimizer._turns.release()
         else:
-            optimizer._turns, optimizer._running, optimizer._scaling = threading.RLock(), False, None
+            optimizer._turns, optimizer._running = threading.RLock(), False
             optimizer._watched = optimizer._built = None  # another thread was in the midst of it
 
 

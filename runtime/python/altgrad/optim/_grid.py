@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim.optimizer import ParamsT
@@ -15,12 +15,15 @@ from .._bundle import compile_sets
 from .._rule import set_line
 from .._storage.line import Storage
 from .._storage.rungs import clear_counts, count
-from .._storage.streams import check_streams
+from .._storage.streams import check_streams, in_rule_names
 from ._around import check_untraced
 from ._keywords import Shared, filled, shown
 from ._named import find_template
 from ._numerics import numerics_of
 from ._optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from ..amp import GradScaler
 
 _NUMERICS = None, "torch", "reference"
 
@@ -113,12 +116,13 @@ class GridOptim(Optimizer):
     @watched
     @uncompiled
     def step(self, current_scale: "float | torch.Tensor | Callable[[], Any] | None" = None, *,
-             closure: Callable[[], Any] | None = None) -> Any:
+             closure: Callable[[], Any] | None = None, scaler: "GradScaler | None" = None) -> Any:
         """Performs one step.
 
         Args:
             current_scale: The `scale` of every group in this step, or a closure; None takes the groups' own.
             closure: Called first, with gradients enabled; it computes the loss and its gradients.
+            scaler: The scaler of the loss, which gives itself in `scaler.step(optimizer)`.
 
         Returns:
             What `closure` returns, or without one `counts`: (flips, updates), as the source's step does.
@@ -136,7 +140,7 @@ class GridOptim(Optimizer):
         with self._turns, self._scaled(current_scale):
             if self._built:
                 clear_counts(self._built.tables)
-            self._advance(self._scaling)
+            self._advance(scaler)
             return self.counts if closure is None else loss
 
     @property
@@ -186,8 +190,8 @@ def _format(dtype, name):
 
 def _words(grid, reference, storage):
     """The complete storage; raises ValueError or altgrad.Error where it cannot be compiled for a float32 parameter."""
-    given = Storage(storage)
-    check_streams(storage, "altgrad.optim.GridOptim", GridOptim._keys)
+    check_streams(storage, "altgrad.optim.GridOptim", GridOptim._keys, keys=GridOptim._keys)
+    given = in_rule_names(storage, GridOptim._keys)
     for name in ("param", "master", "rungs"):
         if name in given:
             raise ValueError(f"storage says {name}={given[name]}: leave it out, for the parameter's dtype says how it "

@@ -22,7 +22,7 @@ from .._storage.filed import take_all
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.rungs import check_params
-from .._storage.streams import check_streams
+from .._storage.streams import check_streams, in_rule_names
 from .._storage.word import check_words
 from .._warn import warn
 from ._around import check_untraced, group_of_zero, only_makes_states, tell_accelerate
@@ -39,6 +39,8 @@ from ._together import check_group, step_together
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+    from ..amp import GradScaler
 
 
 class Optimizer(RuleNames, Measured, Traced, Numerics):
@@ -62,7 +64,6 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
     _built = _watched = _turns = _hooks = _norm = None
     _running = _left_behind = _warned = False
-    _scaling = None  # the Scaling that altgrad.amp.GradScaler has for the step that it calls
     norm_in_backward: bool = False
     offload: bool = False
     _offload = None  # the Offload of what is stepped on the host
@@ -78,8 +79,9 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         if self._rule_of is None:
             raise TypeError("altgrad.optim.Optimizer is the base of the optimizers and has no rule: use one of "
                             "altgrad.optim's classes, or FromRule")
-        self._words = type(self)._words | (given["storage"] or "")
-        check_streams(given["storage"] or "", f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
+        storage = given["storage"] or ""
+        check_streams(storage, f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
+        self._words = type(self)._words | in_rule_names(storage, self._keys)
         check_words(self._words)
         defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
         if given["max_grad_norm"] is not None:
@@ -165,11 +167,12 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
             raise
 
     @watched
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, *, scaler: "GradScaler | None" = None) -> Any:
         """Performs one step on all parameters that have a gradient. Gradients stay as they are.
 
         Args:
             closure: Called first, with gradients enabled; it computes the loss and its gradients.
+            scaler: The scaler of the loss, which gives itself in `scaler.step(optimizer)`.
 
         Returns:
             What `closure` returns, or None.
@@ -178,29 +181,29 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
             TypeError, ValueError, RuntimeError, altgrad.Error, KeyError: A parameter, gradient, state or
                 hyper-parameter does not fit, or a param_group lacks a key. Nothing has changed then.
         """
-        if torch.compiler.is_dynamo_compiling() and closure is None and trace(self):
+        if torch.compiler.is_dynamo_compiling() and closure is None and scaler is None and trace(self):
             return None
-        return self._step(closure)
+        return self._step(closure, scaler)
 
     @uncompiled
-    def _step(self, closure):
+    def _step(self, closure, scaler):
         loss, self._opt_called = None, True  # which a scheduler asks for
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         with self._turns:
-            self._advance(self._scaling)
+            self._advance(scaler)
         return loss
 
-    def _advance(self, scaling=None):
-        """Makes a step, whose scale and verdict are those of a Scaling or, without one, those that torch's scaler gives."""
+    def _advance(self, own=None):
+        """Makes a step, whose scale and verdict are those of a GradScaler of ours or, without one, those that torch's gives."""
         check_untraced(type(self).__name__)
         if not self.param_groups and self._ranks is None:
             return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
-        if scaling:
-            scale, scaler = scaling.scale, scaling.variant
+        if own:
+            scale, scaler = own._begin_step()
         given = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a step of this optimizer "
@@ -228,7 +231,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         self._norm = 0.0 if self._kinds.clipped else None
         self._running = True
         try:
-            self._run(given, scaler, scaling)
+            self._run(given, scaler, own)
         finally:
             self._running = False
 
@@ -247,12 +250,12 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
                 return fit
         return FRESH
 
-    def _run(self, given, scaler, scaling):
+    def _run(self, given, scaler, own):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._built.check_capture(type(self).__name__, self.param_groups)
-        if scaling:
-            scaling.bind(tables)
+        if own:
+            own._bind(tables)
         if self._jointly:
             with torch.no_grad():
                 results = step_together(tables, self._theirs, self._together, given,
@@ -260,10 +263,10 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         elif tables:
             results = tables[0].run(given)
         self._norm = results.get("norm", self._norm)
-        if scaling:
-            scaling.flag = given["flag"] = results.get("flag", 0.0)
-            scaling.stepped(tables)
-        self._tallies.finish(tables, scaling, self._measures, given, self._norm)
+        if own:
+            given["flag"] = results.get("flag", 0.0)
+            own._end_step(tables, given["flag"])
+        self._tallies.finish(tables, own, self._measures, given, self._norm)
         if self._built and self._built.uncounted:
             self._built.count(given["flag"])
         if "step" in vars(self):

@@ -12,10 +12,9 @@ from .._core import core
 from .._library import Error, struct
 
 
-# altgrad_table_parts and altgrad_table_piece: a matrix of a parameter that is a tensor of its own to the step.
+# altgrad_table_parts.
 _Parts = struct("Parts", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32, flat=c_int32, apart=c_int32,
                 turns=c_int32, unturned=c_char_p, otherwise=c_char_p)
-Piece = struct("Piece", first=c_int64, rows=c_int64, columns=c_int64, tag=c_int64)
 
 
 class Matrices(struct("_Matrices", rows=c_int64, columns=c_int64, count=c_int64, unit=c_int64, leading=c_int64,
@@ -66,25 +65,20 @@ def _numbers(shape):
 
 
 def in_pieces(optimizer, rows):
-    """The rows of a table, those of matrices that are apart once for each of them, with its `piece`.
+    """The rows of a table, those of matrices that are apart once for each of them: the matrix is its `piece`.
 
-    All parameters say the tags, so that none depends on which have gradients.
+    `more` are such matrices of the parameters before, so that no tag depends on which have gradients.
     """
     if not any([row.matrices and row.matrices.apart for row in rows]):
         return rows
     matrices = [optimizer._matrices_of(group, param) for group in optimizer.param_groups for param in group["params"]]
     more = [0, *accumulate([of.count - 1 if of and of.apart else 0 for of in matrices])]
-    return [piece for row in rows for piece in _pieces(row, more[row.place])]
+    return [replace(row, piece=piece, more=more[row.place]) for row in rows for piece in _pieces(row)]
 
 
-def _pieces(row, more):
+def _pieces(row):
     of = row.matrices
-    if not of or not of.apart or not prod(shape_of(row.owner)):
-        return [row]
-    pieces = [Piece() for _ in range(of.count)]
-    for index, piece in enumerate(pieces):
-        core().altgrad_table_piece_of(ctypes.byref(of), index, row.place, more, ctypes.byref(piece))
-    return [replace(row, piece=piece) for piece in pieces]
+    return range(of.count) if of and of.apart and prod(shape_of(row.owner)) else [-1]
 
 
 def whole_ways(kind):

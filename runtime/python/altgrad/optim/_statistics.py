@@ -22,37 +22,35 @@ _OF_RUNGS = "updates", "flips", "flips_up", "saturated"
 
 
 class Tallies:
-    """The counts of an optimizer, on every device on which it has parameters."""
+    """The counts of an optimizer. All tables of a step find the same, and those of the first are the optimizer's."""
 
     KEYS = frozenset(_FILED)
 
     def __init__(self):
-        self._on, self._now = {}, []  # `_now`: the devices whose counts know the last step
-        self._counted = set()  # the keys of what has been counted at all
+        # What has been counted at all, by its key: an int64 tensor on the device, which steps raise where it lies.
+        self._own, self._device = {}, torch.device("cpu")
         self.slow = Counter()
 
     def place(self, tables):
         """Lets the steps of these tables, which are new, count here."""
-        self._bring([table.where.device for table in tables])
+        self._device = tables[0].where.device if tables else self._device
+        for key in self._own:
+            self._on(key)
         for place, table in enumerate(tables):
-            counts, device = self._on[table.where.device], table.where.device
-            if any([other.where.device == device for other in tables[:place]]):  # which counts already
-                counts = {key: count.clone() for key, count in counts.items()}
-            table.place([(index, counts[scalar.key])
-                         for index, scalar in enumerate(table.bundle.singles)
-                         if scalar.key in counts and scalar.access == INOUT])
-            self._counted.update(scalar.key for scalar in table.bundle.singles if scalar.access == INOUT)
+            for index, scalar in enumerate(table.bundle.singles):
+                if scalar.key in _TALLIES and scalar.access == INOUT:
+                    count, device = self._on(scalar.key), table.where.device
+                    table.place([(index, count.to(device, non_blocking=device.type != "cpu", copy=True) if place else count)])
 
-    def _bring(self, devices):
-        """Makes the counts on these devices continue those of the other devices."""
-        for device in devices:
-            if device not in self._now:
-                with torch.inference_mode(False), torch.no_grad():
-                    counts = self._on.setdefault(device, {
-                        key: torch.zeros((), dtype=torch.int64, device=device) for key in _TALLIES})
-                    for key, count in counts.items():
-                        count.copy_(self.value(key), non_blocking=device.type != "cpu")
-        self._now = devices
+    def _on(self, key):
+        """A count, on the device on which it is wanted now."""
+        known = self._own.get(key)
+        if known is None or known.device != self._device:
+            with torch.inference_mode(False), torch.no_grad():
+                self._own[key] = torch.zeros((), dtype=torch.int64, device=self._device)
+                if known is not None:
+                    self._own[key].copy_(known, non_blocking=self._device.type != "cpu")
+        return self._own[key]
 
     def finish(self, tables, scaling, measures, given, norm):
         """Counts what no kernel has counted of this step."""
@@ -65,23 +63,18 @@ class Tallies:
                 self._add("clipped_steps", (norm > given["max_norm"]) & (flag == 0.0))
 
     def _add(self, key, number):
-        if not self._now:
-            self._bring([torch.device("cpu")])
-        self._counted.add(key)
-        for device in self._now:
-            if isinstance(number, torch.Tensor):
-                number = number.reshape(()).to(device, non_blocking=device.type != "cpu")
-            self._on[device][key] += number
+        count = self._on(key)
+        if isinstance(number, torch.Tensor):
+            number = number.reshape(()).to(count.device, non_blocking=count.device.type != "cpu")
+        count += number
 
     def value(self, key):
         """The count as a new 0-dim int64 tensor."""
-        if self._now:
-            return self._on[self._now[0]][key].clone()
-        return torch.zeros((), dtype=torch.int64, device="cpu")
+        return self._own[key].clone() if key in self._own else torch.zeros((), dtype=torch.int64, device=self._device)
 
     def filed(self, groups):
         """The param_groups of a file: the first one has what has been counted."""
-        counts = {name: self.value(key) for name, key in _FILED.items() if key in self._counted}
+        counts = {name: self.value(key) for name, key in _FILED.items() if key in self._own}
         return [{**group, **(counts if place == 0 else {})} for place, group in enumerate(groups)]
 
     def check(self, groups):
@@ -100,11 +93,9 @@ class Tallies:
             for name in _FILED:
                 group.pop(name, None)
         if given:
-            self._now = []
-            self._bring([torch.device("cpu")])
-            self._counted.update(given)
+            self._own, self._device = {}, torch.device("cpu")
             for key, count in given.items():
-                self._on[self._now[0]][key].copy_(count.reshape(()))
+                self._on(key).copy_(count.reshape(()))
 
 
 class Measured:

@@ -6,21 +6,21 @@
 using namespace mlir;
 using namespace altgrad;
 
-static bool isOfPlaces(Operation *op) {
+static bool dependsOnPosition(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.isOverBlock() || reduce.getScope() == Scope::Unit;
   return isa<IndexOp, MatrixOp, OrthogonalizeOp, RowMeanSquareOp>(op);
 }
 
 // Extents alone are the caller's word. An option that leaves an operation out is not looked at.
-static bool asksForPlaces(RuleOp rule) {
+static bool ruleDependsOnPosition(RuleOp rule) {
   auto isOfUnit = [&](BlockArgument state) { return rule.isOfUnit(state); };
-  auto visit = [](Operation *op) { return isOfPlaces(op) ? WalkResult::interrupt() : WalkResult::advance(); };
+  auto visit = [](Operation *op) { return dependsOnPosition(op) ? WalkResult::interrupt() : WalkResult::advance(); };
   return llvm::any_of(rule.getByRole(Role::state), isOfUnit) || rule.walk(visit).wasInterrupted();
 }
 
 // Blocks that share a scale are of neighbours in memory, and then draws are by the order of memory, too.
-static SmallVector<bool> setsOfBlocks(StepOp step) {
+static SmallVector<bool> findSetsWithBlocks(StepOp step) {
   SmallVector<bool> blocks(step.getSetCount(), false);
   for (BlockArgument argument : step.getBody().getArguments())
     if (step.getRole(argument) == Role::block_scale)
@@ -28,9 +28,9 @@ static SmallVector<bool> setsOfBlocks(StepOp step) {
   return blocks;
 }
 
-SmallVector<bool> altgrad::findPlaces(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules) {
+SmallVector<bool> altgrad::findPositionDependentSets(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules) {
   RowSets sets(step);
-  SmallVector<bool> found(step.getSetCount(), false), blocks = setsOfBlocks(step);
+  SmallVector<bool> found(step.getSetCount(), false), blocks = findSetsWithBlocks(step);
   auto getSet = [&](Operation &op) {
     for (Value value : op.getOperands())
       if (std::optional<unsigned> set = sets.of(value))
@@ -42,7 +42,7 @@ SmallVector<bool> altgrad::findPlaces(StepOp step, llvm::function_ref<RuleOp(Upd
     auto norm = dyn_cast<NormOp>(op);
     if (auto update = dyn_cast<UpdateOp>(op)) {
       RuleOp rule = rules(update);
-      found[getSet(op)] |= rule && asksForPlaces(rule);
+      found[getSet(op)] |= rule && ruleDependsOnPosition(rule);
     } else if (norm && norm.getScope() == Scope::Unit) {
       found[getSet(op)] = true;
     } else if (llvm::any_of(op.getOperands(), isDraw)) {

@@ -1,0 +1,126 @@
+// What an optimizer keeps of its steps beside states, where they count and note it: the seed of those that round
+// stochastically and how often they have drawn, past norms, counts.
+#include "optim/Binding.h"
+#include "tensors/Lasting.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/serialize/archive.h>
+
+#include <limits>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+namespace {
+
+constexpr char history[] = "norm_history", skipped[] = "skipped_steps";
+
+// What files have of it.
+const struct {
+  const char *name;
+  c10::ScalarType type;
+  int64_t numel;
+} filed[] = {{"seed", at::kLong, 1}, {"draws", at::kLong, 1}, {skipped, at::kLong, 1}, {history, at::kFloat, ALTGRAD_HISTORY}};
+
+// As what a single of the step is kept; "" where it is not.
+std::string nameOf(const Scalar &single) {
+  switch (single.role) {
+  case ALTGRAD_ROLE_HISTORY:
+    return history;
+  case ALTGRAD_ROLE_STATISTIC:
+  case ALTGRAD_ROLE_SCALER: // whose program counts what it skips
+    return is(single.key, "skipped") ? skipped : single.role == ALTGRAD_ROLE_STATISTIC ? single.key : "";
+  default:
+    return single.role == ALTGRAD_ROLE_RANDOM ? single.key : "";
+  }
+}
+
+} // namespace
+
+Tensor Binding::beginOf(const std::string &name) const {
+  if (name == history) {
+    Tensor none = at::full({ALTGRAD_HISTORY}, std::numeric_limits<float>::quiet_NaN(), at::kFloat);
+    none[0] = 0;
+    return none;
+  }
+  if (name != "seed")
+    return at::zeros({}, at::kLong);
+  return spec.seed() ? at::scalar_tensor(*spec.seed(), at::kLong)
+                     : at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong);
+}
+
+// The memory of the first part that has one is the optimizer's own. All parts step together and find the same.
+void Binding::placeOwn() {
+  Lasting lasting;
+  std::set<std::string> placed;
+  for (const Part &part : parts)
+    for (size_t i = 0; i < part.program->singles.size(); ++i) {
+      const Scalar &single = part.program->singles[i];
+      const std::string name = nameOf(single);
+      if (name.empty())
+        continue;
+      Tensor &kept = own[name];
+      if (!kept.defined())
+        kept = beginOf(name);
+      const bool isSeed = name == "seed", isFirst = placed.insert(name).second;
+      Tensor memory =
+          kept.to(part.where.device(), typeOf(single), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
+                  /*copy=*/!isFirst && !isSeed);
+      if (isFirst && !isSeed)
+        kept = memory;
+      part.table->values.place(i, memory);
+    }
+}
+
+void Binding::place(Scaling &scaling) {
+  for (const Part &part : parts) {
+    LossScale &numbers = scaling.numbersOn(part.where.device());
+    const c10::ArrayRef<Scalar> singles = part.program->singles;
+    for (size_t i = 0; i < singles.size(); ++i)
+      if (singles[i].role == ALTGRAD_ROLE_SCALE || (singles[i].role == ALTGRAD_ROLE_SCALER && nameOf(singles[i]).empty()))
+        part.table->values.place(i, numbers.at(singles[i].key));
+    scaling.devices.push_back(part.where.device());
+  }
+}
+
+void Binding::skip() {
+  Lasting lasting;
+  Tensor &count = own[skipped];
+  if (!count.defined())
+    count = beginOf(skipped);
+  count.add_(1);
+}
+
+Tensor Binding::countOf(const std::string &name) const {
+  const auto found = own.find(name);
+  return found == own.end() ? at::zeros({}, at::kLong) : found->second.clone();
+}
+
+void Binding::saveOwn(torch::serialize::OutputArchive &archive) const {
+  for (const auto &of : filed)
+    if (const auto found = own.find(of.name); found != own.end())
+      archive.write(of.name, found->second, /*is_buffer=*/true);
+}
+
+// A file without one of them says nothing of it; but norms of another run are none of this one's, so without any a new
+// history begins.
+void Binding::loadOwn(torch::serialize::InputArchive &archive) {
+  Lasting lasting;
+  std::map<std::string, Tensor> read;
+  for (const auto &of : filed) {
+    Tensor given;
+    if (!archive.try_read(of.name, given, /*is_buffer=*/true))
+      continue;
+    TORCH_CHECK(given.scalar_type() == of.type && given.numel() == of.numel && given.dim() <= 1,
+                "altgrad: the file has a ", of.name, " of ", given.scalar_type(), " with sizes ", given.sizes(),
+                ", expected ", of.numel, " of ", of.type);
+    read[of.name] = of.numel == 1 ? given.reshape(at::IntArrayRef()).clone() : given.contiguous().clone();
+  }
+  own.erase(history);
+  for (auto &[name, tensor] : read)
+    own[name] = std::move(tensor);
+  bound = false;
+}
