@@ -20,6 +20,7 @@ OF_FILES = {
                             "matrixPhase",
     "core/Beside.cpp": "type std::find_if",
     "core/Interface.cpp": "lastError of python objects item declared present rowsFrom unsummed count std::min",
+    "core/Program.cpp": "altgrad_bundle_free",
     "core/Stored.cpp": "altgrad::isRuleFile",
     "core/Values.cpp": "at get",
     "host/Edits.cpp": "take std::strcmp",

@@ -1,6 +1,6 @@
 // Finds the rules of a request where the compiler does.
 #include "compile/Rules.h"
-#include "altgrad/format.h"
+#include "altgrad/words.h"
 #include "files/File.h"
 #include "files/Sha256.h"
 
@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 
 using namespace altgrad::runtime;
 
@@ -47,45 +46,28 @@ std::string bare(const std::string &spelled) {
   return spelled.substr(0, brace);
 }
 
-// "ocp.e4m3fn:32:ocp.e8m0,floor" of "mxfp8,floor".
-std::string inFull(const std::string &word) {
-  const size_t end = std::min(word.find(','), word.size());
-  for (const altgrad::ScaledPreset &preset : altgrad::scaledPresets)
-    if (word.compare(0, end, preset.name) == 0)
-      return preset.meaning + word.substr(end);
-  return word;
-}
-
 // "{b,a}" with its words in order.
-std::string inOrder(const std::string &options) {
-  std::istringstream text(options.substr(1, options.size() - 2));
-  std::set<std::string> words;
+std::string inOrder(std::string_view options) {
+  const std::vector<std::string_view> words = altgrad::split(options.substr(1, options.size() - 2), ',');
   std::string all;
-  for (std::string word; std::getline(text, word, ',');)
-    words.insert(word);
-  for (const std::string &word : words)
-    all += (all.empty() ? "{" : ",") + word;
+  for (std::string_view word : std::set<std::string_view>(words.begin(), words.end()))
+    all += (all.empty() ? "{" : ",") + std::string(word);
   return all + "}";
 }
 
 // A set of a named rule: its options and words in order, short names of formats in full,
 // without the words that say what holds without them. Any other line as it is.
 std::string inOneForm(const std::string &line) {
-  std::string text = line, rule;
+  std::string text = line;
   std::map<std::string, std::string> formats;
   if (!takeFront(text, "--set=rule="))
     return line;
-  std::istringstream words(text);
-  words >> rule;
-  const std::string name = bare(rule);
+  const std::string rule = text.substr(0, text.find(' ')), name = bare(rule);
   if (!isWord(name))
     return line;
-  for (std::string word; words >> word;) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos ||
-        !formats.emplace(word.substr(0, equals), inFull(word.substr(equals + 1))).second)
+  for (const auto &[stream, word] : altgrad::wordsIn(std::string_view(text).substr(rule.size())))
+    if (word.empty() || !formats.emplace(stream, altgrad::inFull(word)).second)
       return line; // the compiler says why
-  }
   const std::string param = formats.count("param") ? formats["param"] : "f32";
   auto states = formats.find("states");
   if (states != formats.end() && states->second == "param" && isWord(param))

@@ -26,6 +26,23 @@ const struct {
              {"altgrad.e5m2", aoti_torch_dtype_float8_e5m2},
              {"int8", aoti_torch_dtype_int8}};
 
+constexpr auto e8m0 = int32_t(torch::headeronly::ScalarType::Float8_e8m0fnu); // which no function says in torch 2.10
+
+const struct {
+  int32_t (*type)();
+  const char *name;
+} dtypes[] = {{aoti_torch_dtype_float32, "float32"},
+              {aoti_torch_dtype_bfloat16, "bfloat16"},
+              {aoti_torch_dtype_float16, "float16"},
+              {aoti_torch_dtype_float64, "float64"},
+              {aoti_torch_dtype_float8_e4m3fn, "float8_e4m3fn"},
+              {aoti_torch_dtype_float8_e5m2, "float8_e5m2"},
+              {[] { return e8m0; }, "float8_e8m0fnu"},
+              {aoti_torch_dtype_uint8, "uint8"},
+              {aoti_torch_dtype_int8, "int8"},
+              {aoti_torch_dtype_int16, "int16"},
+              {aoti_torch_dtype_int64, "int64"}};
+
 int64_t blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
 
 // The dimension whose elements are neighbours has half as many bytes; where that is odd, it has all bytes of the tensor
@@ -149,6 +166,17 @@ void checkApart(altgrad_bundle *bundle, int64_t set, int64_t count) {
 
 } // namespace
 
+Layout altgrad::core::beside(const Layout &param, bool copy, int64_t block, int64_t columns, bool pairs) {
+  return block != 1 ? shared(param, block, columns, copy) : pairs ? packed(param) : param;
+}
+
+std::string altgrad::core::nameOf(int32_t dtype) {
+  for (const auto &of : dtypes)
+    if (of.type() == dtype)
+      return std::string("torch.") + of.name;
+  return "torch's dtype " + std::to_string(dtype);
+}
+
 int32_t altgrad_table_dtype(const char *format) {
   for (const auto &[name, type] : types)
     if (!strcmp(name, format))
@@ -158,7 +186,7 @@ int32_t altgrad_table_dtype(const char *format) {
 
 int32_t altgrad_table_stream_dtype(const altgrad_stream_info *info) {
   if (info->role == ALTGRAD_ROLE_BLOCK_SCALE && !strcmp(info->format, "ocp.e8m0"))
-    return int32_t(torch::headeronly::ScalarType::Float8_e8m0fnu); // which no function says in torch 2.10
+    return e8m0;
   return info->even != ALTGRAD_UNPACKED ? aoti_torch_dtype_uint8() : altgrad_table_dtype(info->format);
 }
 
@@ -170,8 +198,7 @@ const char *altgrad_table_format(int32_t type) {
 altgrad_status altgrad_table_beside(int32_t copy, int32_t block, int32_t columns, int32_t pairs, int64_t *dims,
                                     int64_t *sizes, int64_t *strides) {
   return guarded([&] {
-    const Layout param(*dims, sizes, strides);
-    const Layout made = block != 1 ? shared(param, block, columns, copy) : pairs ? packed(param) : param;
+    const Layout made = beside(Layout(*dims, sizes, strides), copy, block, columns, pairs);
     *dims = int64_t(made.dims());
     std::copy(made.sizes.begin(), made.sizes.end(), sizes);
     std::copy(made.strides.begin(), made.strides.end(), strides);

@@ -81,6 +81,9 @@ struct Layout {
   }
 };
 
+// How what is kept beside a parameter lies, as altgrad_table_beside has it.
+Layout beside(const Layout &param, bool copy, int64_t block, int64_t columns, bool pairs);
+
 // The dimensions of a parameter of these matrices in the order of memory.
 Numbers placesOf(const altgrad_table_matrices &of, int64_t dims);
 

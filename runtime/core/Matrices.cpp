@@ -99,16 +99,13 @@ altgrad_status altgrad_table_find_matrices(const altgrad_table_parts *said, int6
 }
 
 int32_t altgrad_table_lie(const altgrad_table_matrices *of, int64_t dims, const int64_t *sizes, const int64_t *strides,
-                          int64_t *wanted, int64_t *units) {
+                          int64_t *wanted) {
   return guarded<int32_t>(-1, [&] {
     const Layout param(dims, sizes, strides);
     const Numbers places = placesOf(*of, dims);
     const Layout ordered = Layout(param.inOrder(places).sizes);
-    for (size_t i = 0; i < places.size(); ++i) {
-      const int64_t place = places[i];
-      wanted[place] = ordered.strides[i];
-      units[place] = (of->turned ? place != of->leading - 1 : place < of->leading) ? sizes[place] : 1;
-    }
+    for (size_t i = 0; i < places.size(); ++i)
+      wanted[places[i]] = ordered.strides[i];
     return param.inOrder(places).isContiguous(); // with columns in another order sums would round in another one
   });
 }

@@ -4,6 +4,7 @@
 #include "table.h"
 
 #include <cstring>
+#include <set>
 
 using namespace altgrad::core;
 
@@ -41,7 +42,7 @@ void Program::readStreams(altgrad_bundle *bundle) {
     const bool packed = of.even != ALTGRAD_UNPACKED;
     const altgrad_core_stream stream{of.name,    of.key, roleWords[of.role], of.format,
                                      of.role,    of.set, altgrad_table_stream_dtype(&of), of.block,
-                                     of.columns, packed, 1,                  0};
+                                     of.columns, packed, 1,                  0, nullptr};
     const auto index = size_t(of.set);
     if (isBeside(of.role)) {
       lists[index].states.push_back(stream);
@@ -64,7 +65,7 @@ void Program::give(const altgrad_core_scalar &scalar, int32_t scope, size_t inde
     set.hypers.push_back(scalar);
   else if (number && (ofUnits || (ofTensor && scalar.role == ALTGRAD_ROLE_TENSOR_SCALE)))
     set.states.push_back({scalar.name, scalar.key, scalar.word, "f32", scalar.role, int32_t(index),
-                          altgrad_table_dtype("f32"), 0, 0, 0, 1, ofUnits});
+                          altgrad_table_dtype("f32"), 0, 0, 0, 1, ofUnits, nullptr});
   else if (number && ofTensor && scalar.role == ALTGRAD_ROLE_STATISTIC)
     set.statistics.push_back(scalar);
   else if (ofTensor && scalar.role == ALTGRAD_ROLE_STEP && (number || scalar.type == ALTGRAD_I64))
@@ -89,6 +90,22 @@ void Program::readScalars(altgrad_bundle *bundle) {
   }
 }
 
+// The scales of a state are behind its key.
+void Program::nameStates(size_t index, const Words &keys) {
+  std::set<std::string> all;
+  auto keep = [&](const std::string &name, const std::string &otherwise, const char *scale) {
+    const std::string *key = find(keys, name);
+    if (!all.insert(names.emplace_back((key ? *key : otherwise) + scale)).second)
+      throw Refusal(ALTGRAD_INVALID, (*scale ? "the scales of '" + name + "'" : "'" + name + "' of the rule") +
+                                         " would be kept as '" + names.back() + "', as another state is");
+    return names.back().c_str();
+  };
+  for (altgrad_core_stream &stream : lists[index].states)
+    stream.state = keep(stream.key, stream.key, stream.role == ALTGRAD_ROLE_BLOCK_SCALE ? "_scale" : "");
+  if (const altgrad_core_scalar *step = sets_[index].step)
+    sets_[index].count = keep(step->key, "step", "");
+}
+
 void Program::readPhases(altgrad_bundle *bundle) {
   for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i)
     kinds_.push_back(describe<altgrad_phase_info>(altgrad_phase_at, bundle, i).kind);
@@ -110,7 +127,7 @@ void Program::readSums(altgrad_bundle *bundle) {
     limits_.push_back(describe<altgrad_warning_info>(altgrad_warning_at, bundle, i));
 }
 
-Program::Program(altgrad_bundle *bundle) : altgrad_core_program{} {
+Program::Program(altgrad_bundle *bundle, const Words &keys) : altgrad_core_program{} {
   sets_.resize(size_t(altgrad_set_count(bundle)));
   lists.resize(sets_.size());
   readStreams(bundle);
@@ -121,6 +138,7 @@ Program::Program(altgrad_bundle *bundle) : altgrad_core_program{} {
     altgrad_core_set &set = sets_[index];
     if (!set.grad)
       throw Refusal(ALTGRAD_BROKEN, "set " + std::to_string(index) + " of the step has no gradient");
+    nameStates(index, keys);
     const Lists &own = lists[index];
     set.states = {own.states.data(), int64_t(own.states.size())};
     set.hypers = {own.hypers.data(), int64_t(own.hypers.size())};
@@ -130,13 +148,12 @@ Program::Program(altgrad_bundle *bundle) : altgrad_core_program{} {
     set.places = altgrad_has_places(bundle, int64_t(index));
   }
   static_cast<altgrad_core_program &>(*this) = {
-      sets_.data(),     int64_t(sets_.size()),     {singles_.data(), int64_t(singles_.size())},
+      bundle,           sets_.data(),     int64_t(sets_.size()),     {singles_.data(), int64_t(singles_.size())},
       exchanges_.data(), int64_t(exchanges_.size()), partials_.data(), int64_t(partials_.size()),
       limits_.data(),   int64_t(limits_.size()),   kinds_.data(),    int64_t(kinds_.size())};
 }
 
-altgrad_status altgrad_core_describe(altgrad_bundle *bundle, const altgrad_core_program **out) {
-  return guarded([&] { *out = new Program(bundle); });
+void altgrad_core_program_free(const altgrad_core_program *program) {
+  altgrad_bundle_free(program->bundle);
+  delete static_cast<const Program *>(program);
 }
-
-void altgrad_core_program_free(const altgrad_core_program *program) { delete static_cast<const Program *>(program); }

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CORE_PROGRAM_H
 #define ALTGRAD_CORE_PROGRAM_H
 
+#include "Words.h"
 #include "altgrad_program.h"
 
 #include <cstddef>
@@ -12,8 +13,8 @@ namespace altgrad::core {
 
 class Program : public altgrad_core_program {
 public:
-  // Throws a Refusal where the step has something that no optimizer can give it.
-  explicit Program(altgrad_bundle *bundle);
+  // Throws a Refusal where the step has something that no optimizer can give it, or two states have one key.
+  explicit Program(altgrad_bundle *bundle, const Words &keys = {});
   Program(const Program &) = delete;
 
 private:
@@ -25,10 +26,12 @@ private:
   void readStreams(altgrad_bundle *bundle);
   void readScalars(altgrad_bundle *bundle);
   void give(const altgrad_core_scalar &scalar, int32_t scope, std::size_t index);
+  void nameStates(std::size_t index, const Words &keys);
   void readPhases(altgrad_bundle *bundle);
   void readSums(altgrad_bundle *bundle);
 
   std::vector<altgrad_core_set> sets_;
+  std::deque<std::string> names; // keys of states
   std::vector<Lists> lists;
   std::deque<altgrad_core_stream> streams; // parameters and gradients, which stay where they are
   std::deque<altgrad_core_scalar> scalars; // counts and norms

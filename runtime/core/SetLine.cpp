@@ -10,21 +10,6 @@ using namespace altgrad::core;
 
 namespace {
 
-const struct {
-  int32_t (*type)();
-  const char *name;
-} dtypes[] = {{aoti_torch_dtype_float32, "float32"},         {aoti_torch_dtype_bfloat16, "bfloat16"},
-              {aoti_torch_dtype_float16, "float16"},         {aoti_torch_dtype_float8_e4m3fn, "float8_e4m3fn"},
-              {aoti_torch_dtype_float8_e5m2, "float8_e5m2"}, {aoti_torch_dtype_uint8, "uint8"},
-              {aoti_torch_dtype_int8, "int8"},               {aoti_torch_dtype_int16, "int16"}};
-
-std::string nameOf(int32_t type) {
-  for (const auto &of : dtypes)
-    if (of.type() == type)
-      return std::string("torch.") + of.name;
-  return "torch's dtype " + std::to_string(type);
-}
-
 std::string formatOf(int32_t type) {
   if (const char *format = altgrad_table_format(type))
     return format;

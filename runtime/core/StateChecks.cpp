@@ -1,5 +1,6 @@
 // Looks whether what lies beside a parameter is what a step reads and writes there, before a kernel gets its address:
 // whoever has made it, or has read it from a file.
+#include "Layout.h"
 #include "Table.h"
 
 #include <algorithm>
@@ -32,16 +33,8 @@ int64_t Table::valuesOf(int64_t row, const altgrad_core_stream &state, const See
   if (state.columns == 0)
     return blocks(first + of.numel, int64_t(state.block) * (state.packed ? 2 : 1));
   const int64_t *shape = shapes.data() + param.shape;
-  int64_t dims = param.dims, count = 1;
-  std::vector<int64_t> sizes(shape, shape + dims), strides(shape + dims, shape + 2 * dims);
-  sizes.resize(size_t(dims) + 2);
-  strides.resize(size_t(dims) + 2);
-  if (altgrad_table_beside(!strcmp(state.key, "copy"), state.block, state.columns, state.packed, &dims, sizes.data(),
-                           strides.data()))
-    throw Refusal(ALTGRAD_INVALID, lastError());
-  for (int64_t i = 0; i < dims; ++i)
-    count *= sizes[size_t(i)];
-  return count;
+  return product(beside(Layout(param.dims, shape, shape + param.dims), !strcmp(state.key, "copy"), state.block,
+                        state.columns, state.packed).sizes);
 }
 
 // Whether its elements lie in memory as those of the row are visited.

@@ -1,9 +1,6 @@
-// What words of users say: how the states of a file are stored, which codes alone do not, where a rule is, and who
-// multiplies.
+// What words of users say: how the states of a file are stored, which codes alone do not, and where a rule is.
 #include "Errors.h"
-#include "Table.h"
 #include "Words.h"
-#include "altgrad/products.h"
 #include "altgrad/rule_files.h"
 #include "table.h"
 
@@ -17,11 +14,6 @@ namespace {
 bool isOfCopy(Text key) { return key == "copy" || key.substr(0, 5) == "copy_"; }
 bool isOfMaster(Text key) { return key == "master" || key == "remainder"; }
 bool isOfScales(Text key) { return key.size() > 6 && key.substr(key.size() - 6) == "_scale"; }
-
-bool isDtype(const std::string &format) {
-  const char *found = altgrad_table_format(altgrad_table_dtype(format.c_str()));
-  return found && found == format;
-}
 
 std::string stored(const Words &line, Text key) {
   const std::string *word = find(line, isOfMaster(key) ? "master" : key);
@@ -59,13 +51,6 @@ const char *altgrad_table_stored(const char *line, const char *key) {
 
 int32_t altgrad_table_differs(const char *file, const char *own, const char *key, int32_t small) {
   return guarded<int32_t>(-1, [&] { return differs(wordsIn(file), wordsIn(own), key, small); });
-}
-
-int32_t altgrad_table_own_products(altgrad_bundle *bundle, int32_t alone) {
-  return guarded<int32_t>(-1, [&] {
-    const altgrad::ProductsBy by = altgrad::productsBy();
-    return (by == altgrad::ProductsBy::Own || (alone && by == altgrad::ProductsBy::Auto)) && multiplies(bundle);
-  });
 }
 
 int32_t altgrad_table_rule_file(const char *spelled) { return altgrad::isRuleFile(spelled); }

@@ -54,6 +54,8 @@ inline int64_t dimsOf(Handle tensor) { return ask<int64_t>(aoti_torch_get_dim, t
 inline const int64_t *sizesOf(Handle tensor) { return ask<int64_t *>(aoti_torch_get_sizes, tensor); }
 inline const int64_t *stridesOf(Handle tensor) { return ask<int64_t *>(aoti_torch_get_strides, tensor); }
 inline int32_t typeOf(Handle tensor) { return ask<int32_t>(aoti_torch_get_dtype, tensor); }
+// "torch.float32".
+std::string nameOf(int32_t dtype);
 inline bool isStrided(Handle tensor) {
   return ask<int32_t>(aoti_torch_get_layout, tensor) == aoti_torch_layout_strided();
 }

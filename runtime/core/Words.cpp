@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 
 using namespace altgrad::core;
 
@@ -46,6 +45,9 @@ void checkWord(const std::string &name, const std::string &word) {
     refuse("; a master is f32, or bf16+i16 or bf16+i8 beside a bfloat16 parameter");
   if (format != "param" && !is(name, "master", "step") && !altgrad_format_bits(format.c_str()))
     refuse("; '" + format + "' is no format: altgrad-opt --list-formats names them");
+  if (name == "copy" && !parse(word).packed && !isDtype(format))
+    throw Refusal(ALTGRAD_INVALID, "storage says copy=" + format + ", for which torch has no dtype; a copy is stored in "
+                                   "one of f32, bf16, f16, ocp.e4m3fn, ocp.e5m2, or in mxfp4 or nvfp4");
   if (fields.size() < 2 || fields[1] == "128x128")
     return;
   const int32_t block = numberOf(fields[1], 0);
@@ -57,12 +59,6 @@ void checkWord(const std::string &name, const std::string &word) {
     refuse("; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn");
 }
 
-std::string inFull(const std::string &word) {
-  const size_t begin = word.find('=') + 1, end = std::min(word.find(',', begin), word.size());
-  const char *meaning = altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
-  return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
-}
-
 const char *keep(std::string words) {
   static thread_local std::string kept;
   kept = std::move(words);
@@ -70,26 +66,6 @@ const char *keep(std::string words) {
 }
 
 } // namespace
-
-std::vector<Text> altgrad::core::split(Text text, char at) {
-  std::vector<Text> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(at, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-Words altgrad::core::wordsIn(Text line) {
-  Words words;
-  for (Text word : split(line, ' ')) {
-    const size_t equals = word.find('=');
-    if (!word.empty())
-      words.emplace_back(word.substr(0, equals), equals == Text::npos ? Text() : word.substr(equals + 1));
-  }
-  return words;
-}
 
 const std::string *altgrad::core::find(const Words &words, Text name) {
   for (const auto &[stream, word] : words)
@@ -123,16 +99,21 @@ altgrad_core_word altgrad::core::parse(Text word) {
   return out;
 }
 
+bool altgrad::core::isDtype(const std::string &format) {
+  const char *found = altgrad_table_format(altgrad_table_dtype(format.c_str()));
+  return found && found == format;
+}
+
 altgrad_status altgrad_core_word_of(const char *word, altgrad_core_word *out) {
   return guarded([&] { *out = parse(word); });
 }
 
 const char *altgrad_core_in_full(const char *line) {
   return guarded<const char *>(nullptr, [&] {
-    std::istringstream words(line);
     std::string full;
-    for (std::string word; words >> word;)
-      full += (full.empty() ? "" : " ") + inFull(word);
+    for (Text word : split(line, ' '))
+      if (const size_t begin = word.find('=') + 1; !word.empty())
+        full += (full.empty() ? "" : " ") + std::string(word.substr(0, begin)) + altgrad::inFull(word.substr(begin));
     return keep(full);
   });
 }

@@ -22,6 +22,7 @@ typedef struct altgrad_core_stream {
   int32_t packed;   // codes of two neighbours share a byte
   int32_t scaled;   // elements that share a scale, which is the block_scale of the same key; else 1
   int32_t of_units; // it is a state with a value for each unit of a parameter
+  const char *state; // the key under which an optimizer keeps it; NULL of parameters and gradients
 } altgrad_core_stream;
 typedef struct altgrad_core_streams {
   const altgrad_core_stream *at;
@@ -50,6 +51,7 @@ typedef struct altgrad_core_set {
   int64_t unit_multiple; // altgrad_unit_multiple
   int32_t places;        // altgrad_has_places
   int32_t multiplies;    // a phase multiplies its matrices
+  const char *count;     // the key under which an optimizer keeps `step`; NULL without one
 } altgrad_core_set;
 
 // Before `phase`, the shares of other devices or ranks may join these words.
@@ -60,6 +62,7 @@ typedef struct altgrad_core_exchange {
 } altgrad_core_exchange;
 
 typedef struct altgrad_core_program {
+  altgrad_bundle *bundle;
   const altgrad_core_set *sets; // in the order of the request; none in a step of scalars alone
   int64_t set_count;
   altgrad_core_scalars singles; // of the step as a whole
@@ -73,8 +76,7 @@ typedef struct altgrad_core_program {
   int64_t phase_count;
 } altgrad_core_program;
 
-// ALTGRAD_BROKEN where the step has something that no optimizer can give it. Its words are the bundle's.
-ALTGRAD_API altgrad_status altgrad_core_describe(altgrad_bundle *bundle, const altgrad_core_program **out);
+// With its bundle, whose words it has.
 ALTGRAD_API void altgrad_core_program_free(const altgrad_core_program *program);
 
 #ifdef __cplusplus

@@ -74,9 +74,9 @@ typedef struct altgrad_table_matrices {
 ALTGRAD_API altgrad_status altgrad_table_find_matrices(const altgrad_table_parts *said, int64_t dims,
                                                        const int64_t *sizes, altgrad_table_matrices *out);
 // 1 if their rows lie one behind the other by these strides, else 0: the step then works on a copy with the strides
-// `wanted`. `units` gets the sizes of a state that has one value for each row. Both have one number for each dimension.
+// `wanted`, one for each dimension.
 ALTGRAD_API int32_t altgrad_table_lie(const altgrad_table_matrices *of, int64_t dims, const int64_t *sizes,
-                                      const int64_t *strides, int64_t *wanted, int64_t *units);
+                                      const int64_t *strides, int64_t *wanted);
 // In what the Muon of a source differs from torch's, and the AdamW beside it from that Muon.
 typedef struct altgrad_table_numbers {
   double lr, decay, eps; // NaN: no difference
@@ -100,11 +100,6 @@ ALTGRAD_API altgrad_status altgrad_table_has_matrices(altgrad_bundle *bundle, in
 
 // Whether a rule is spelled as a file, and not as a name: 1 or 0.
 ALTGRAD_API int32_t altgrad_table_rule_file(const char *spelled);
-
-// Whether the program of a bundle for GPUs is to be compiled once more with products of its own: 1 or 0. It multiplies
-// matrices, and $ALTGRAD_CUDA_PRODUCTS says so. `alone`: no other rank may find the other way faster where the word is
-// "auto".
-ALTGRAD_API int32_t altgrad_table_own_products(altgrad_bundle *bundle, int32_t alone);
 
 // Of a line of storage by the keys of states, with words in full: the part of a state's word that the dtype of its
 // tensor does not tell, until the thread's next call; "" where the dtype tells everything.

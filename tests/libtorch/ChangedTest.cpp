@@ -96,7 +96,7 @@ TEST(Changed, ParameterOfAnotherShapeAtItsAddress) {
       param.set_data(param.detach().as_strided(like.sizes(), like.strides()));
       ASSERT_EQ(param.data_ptr(), address);
       twins.giveGradients();
-      expectRefusal(twins, "has sizes [4, 4], expected [");
+      expectRefusal(twins, "state 'exp_avg' of shape (4, 4) on cpu does not belong to a parameter of shape (");
     }
 }
 
@@ -136,8 +136,8 @@ TEST(Changed, ParameterOfAnotherTypeAtItsAddress) {
   twins.giveGradients();
   twins.a[2].unsafeGetTensorImpl()->mutable_grad() =
       at::ones({4, 4}, at::kBFloat16);
-  expectRefusal(twins, "'exp_avg' of parameter 2 of group 0 is Float, expected "
-                       "BFloat16");
+  expectRefusal(twins, "parameter 2 of group 0: state 'exp_avg' is torch.float32, and the step stores "
+                       "torch.bfloat16");
 }
 
 TEST(Changed, ParameterThatSharesItsMemoryUntilItIsWritten) {
@@ -172,7 +172,7 @@ TEST(Changed, StateThatDoesNotFitAnyMore) {
     Tensor state = twins.stateOf(1).tensor("exp_avg_sq");
     state.set_data(state.detach().as_strided(like.sizes(), like.strides()));
     twins.giveGradients();
-    expectRefusal(twins, "'exp_avg_sq' of parameter 1 of group 0 has sizes [");
+    expectRefusal(twins, "parameter 1 of group 0: state 'exp_avg_sq' of shape (");
   }
   Twins twins({4, 4});
   twins.stateOf(1).tensor("exp_avg_sq",

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 
 from . import _objects
-from ._library import Error, find_library, library
+from ._library import Error, find_library, library, struct
 
 _NAME = "libaltgrad_torch.so"
 
@@ -40,8 +40,10 @@ _STATUS_FUNCTIONS = {
     "altgrad_core_check_extent": (c_void_p,),
     "altgrad_core_check_addresses": (c_void_p,),
     "altgrad_core_overlap": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
-    "altgrad_core_describe": (c_void_p, c_void_p),
+    "altgrad_core_compile": (c_void_p, c_void_p),
     "altgrad_core_word_of": (c_char_p, c_void_p),
+    "altgrad_core_new_state": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
+    "altgrad_core_check_state": (c_void_p, c_int64, c_int64, c_void_p, c_int32, c_void_p, c_void_p, c_void_p),
     "altgrad_core_check_storage": (c_char_p,),
     "altgrad_core_set_line": (c_void_p, POINTER(c_char_p)),
 }
@@ -61,14 +63,13 @@ _FUNCTIONS = {
     "altgrad_core_class_of": (c_void_p, c_char_p),
     "altgrad_core_in_full": (c_char_p, c_char_p),
     "altgrad_core_first_word": (c_char_p, c_char_p),
-    "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
+    "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
     "altgrad_table_rows_from": (c_int64, c_void_p),
     "altgrad_table_unsummed": (c_char_p, c_void_p),
     "altgrad_table_worth_a_hook": (c_int64,),
     "altgrad_table_chunk": (c_int64,),
     "altgrad_table_blocked_numel": (c_int64,),
     "altgrad_table_rule_file": (c_int32, c_char_p),
-    "altgrad_table_own_products": (c_int32, c_void_p, c_int32),
     "altgrad_table_stored": (c_char_p, c_char_p, c_char_p),
     "altgrad_table_differs": (c_int32, c_char_p, c_char_p, c_char_p, c_int32),
     "altgrad_table_values_free": (None, c_void_p),
@@ -86,7 +87,7 @@ _FUNCTIONS = {
 
 
 # Of these an answer below 0, or None, is none: altgrad_table_error() says why.
-_ANSWERS = ("altgrad_table_lie", "altgrad_table_stored", "altgrad_table_differs", "altgrad_table_own_products")
+_ANSWERS = ("altgrad_table_lie", "altgrad_table_stored", "altgrad_table_differs")
 
 
 @cache
@@ -141,25 +142,12 @@ def has_lock():
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-class _Python(ctypes.Structure):
-    """altgrad_table_python."""
-
-    _fields_ = [("next", c_void_p), ("item", c_void_p), ("none", c_void_p), ("inside", c_int64)]
-
-
-class _Objects(ctypes.Structure):
-    """altgrad_table_objects."""
-
-    _fields_ = [("keys", c_int64), ("negative", c_uint64), ("counter", c_int64), ("version", c_int64),
-                ("autograd", c_int64), ("gradient", c_int64), ("nothing", c_void_p), ("dims", c_int64)]
-
-
-class CoreRow(ctypes.Structure):
-    """altgrad_core_row."""
-
-    _fields_ = [("tensors", c_void_p), ("dense", c_void_p), ("shape", c_void_p), ("dims", c_int64), ("offset", c_int64),
-                ("matrices", c_void_p), ("piece", c_int64), ("place", c_int64), ("more", c_int64), ("set", c_int64),
-                ("group", c_int64)]
+# altgrad_table_python, altgrad_table_objects and altgrad_core_row.
+_Python = struct("Python", next=c_void_p, item=c_void_p, none=c_void_p, inside=c_int64)
+_Objects = struct("Objects", keys=c_int64, negative=c_uint64, counter=c_int64, version=c_int64, autograd=c_int64,
+                  gradient=c_int64, nothing=c_void_p, dims=c_int64)
+CoreRow = struct("CoreRow", tensors=c_void_p, dense=c_void_p, shape=c_void_p, dims=c_int64, offset=c_int64,
+                 matrices=c_void_p, piece=c_int64, place=c_int64, more=c_int64, set=c_int64, group=c_int64)
 
 
 def knows():
@@ -208,14 +196,14 @@ def handle_of(tensor):
 
 # torch's numbers of the dtypes that a step's tensors have: c10::ScalarType.
 TYPES = {torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.float16: 5, torch.float32: 6, torch.bfloat16: 15,
-         torch.float8_e5m2: 23, torch.float8_e4m3fn: 24}
-_DTYPES = {number: dtype for dtype, number in TYPES.items()}
+         torch.float8_e5m2: 23, torch.float8_e4m3fn: 24, torch.float8_e8m0fnu: 44}
+DTYPES = {number: dtype for dtype, number in TYPES.items()}
 
 
 @cache
 def dtype_of(word):
     """The dtype of the tensor that holds numbers of a format, or their codes: integers where torch has no dtype."""
-    return _DTYPES[core().altgrad_table_dtype(word.encode())]
+    return DTYPES[core().altgrad_table_dtype(word.encode())]
 
 
 def beside(shape, strides, block=1, columns=0, pairs=False, copy=False):
@@ -235,7 +223,7 @@ def check_matrices(bundle, index, shape, strides, what):
 
 def check_fit(bundle, index, shape, strides, matrices=None):
     """Raises ValueError where the step of a set of a Bundle takes no parameter that lies so."""
-    _ask("a parameter", core().altgrad_table_fits, bundle.handle, index, matrices and ctypes.byref(matrices.native),
+    _ask("a parameter", core().altgrad_table_fits, bundle.handle, index, matrices and ctypes.byref(matrices),
          len(shape), int64s(shape), int64s(strides))
 
 

@@ -43,10 +43,12 @@ class TensorWords(ctypes.Structure):
 
 
 def struct(name, /, **fields):
-    """A struct of C, whose `read(entry)` is a tuple of its numbers, words as str; a name as bytes."""
+    """A struct of C, which `of` makes of members. Its `read(entry)` is a tuple of its numbers, words as str; a name as bytes."""
     native = type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
     native.value = namedtuple(name, fields)
     native.read = lambda of: native.value(*[_read(of, field) for field in fields])
+    native.of = lambda **given: native(**{field: value.encode() if isinstance(value, str) else value
+                                          for field, value in given.items()})
     return native
 
 
@@ -57,6 +59,11 @@ def _read(of, field):
     if isinstance(value, ctypes._Pointer):
         return value.contents.read() if value else None
     return value.read() if isinstance(value, ctypes.Structure) else value
+
+
+def texts_of(words):
+    """An array of texts of C."""
+    return (c_char_p * len(words))(*[word.encode() for word in words])
 
 
 def list_of(of):
@@ -175,7 +182,7 @@ def library():
 _pressed = ctypes.CFUNCTYPE(c_int32)(ctypes.pythonapi.PyOS_InterruptOccurred)
 
 
-def interruptibly(name, *arguments):
+def interruptibly(function, *arguments):
     """Calls a function that may wait for the compiler; Ctrl-C ends that, and Python's handler says what comes then."""
     native = library()
     # Python ends another thread that asks it something while the interpreter exits, in the middle of the library.
@@ -183,7 +190,7 @@ def interruptibly(name, *arguments):
     while True:
         native.altgrad_set_interrupt(_pressed if asks else None)
         try:
-            return getattr(native, name)(*arguments)
+            return function(*arguments)
         except Error as error:
             if error.status != "INTERRUPTED":
                 raise

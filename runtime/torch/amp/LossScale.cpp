@@ -8,8 +8,15 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
+static std::shared_ptr<const Program> programOf(const std::string &variant, bool isHost) {
+  altgrad_core_request of{};
+  of.loss_scaler = variant.c_str();
+  of.host = isHost;
+  return compileProgram(of, {});
+}
+
 LossScale::LossScale(const std::string &variant, const Where &where)
-    : where(where), program(compileProgram(std::string(targetsFor(where.isHost())) + "\n--loss-scaler=" + variant)) {
+    : where(where), program(programOf(variant, where.isHost())) {
   // Whoever begins in inference mode updates the scale outside of it.
   c10::InferenceMode off(false);
   const c10::ArrayRef<Scalar> singles = program->singles;

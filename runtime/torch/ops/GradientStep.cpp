@@ -23,12 +23,15 @@ static std::map<std::string, std::vector<size_t>> setsOf(const Listed &listed) {
   return sets;
 }
 
-static std::string optionsFor(const Listed &listed, bool isHost, const std::string &flags, bool copies,
-                              const std::string &into) {
-  std::string options;
+static std::shared_ptr<const Program> programOf(const Listed &listed, bool isHost, const std::string &flags, bool copies,
+                                                const std::string &into) {
+  std::vector<std::string> sets;
   for (const auto &[format, places] : setsOf(listed))
-    options += "--set=grad=" + format + (copies ? " copy=" + (into.empty() ? format : into) : "") + "\n";
-  return options + targetsFor(isHost) + "\n" + flags;
+    sets.push_back("grad=" + format + (copies ? " copy=" + (into.empty() ? format : into) : ""));
+  altgrad_core_request of{};
+  of.flags = flags.c_str();
+  of.host = isHost;
+  return compileProgram(of, sets);
 }
 
 GradientStep::GradientStep(std::shared_ptr<const Program> given, const Listed &listed, at::Device device,
@@ -158,7 +161,7 @@ private:
 GradientStep &GradientStep::of(const Listed &listed, at::Device device, const std::string &flags, bool copies,
                                const std::string &into, const std::vector<int64_t> &rows) {
   return Kept::ofThread().get(flags + (copies ? " to " : " ") + into, listed, device, rows, [&] {
-    return compileProgram(optionsFor(listed, Where(device).isHost(), flags, copies, into));
+    return programOf(listed, Where(device).isHost(), flags, copies, into);
   });
 }
 

@@ -53,11 +53,11 @@ bool Binding::holdsRows(const States &states) const {
   for (const Part &part : parts)
     for (const Row &row : part.table->rows()) {
       const RuleParamState *state = stateOf(states, *row.param);
-      const Keys &own = part.keys[size_t(row.set)];
-      if (!state || (row.count && !state->tensor(own.step).is_same(*row.count)))
+      const Set &set = part.program->sets[size_t(row.set)];
+      if (!state || (row.count && !state->tensor(set.count).is_same(*row.count)))
         return false;
       for (size_t i = 0; i < row.kept.size(); ++i)
-        if (!state->tensor(own.kept[i]).is_same(*row.kept[i]))
+        if (!state->tensor(set.states.at[i].state).is_same(*row.kept[i]))
           return false;
     }
   return true;

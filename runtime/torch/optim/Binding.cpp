@@ -59,7 +59,6 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
   if (firstLines.empty())
     firstLines.insert(lineOf(Parts(otherwise, spec.matrices())));
   first = compiler.compile(firstLines, Where(device).isHost(), Joined::Nothing, "");
-  findKeys(*first);
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
       checkTakes(says[g], groups[g].params()[i], {g, i});
@@ -143,7 +142,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
 // Compiles the sets of one device, and brings its drafts in their order.
 Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joined) {
   at::Device device = drafts[0].param.device();
-  Part part{Where(device), nullptr, {}, {}, nullptr};
+  Part part{Where(device), nullptr, {}, nullptr};
   std::set<std::string> lines;
   // A set without gradients would count draws, or decide how torch rounds a norm.
   if (!compiler.draws() && spec.profile().empty())
@@ -151,7 +150,6 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joi
   for (const Draft &draft : drafts)
     lines.insert(draft.line);
   part.program = compiler.compile(lines, part.where.isHost(), joined, scaler);
-  part.keys = findKeys(*part.program);
   for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
     if (part.program->sets[size_t(draft.set)].places && !draft.matrices && !draft.dense.is_contiguous()) {
@@ -171,30 +169,6 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joi
 bool Binding::Part::multipliesOnDevice() const {
   auto multiplies = [](const Set &set) { return set.multiplies != 0; };
   return !where.isHost() && std::any_of(program->sets.begin(), program->sets.end(), multiplies);
-}
-
-std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
-  std::vector<Keys> keys;
-  for (const Set &set : program.sets) {
-    std::set<std::string> all;
-    // The scales of a state are behind its key.
-    auto keyOf = [&](const std::string &name, const std::string &otherwise, bool scales = false) {
-      auto found = spec.state_names().find(name);
-      std::string key = (found == spec.state_names().end() ? otherwise : found->second) + (scales ? "_scale" : "");
-      TORCH_CHECK(all.insert(key).second, "altgrad: ", scales ? "the scales of '" : "'", name,
-                  scales ? "'" : "' of the rule", " would be kept as '", key,
-                  "', as another state is; see RuleSpec::state_names");
-      return key;
-    };
-    Keys own;
-    for (const Stream &stream : entries(set.states))
-      own.kept.push_back(keyOf(stream.key, stream.key, stream.role == ALTGRAD_ROLE_BLOCK_SCALE));
-    if (set.step)
-      own.step = keyOf(set.step->key, "step");
-    own.all = std::move(all);
-    keys.push_back(std::move(own));
-  }
-  return keys;
 }
 
 void Binding::bind(const Groups &groups, States &states) {

@@ -80,17 +80,10 @@ public:
     size_t group;
     int32_t set;
   };
-  // Where the states of a set are kept.
-  struct Keys {
-    std::vector<std::string> kept;
-    std::set<std::string> all; // those and the count's
-    std::string step;          // "" where the rule has none
-  };
   // The parameters on one device that have a gradient, or had one.
   struct Part {
     Where where;
     std::shared_ptr<const Program> program;
-    std::vector<Keys> keys; // of each set
     std::vector<Cell> cells;
     std::unique_ptr<TensorTable> table;
     bool multipliesOnDevice() const;
@@ -128,7 +121,6 @@ private:
   std::vector<Drafts> draft(const Groups &groups, const Known &known);
   Known boundRows(const States &states) const;
   Part makePart(const Groups &groups, Drafts &drafts, Joined joined);
-  std::vector<Keys> findKeys(const Program &program) const;
   std::set<std::string> describedKeys() const;
   void checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const;
   const at::Tensor *hold(at::Tensor tensor);

@@ -25,11 +25,10 @@ static std::string describe(const std::string &storage, const RuleSpec &spec) {
 
 std::set<std::string> Binding::describedKeys() const {
   std::set<std::string> keys{"master", "copy"};
-  const std::vector<Keys> own = findKeys(*first);
-  for (size_t set = 0; set < own.size(); ++set)
-    for (size_t i = 0; i < own[set].kept.size(); ++i)
-      if (first->sets[set].states.at[i].role == ALTGRAD_ROLE_STATE)
-        keys.insert(own[set].kept[i]);
+  for (const Set &set : first->sets)
+    for (const Stream &stream : entries(set.states))
+      if (stream.role == ALTGRAD_ROLE_STATE)
+        keys.insert(stream.state);
   return keys;
 }
 

@@ -1,6 +1,7 @@
 // What lies beside a parameter: states, master and copy, and the scales of
 // blocks.
 #include "optim/Kept.h"
+#include "core/altgrad_states.h"
 #include "core/altgrad_storage.h"
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
@@ -13,7 +14,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <map>
-#include <utility>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -28,30 +28,15 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const 
   return at::empty_like(param, param.options().dtype(typeOf(stream))).copy_(value);
 }
 
-// How the tensor of a stream lies.
-static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stream &stream, const Tensor &param,
-                                                                      const std::vector<int64_t> &units) {
-  if (stream.role == ALTGRAD_ROLE_STATE && stream.block == 0) {
-    const auto contiguous = c10::contiguous_strides(units);
-    return {units, {contiguous.begin(), contiguous.end()}};
-  }
-  int64_t dims = param.dim();
-  std::vector<int64_t> sizes = param.sizes().vec(), strides = param.strides().vec();
-  sizes.resize(size_t(dims) + 2);
-  strides.resize(size_t(dims) + 2);
-  checkTable(altgrad_table_beside(is(stream.key, "copy"), stream.block, stream.columns, stream.packed, &dims,
-                                  sizes.data(), strides.data()));
-  sizes.resize(size_t(dims));
-  strides.resize(size_t(dims));
-  return {sizes, strides};
-}
-
-Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param, const std::vector<int64_t> &units) {
-  auto options = param.options().dtype(typeOf(stream));
-  auto [sizes, strides] = layoutOf(stream, param, units);
-  Tensor made = unwritten(at::empty_strided(sizes, strides, options));
-  const bool isCopy = stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY;
-  return isCopy && !stream.packed ? made.copy_(param) : made.zero_();
+Tensor altgrad::optim::fresh(const Program &program, int32_t set, size_t index, const Tensor &param,
+                             const altgrad_table_matrices *matrices) {
+  altgrad_core_state of;
+  checkTable(altgrad_core_new_state(program.described.get(), set, int64_t(index), param.dim(), param.sizes().data(),
+                                    param.strides().data(), matrices, &of));
+  const size_t dims = size_t(of.dims);
+  Tensor made = unwritten(at::empty_strided({of.sizes, dims}, {of.strides, dims},
+                                            param.options().dtype(c10::ScalarType(of.dtype))));
+  return of.copies ? made.copy_(param) : made.zero_();
 }
 
 using Parts = std::map<std::string, const Tensor *>; // by the names of a first step
@@ -134,20 +119,12 @@ void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor 
     C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());
 }
 
-void altgrad::optim::checkKept(const Tensor &value, const std::string &key, const Stream &stream, bool scaled,
-                               const Tensor &param, const std::vector<int64_t> &units, const Place &place) {
-  if (stream.block != 1)
-    return checkScales(value, key, typeOf(stream), layoutOf(stream, param, units).first, param, place);
-  if (stream.packed)
-    return checkPacked(value, key, layoutOf(stream, param, units), param, place);
-  checkState(value, key, typeOf(stream), param, place);
-  // Codes that nobody multiplies would be read as numbers.
-  TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1, "altgrad: '", key, "' of ",
-              toString(place), " has scales in '", key,
-              "_scale', and the storage has none: make the optimizer with "
-              "the storage that its states have");
-  TORCH_CHECK(stream.scaled == 1 || isAsStored(value, param, stream), "altgrad: '", key, "' of ", toString(place),
-              " is ", value.scalar_type(), " with strides ", value.strides(), ", expected ", typeOf(stream),
-              " with those of the parameter, ", param.strides(),
-              ": blocks that share a scale cannot be put into another order");
+void altgrad::optim::checkKept(const Tensor &value, const Program &program, int32_t set, size_t index, bool scaled,
+                               const Tensor &param, const altgrad_table_matrices *matrices, const Place &place) {
+  checkStored(value, std::string("'") + program.sets[size_t(set)].states.at[index].state + "' of " + toString(place));
+  const int32_t nowhere = value.is_neg() || value._is_zerotensor() ? ALTGRAD_STATE_NOWHERE : 0;
+  const int32_t facts = nowhere | (scaled ? ALTGRAD_STATE_SCALED : 0);
+  TORCH_CHECK(!altgrad_core_check_state(program.described.get(), set, int64_t(index), handleOf(value), facts,
+                                        handleOf(param), param.strides().data(), matrices),
+              "altgrad: ", toString(place), ": ", altgrad_table_error());
 }

@@ -15,9 +15,9 @@ namespace altgrad::optim {
 bool isAsStored(const at::Tensor &value, const at::Tensor &param, const Stream &stream);
 // `value`, or its numbers in the type and the order of memory of `stream`.
 at::Tensor asStored(const at::Tensor &value, const at::Tensor &param, const Stream &stream);
-// Zeros, or the parameter for its master and its further copy. `units` are the sizes of a state with one value for each
-// unit of it.
-at::Tensor fresh(const Stream &stream, const at::Tensor &param, const std::vector<int64_t> &units);
+// A new state of a set: zeros, or the parameter for its master and its further copy.
+at::Tensor fresh(const Program &program, int32_t set, size_t index, const at::Tensor &param,
+                 const altgrad_table_matrices *matrices);
 // Fills a copy with scales, and these, where no step has: of what is `kept` of
 // a parameter. `word` is how the copy is stored in the compiler's words, in
 // full.
@@ -28,10 +28,9 @@ void checkFit(const Program &program, int32_t set, const at::Tensor &param, cons
               const Place &place);
 // Throws where it multiplies matrices, and a parameter of which nobody has said which it holds is none.
 void checkMatrices(const Program &program, int32_t set, const at::Tensor &param, const Place &place);
-// Throws where a state that is there is none of this stream; `scaled`: beside
-// it lie scales that are no other state.
-void checkKept(const at::Tensor &value, const std::string &key, const Stream &stream, bool scaled,
-               const at::Tensor &param, const std::vector<int64_t> &units, const Place &place);
+// Throws where what is there is not this state of a set; `scaled`: beside it lie scales that are no other state.
+void checkKept(const at::Tensor &value, const Program &program, int32_t set, size_t index, bool scaled,
+               const at::Tensor &param, const altgrad_table_matrices *matrices, const Place &place);
 
 } // namespace altgrad::optim
 

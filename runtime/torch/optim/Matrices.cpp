@@ -102,33 +102,13 @@ int64_t Parts::unitOf(const Matrices &matrices) const {
   return ofRows || isIn(options, "equal=rows") ? matrices->columns : matrices->unit;
 }
 
-// Their rows lie one behind the other by `strides`; a state with a value for each has the sizes `units`.
-struct Order {
-  Order(const Tensor &param, const altgrad_table_matrices &of) : strides(size_t(param.dim())), units(strides) {
-    fits = isTrue(altgrad_table_lie(&of, param.dim(), param.sizes().data(), param.strides().data(), strides.data(),
-                                    units.data()));
-  }
-  std::vector<int64_t> strides, units;
-  bool fits = false;
-};
-
 Tensor altgrad::optim::denseOf(const Tensor &param, const Matrices &matrices) {
-  std::optional<Order> order;
-  if (matrices)
-    order.emplace(param, *matrices);
-  const bool fits = !order || order->fits;
+  std::vector<int64_t> strides(size_t(param.dim()));
+  const bool fits = !matrices || isTrue(altgrad_table_lie(&*matrices, param.dim(), param.sizes().data(),
+                                                          param.strides().data(), strides.data()));
   if (fits && param.is_non_overlapping_and_dense() && !param.is_neg())
     return param;
   Lasting lasting;
-  Tensor copy = fits ? at::empty_like(param) : at::empty_strided(param.sizes(), order->strides, param.options());
+  Tensor copy = fits ? at::empty_like(param) : at::empty_strided(param.sizes(), strides, param.options());
   return copy.copy_(param);
-}
-
-std::vector<int64_t> altgrad::optim::unitSizes(const Tensor &param, const Matrices &matrices) {
-  if (matrices && param.numel())
-    return Order(param, *matrices).units;
-  std::vector<int64_t> sizes(size_t(param.dim()), 1); // a number for each index of dimension 0
-  if (param.dim())
-    sizes[0] = unitsOf(param);
-  return sizes;
 }

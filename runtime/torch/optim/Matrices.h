@@ -42,8 +42,6 @@ private:
 
 // A parameter, or a copy of one whose elements do not fill one stretch of memory in the order that its matrices want.
 at::Tensor denseOf(const at::Tensor &param, const Matrices &matrices);
-// The sizes of a state that has one value for each row or other unit of a parameter.
-std::vector<int64_t> unitSizes(const at::Tensor &param, const Matrices &matrices);
 
 } // namespace altgrad::optim
 

@@ -26,24 +26,18 @@ std::string readText(const std::string &path) {
   return text.str();
 }
 
-// A request has an option on each line.
-void checkLine(const char *what, const std::string &text) {
-  TORCH_CHECK(text.find_first_of(std::string("\n\r\0", 3)) == std::string::npos, "altgrad: the ", what,
-              " has more than one line");
-}
-
 } // namespace
 
 Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   TORCH_CHECK(!spec.rule().empty() || !spec.text().empty(),
               "altgrad: neither the name of a rule nor its text is given");
-  checkLine("name of the rule", spec.rule());
-  checkLine("storage", spec.storage());
-  checkLine("rule path", spec.rule_path());
   if (spec.text().empty() && isRuleFile(spec.rule())) {
-    spec.text(readText(spec.rule()));
+    origin = spec.rule();
+    spec.text(readText(origin));
     spec.rule("");
   }
+  for (const std::string &text : {spec.rule(), spec.storage(), spec.rule_path()})
+    TORCH_CHECK(text.find('\0') == std::string::npos, "altgrad: '", text.c_str(), "' has a NUL behind it");
   storage = altgrad_core_in_full(spec.storage().c_str());
   checkTable(altgrad_core_check_storage(storage.c_str()));
   for (const char *tensor : {"param", "grad"}) {
@@ -91,7 +85,6 @@ std::string Compiler::othersOf(const std::string &head) {
 
 std::string Compiler::setLine(const std::string &rule, const std::string &options, ScalarType type, bool small,
                               bool several) {
-  checkLine("list of options", rule + options);
   const std::string name = rule.empty() ? spec.rule() : rule;
   const std::string others =
       several ? othersOf("rule=" + name + (options.empty() ? "" : "{" + options + "}")) : std::string();
@@ -112,42 +105,23 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   std::shared_ptr<const Program> &program = programs[{lines, onHost, joined, scaler}];
   if (program)
     return program;
-  std::string options;
-  for (const std::string &line : lines)
-    options += "--set=" + line + "\n";
-  options += targetsFor(onHost);
-  if (spec.max_grad_norm())
-    options += spec.clip().empty() ? "\n--clip" : "\n--clip=" + spec.clip();
-  if (!spec.profile().empty())
-    options += "\n--profile=" + spec.profile();
-  if (spec.statistics())
-    options += "\n--statistics";
-  if (!scaler.empty())
-    options += "\n--loss-scaler=" + scaler;
-  if (joined != Joined::Nothing)
-    options += "\n--exchange";
-  if (joined == Joined::Products)
-    options += "\n--expect-remote-products";
-  if (!spec.rule_path().empty())
-    options += "\n--rule-path=" + spec.rule_path();
-  program = compileProgram(options, spec.text(), spec.compiler());
-  if (!onHost && isTrue(altgrad_table_own_products(program->bundle.get(), /*alone=*/true)))
-    program = compileProgram(options + "\n--own-products", spec.text(), spec.compiler());
-  for (const Scalar &single : program->singles) {
-    bool ofScaler =
-        single.role == ALTGRAD_ROLE_SCALE || single.role == ALTGRAD_ROLE_SCALER || single.role == ALTGRAD_ROLE_FLAG;
-    TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM || single.role == ALTGRAD_ROLE_RANDOM ||
-                    single.role == ALTGRAD_ROLE_NORM || single.role == ALTGRAD_ROLE_HISTORY ||
-                    single.role == ALTGRAD_ROLE_STATISTIC || (ofScaler && !scaler.empty()),
-                "altgrad: nobody gives the step its '", single.name, "'");
-  }
-  // A further copy is for others to look at.
-  for (const Set &set : program->sets)
-    for (const Stream &stream : entries(set.states))
-      TORCH_CHECK(stream.role != ALTGRAD_ROLE_COPY || stream.packed ||
-                      !c10::isIntegralType(typeOf(stream), /*includeBool=*/false),
-                  "altgrad: torch has no type for the format of '", stream.name,
-                  "'; a copy is stored in one of f32, bf16, f16, ocp.e4m3fn, "
-                  "ocp.e5m2, or in mxfp4 or nvfp4");
-  return program;
+  std::string keys;
+  for (const auto &[name, key] : spec.state_names())
+    keys += name + "=" + key + " ";
+  altgrad_core_request of{};
+  of.keys = keys.c_str();
+  of.text = spec.text().c_str();
+  of.size = spec.text().size();
+  of.origin = origin.c_str();
+  of.rule_path = spec.rule_path().c_str();
+  of.clip = !spec.max_grad_norm() ? nullptr : spec.clip().empty() ? "norm" : spec.clip().c_str();
+  of.numerics = spec.profile().c_str();
+  of.loss_scaler = scaler.c_str();
+  of.compiler = spec.compiler().c_str();
+  of.statistics = spec.statistics();
+  of.exchange = joined != Joined::Nothing;
+  of.products = joined == Joined::Products;
+  of.host = onHost;
+  of.alone = true;
+  return program = compileProgram(of, {lines.begin(), lines.end()});
 }

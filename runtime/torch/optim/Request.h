@@ -49,6 +49,7 @@ private:
 
   RuleSpec spec;
   std::string storage, copy_; // in full
+  std::string origin;         // the file that the rules are from
   std::map<std::tuple<std::set<std::string>, bool, Joined, std::string>, std::shared_ptr<const Program>> programs;
 };
 

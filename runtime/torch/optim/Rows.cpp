@@ -6,6 +6,8 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 using namespace altgrad::optim;
 using at::Tensor;
 
@@ -39,27 +41,30 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
     const RuleParamState *state = stateOf(states, param);
     if (!state)
       continue;
-    const Keys &own = part.keys[size_t(index)];
-    const std::vector<int64_t> units = unitSizes(dense, matrices);
+    auto keeps = [&](const std::string &key) {
+      const c10::ArrayRef<Stream> all = entries(set.states);
+      return std::any_of(all.begin(), all.end(), [&](const Stream &of) { return key == of.state; });
+    };
     for (size_t i = 0; i < entries(set.states).size(); ++i) {
-      const Tensor &value = valueOf(*state, own.kept[i], place);
       const Stream &stream = set.states.at[i];
-      bool scaled = !own.all.count(own.kept[i] + "_scale") && state->tensor(own.kept[i] + "_scale").defined();
-      checkKept(value, own.kept[i], stream, scaled, dense, units, place);
+      const Tensor &value = valueOf(*state, stream.state, place);
+      const std::string scales = std::string(stream.state) + "_scale";
+      const bool scaled = !keeps(scales) && state->tensor(scales).defined();
+      checkKept(value, *part.program, index, i, scaled, dense, matrices ? &*matrices : nullptr, place);
       if (isAsStored(value, dense, stream))
-        memory.add(value, place, own.kept[i]);
+        memory.add(value, place, stream.state);
     }
     // The parameter alone would be another number.
-    TORCH_CHECK(own.all.count("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
+    TORCH_CHECK(keeps("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
                 " has a 'remainder', and the "
                 "storage has none: make the optimizer with the storage that "
                 "its states have");
     if (!set.step)
       continue;
-    const Tensor &count = valueOf(*state, own.step, place);
-    checkCount(count, own.step, place);
+    const Tensor &count = valueOf(*state, set.count, place);
+    checkCount(count, set.count, place);
     if (isCount(count, param, countType(set)))
-      memory.add(count, place, own.step);
+      memory.add(count, place, set.count);
   }
 }
 
@@ -83,7 +88,6 @@ static std::vector<Row> inPieces(const Row &whole) {
 std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const States &states) {
   const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
-  const Keys &own = part.keys[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
   Row row;
   row.param = hold(param);
@@ -93,15 +97,16 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   row.place = tag;
   row.matrices = matrices;
   row.more = more;
-  const std::vector<int64_t> units = unitSizes(dense, matrices);
-  for (size_t i = 0; i < entries(set.states).size(); ++i)
-    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, set.states.at[i])
-                                  : fresh(set.states.at[i], dense, units)));
+  for (size_t i = 0; i < entries(set.states).size(); ++i) {
+    const Stream &stream = set.states.at[i];
+    row.kept.push_back(hold(state ? asStored(state->tensor(stream.state), dense, stream)
+                                  : fresh(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
+  }
   if (!state)
     beginCopy(set, row.kept, dense, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
-    row.count = hold(state ? state->tensor(own.step).to(as) : at::zeros({}, as));
+    row.count = hold(state ? state->tensor(set.count).to(as) : at::zeros({}, as));
   }
   return inPieces(row);
 }
@@ -124,14 +129,14 @@ std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const State
 // Puts what was made into the states: after all of it was made, or never.
 void Binding::commit(const Part &part, const std::vector<Row> &rows, States &states) {
   for (const Row &row : rows) {
-    const Keys &own = part.keys[size_t(row.set)];
+    const Set &set = part.program->sets[size_t(row.set)];
     auto &slot = states[row.param->unsafeGetTensorImpl()];
     if (!slot)
       slot = std::make_unique<RuleParamState>();
     auto &state = static_cast<RuleParamState &>(*slot);
     for (size_t i = 0; i < row.kept.size(); ++i)
-      state.tensor(own.kept[i], *row.kept[i]);
+      state.tensor(set.states.at[i].state, *row.kept[i]);
     if (row.count)
-      state.count(own.step).tensor(own.step, *row.count);
+      state.count(set.count).tensor(set.count, *row.count);
   }
 }

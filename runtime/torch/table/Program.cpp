@@ -19,24 +19,22 @@ ScalarType altgrad::optim::typeOf(const Scalar &scalar) {
   return types[scalar.type];
 }
 
-Program::Program(std::shared_ptr<altgrad_bundle> given) : bundle(std::move(given)) {
-  const altgrad_core_program *of = nullptr;
-  checkTable(altgrad_core_describe(bundle.get(), &of));
-  described.reset(of, altgrad_core_program_free);
+Program::Program(const altgrad_core_program *of)
+    : described(of, altgrad_core_program_free), bundle(described, of->bundle) {
   sets = {of->sets, size_t(of->set_count)};
   singles = entries(of->singles);
   exchanges = {of->exchanges, size_t(of->exchange_count)};
   limits = {of->limits, size_t(of->limit_count)};
 }
 
-const char *altgrad::optim::targetsFor(bool onHost) {
-  return onHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
-}
-
-std::shared_ptr<const Program> altgrad::optim::compileProgram(const std::string &options, const std::string &text,
-                                                              const std::string &compiler) {
-  altgrad_bundle *bundle = nullptr;
-  check(altgrad_compile(text.empty() ? nullptr : text.data(), text.size(), options.c_str(),
-                        compiler.empty() ? nullptr : compiler.c_str(), &bundle));
-  return std::make_shared<Program>(std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+std::shared_ptr<const Program> altgrad::optim::compileProgram(altgrad_core_request of,
+                                                              const std::vector<std::string> &sets) {
+  std::vector<const char *> lines;
+  for (const std::string &line : sets)
+    lines.push_back(line.c_str());
+  of.sets = lines.data();
+  of.count = int64_t(lines.size());
+  const altgrad_core_program *program = nullptr;
+  checkTable(altgrad_core_compile(&of, &program));
+  return std::make_shared<Program>(program);
 }

@@ -3,6 +3,7 @@
 #define ALTGRAD_TORCH_PROGRAM_H
 
 #include "core/altgrad_program.h"
+#include "core/altgrad_request.h"
 #include "tensors/Errors.h"
 
 #include <c10/core/ScalarType.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace altgrad::optim {
 
@@ -26,13 +28,11 @@ inline c10::ScalarType typeOf(const Stream &stream) { return c10::ScalarType(str
 c10::ScalarType typeOf(const Scalar &scalar);
 
 class Program {
-  std::shared_ptr<const altgrad_core_program> described;
-
 public:
-  // Throws where the step has something that no tensor or optimizer provides.
-  explicit Program(std::shared_ptr<altgrad_bundle> bundle);
+  explicit Program(const altgrad_core_program *of);
 
-  std::shared_ptr<altgrad_bundle> bundle;
+  std::shared_ptr<const altgrad_core_program> described;
+  std::shared_ptr<altgrad_bundle> bundle; // its
   c10::ArrayRef<Set> sets;
   c10::ArrayRef<Scalar> singles; // of the whole step
   // Where other devices' or ranks' sums may join.
@@ -40,14 +40,8 @@ public:
   c10::ArrayRef<altgrad_warning_info> limits;
 };
 
-// Asks for the CPU's code, or for that of GPUs, in the word that stock bundles
-// are built with.
-const char *targetsFor(bool onHost);
-
-// The program of a request, an option on each line; `text` is the user's own
-// rules, `compiler` a path. Throws the compiler's diagnostics.
-std::shared_ptr<const Program> compileProgram(const std::string &options, const std::string &text = "",
-                                              const std::string &compiler = "");
+// The program of a request, with the lines of its sets. Throws the compiler's diagnostics.
+std::shared_ptr<const Program> compileProgram(altgrad_core_request of, const std::vector<std::string> &sets);
 
 // How altgrad-opt spells a type that a stream may have; throws for others.
 std::string formatOf(c10::ScalarType type);

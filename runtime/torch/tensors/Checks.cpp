@@ -57,51 +57,10 @@ void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad, cons
               " is a wrapper of other tensors, without memory of its own");
 }
 
-// A loaded state may be narrower than the step stores it, never wider.
-static bool fits(c10::ScalarType from, c10::ScalarType to) {
-  return from == to || (isFloatingType(from) && to == at::kFloat && c10::elementSize(from) < c10::elementSize(to));
-}
-
-static void checkKept(const Tensor &state, const std::string &name, at::IntArrayRef sizes) {
-  TORCH_CHECK(state.sizes() == sizes, "altgrad: ", name, " has sizes ", state.sizes(), ", expected ", sizes);
+void altgrad::optim::checkStored(const Tensor &state, const std::string &name) {
   TORCH_CHECK(isStored(state), "altgrad: ", name, " is no plain tensor of the CPU or a GPU: ", state.layout(), " on ",
               state.device());
   checkWritable(state, name);
-}
-
-void altgrad::optim::checkState(const Tensor &state, const std::string &key, c10::ScalarType type, const Tensor &param,
-                                const Place &place) {
-  std::string name = "'" + key + "' of " + toString(place);
-  TORCH_CHECK_TYPE(fits(state.scalar_type(), type), "altgrad: ", name, " is ", state.scalar_type(), ", expected ",
-                   type);
-  checkKept(state, name, param.sizes());
-  TORCH_CHECK(state.device() == param.device(), "altgrad: ", name, " is on ", state.device(), ", expected ",
-              param.device());
-}
-
-void altgrad::optim::checkScales(const Tensor &scales, const std::string &key, c10::ScalarType type,
-                                 at::IntArrayRef sizes, const Tensor &param, const Place &place) {
-  std::string name = "'" + key + "' of " + toString(place);
-  TORCH_CHECK_TYPE(scales.scalar_type() == type, "altgrad: ", name, " is ", scales.scalar_type(), ", expected ", type);
-  checkKept(scales, name, sizes);
-  TORCH_CHECK(scales.is_contiguous() && !scales.is_neg() && !scales._is_zerotensor() &&
-                  scales.device() == param.device(),
-              "altgrad: ", name, " has strides ", scales.strides(), " on ", scales.device(),
-              ", expected contiguous memory on ", param.device());
-}
-
-void altgrad::optim::checkPacked(const Tensor &codes, const std::string &key,
-                                 const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout,
-                                 const Tensor &param, const Place &place) {
-  const auto &[sizes, strides] = layout;
-  std::string name = "'" + key + "' of " + toString(place);
-  TORCH_CHECK_TYPE(codes.scalar_type() == at::kByte, "altgrad: ", name, " is ", codes.scalar_type(), ", expected Byte");
-  checkKept(codes, name, sizes);
-  bool fits = codes.device() == param.device() && !codes._is_zerotensor();
-  for (size_t i = 0; i < sizes.size(); ++i)
-    fits &= sizes[i] == 1 || param.numel() == 0 || codes.stride(int64_t(i)) == strides[i];
-  TORCH_CHECK(fits, "altgrad: ", name, " has strides ", codes.strides(), " on ", codes.device(), ", expected ", strides,
-              " on ", param.device(), ": two codes share a byte in the order of the parameter's memory");
 }
 
 int64_t altgrad::optim::unitsOf(const Tensor &param) {
@@ -114,7 +73,8 @@ int64_t altgrad::optim::rowsOf(const Tensor &param) {
 
 void altgrad::optim::checkCount(const Tensor &count, const std::string &key, const Place &place) {
   const std::string name = "'" + key + "' of " + toString(place);
-  checkKept(count, name, {});
+  TORCH_CHECK(count.dim() == 0, "altgrad: ", name, " has sizes ", count.sizes(), ", expected []");
+  checkStored(count, name);
   // A float beyond it becomes no int64, in which rules have the count.
   constexpr double most = 0x1p63;
   if (!Where::isKnown(count.device()) || !Where(count.device()).isHost())

@@ -20,15 +20,8 @@ std::string toString(const Place &place);
 bool isSupported(c10::ScalarType type);
 void checkParameter(const at::Tensor &param, const Place &place);
 void checkGradient(const at::Tensor &param, const at::Tensor &grad, const Place &place);
-// `type` is how the step stores the state; it may be narrower.
-void checkState(const at::Tensor &state, const std::string &key, c10::ScalarType type, const at::Tensor &param,
-                const Place &place);
-void checkScales(const at::Tensor &scales, const std::string &key, c10::ScalarType type, at::IntArrayRef sizes,
-                 const at::Tensor &param, const Place &place);
-// `layout` are sizes and strides of bytes that two codes share.
-void checkPacked(const at::Tensor &codes, const std::string &key,
-                 const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout, const at::Tensor &param,
-                 const Place &place);
+// Throws unless a kernel can read and write a state where it lies.
+void checkStored(const at::Tensor &state, const std::string &name);
 // What one output of a layer is computed with, a part of dimension 0; a tensor
 // of less than two dimensions is one as a whole.
 int64_t unitsOf(const at::Tensor &param);

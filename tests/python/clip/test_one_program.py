@@ -37,14 +37,14 @@ def counts(monkeypatch):
             return function(*arguments)
         return call
 
-    programs, compile = set(), _bundle._compile
+    programs, compile = set(), _build.compile_sets
 
-    def counted(text, origin, options):
-        programs.add((text, *options))
+    def counted(lines, rules, **asked):
+        programs.add(repr((lines, rules, asked)))
         seen["compiled"] = len(programs)
-        return compile(text, origin, options)
+        return compile(lines, rules, **asked)
 
-    monkeypatch.setattr(_bundle, "_compile", counted)
+    monkeypatch.setattr(_build, "compile_sets", counted)
     monkeypatch.setattr(_build, "TensorTable", counting("tables", _build.TensorTable))
     return seen
 

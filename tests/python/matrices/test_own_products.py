@@ -16,6 +16,7 @@ for folder in Path(__file__).parents[1], Path(__file__).parents[2] / "reference"
 import gemms  # noqa: E402
 import runner  # noqa: E402
 from altgrad import _bundle, _core  # noqa: E402
+from altgrad._library import own_compiler  # noqa: E402
 from altgrad._rule import find_rule  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("ALTGRAD_STANDS_FOR_CUDA") != "cpu", reason="only GPUs have these kernels")
@@ -117,7 +118,14 @@ def test_the_faster_one_is_used_and_measured_once(us, own):
 
 
 def test_without_the_variable_the_library_multiplies_whatever_kernels_a_bundle_has(cache):
-    cache.setattr(_core.core(), "altgrad_table_own_products", lambda bundle, alone: 1)
+    compile = _core.core().altgrad_core_compile
+
+    def compiled(request, bundle):
+        cache.setenv("ALTGRAD_CUDA_PRODUCTS", "own")
+        compile(request, bundle)
+        cache.delenv("ALTGRAD_CUDA_PRODUCTS")
+
+    cache.setattr(_core.core(), "altgrad_core_compile", compiled)
     cache.delenv("ALTGRAD_CUDA_PRODUCTS")
     with Driver(50) as driver:
         stepped([(24, 72)], 1)
@@ -206,15 +214,12 @@ def test_nothing_is_measured_under_capture(tmp_path):
     assert counts == [(0, 0), (12 + 10, 24), (10, 0)]
 
 
-def test_only_programs_with_matrices_ask_for_them(cache):
+def test_only_programs_with_matrices_ask_for_them(cache, tmp_path):
     """Others are found among the prebuilt ones."""
-    asked, compile = [], _bundle._compile
-
-    def kept(text, origin, options):
-        asked.append(options)
-        return compile(text, origin, options)
-
-    cache.setattr(_bundle, "_compile", kept)
+    compiler, asked = tmp_path / "altgrad-opt", tmp_path / "asked"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexec {os.environ.get("ALTGRAD_OPT") or own_compiler()} "$@"\n')
+    compiler.chmod(0o755)
+    cache.setenv("ALTGRAD_OPT", str(compiler))
     for name in ("adamw", "muon"):
         _bundle.compile_sets([f"rule={name} param=f32"], [find_rule(name)], on_host=False)
-    assert ["--own-products" in options for options in asked] == [False, False, True]
+    assert ["rule=muon" in line for line in asked.read_text().splitlines() if "--own-products" in line] == [True]

@@ -204,6 +204,6 @@ def test_what_needs_more_memory_than_there_is_ends_no_process():
     core.altgrad_table_watch(bound._handle, 8, many)
     assert bound.fresh(optimizer._ours, optimizer.state) == table.STALE
     with pytest.raises(altgrad.Error) as caught:
-        core.altgrad_table_lie(None, many, None, None, None, None)
+        core.altgrad_table_lie(None, many, None, None, None)
     assert caught.value.status == "SYSTEM"
     optimizer.step()

@@ -67,22 +67,23 @@ def test_what_torch_makes_in_our_step_is_not_on_the_default_device():
     assert param.max() < 1 and {state.device.type for state in optimizer.state[param].values()} == {"cpu"}
 
 
-WRONG = {"dtype": dict(dtype_of=lambda word: torch.bfloat16), "size": dict(unit_shape=lambda param, matrices: (8, 1))}
+WRONG = {"dtype": lambda state: state.bfloat16(), "size": lambda state: state[:8],
+         "memory": lambda state: torch.ones(()).expand(state.shape),  # one number, said to be many
+         "order": lambda state: state.t().contiguous().t()}
 
 
-@pytest.mark.parametrize("what", [*WRONG, "memory", "order"])
+def make_wrongly(monkeypatch, wrong):
+    new = _states.new_state
+    monkeypatch.setattr(_states, "new_state", lambda *of: wrong(new(*of)))
+
+
+@pytest.mark.parametrize("what", WRONG)
 def test_what_we_make_wrongly_reaches_no_kernel(what, monkeypatch):
     params, = twins.make([(512, 64)], count=1)
     twins.give_grads(params)
     before = params[0].clone()
     optimizer = altgrad.optim.NorMuon(params)
-    if what == "order":
-        monkeypatch.setattr(type(optimizer), "_first_state", lambda *_: torch.zeros(64, 512).t())
-    elif what == "memory":  # one number, said to be 512
-        monkeypatch.setattr(_states.torch, "zeros", lambda shape, **_: torch.ones(()).expand(shape))
-    else:
-        for name, value in WRONG[what].items():
-            monkeypatch.setattr(_states, name, value)
+    make_wrongly(monkeypatch, WRONG[what])
     with pytest.raises(altgrad.Error, match="what is kept as '.*' has .* values of torch's dtype"):
         optimizer.step()
     assert torch.equal(params[0], before)
@@ -91,6 +92,6 @@ def test_what_we_make_wrongly_reaches_no_kernel(what, monkeypatch):
 def test_scales_that_we_make_wrongly_reach_no_kernel(monkeypatch):
     params, = twins.make([(64, 128)], count=1)
     twins.give_grads(params)
-    monkeypatch.setattr(_states, "zeros_beside", lambda param, stream, strides: torch.zeros(31))
+    make_wrongly(monkeypatch, lambda state: state[:31] if state.dim() == 1 else state)
     with pytest.raises(altgrad.Error, match="'m' has 31 values .* where the step has 32"):
         altgrad.optim.AdamW8bit(params).step()

@@ -8,30 +8,36 @@ import pytest
 
 from altgrad import _bundle, _core
 from altgrad._storage import word
+from altgrad.ops import _bound
+from altgrad.optim import _presets, _shapes, _states
 
 CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
 ABI = CORE.parent / "include" / "altgrad" / "altgrad.h"
 NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
          "AtenTensorHandle": ctypes.c_void_p}
 CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
-         for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program,
-                    word._Word, word._Line, word._Class)] + [
+         for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program, _bundle._Request,
+                    word._Word, word._Line, word._Class, _states._State)] + [
     (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
-    (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row")]
+    (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row"), (_core._Python, "altgrad_table_python"),
+    (_core._Objects, "altgrad_table_objects"), (_bound._One, "altgrad_table_one"), (_shapes._Parts, "altgrad_table_parts"),
+    (_shapes.Matrices, "altgrad_table_matrices"), (_presets._Numbers, "altgrad_table_numbers"),
+    (_presets.Preset, "altgrad_table_profile")]
 
 
 def members(name):
     """The kind of each member that a header declares: a size in bytes, and whether it is text or an address."""
     text = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in (*sorted(CORE.glob("*.h")), ABI))
     body = re.search(r"typedef struct " + name + r" \{([^}]*)\} " + name + ";", text)[1]
+    body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"*\1", body)  # an address of a function
     for kind, names in re.findall(r"(const char \*const|const \w+|\w+)\s+([^;]+);", body):
         for member in names.split(","):
             if size := re.search(r"\[(\d+)\]", member):
                 yield int(size[1]), True
             elif "*" in member:
                 yield 8, kind == "const char" and member.count("*") == 1
-            elif kind.endswith("s") and kind.startswith("altgrad_core_"):
-                yield from [(8, False), (8, False)]  # an address and a number
+            elif kind.startswith("altgrad_"):
+                yield from members(kind)
             else:
                 yield ctypes.sizeof(NAMES[kind]), False
 

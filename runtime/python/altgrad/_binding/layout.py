@@ -163,26 +163,6 @@ def name_of(optimizer, param):
                         f"parameter {place} of group {index}")
 
 
-def unit_shape(param, matrices=None):
-    """The shape of a state with one value for each unit: that of the parameter, with one element beside dimension 0, or
-    what its Matrices say. A tensor of less than two dimensions is one unit."""
-    if matrices and param.numel():
-        return matrices.units
-    units = param.shape[0] if param.dim() > 1 and param.numel() else 1
-    return (units, *[1] * (param.dim() - 1))[:param.dim()]
-
-
-def check_unit_state(key, state, param, matrices=None):
-    """Raises ValueError or TypeError for a state that cannot have one value for each unit of its parameter."""
-    if not isinstance(state, torch.Tensor) or state.dtype != torch.float32 or not state.is_contiguous():
-        raise TypeError(f"state {key!r} is no contiguous tensor of float32")
-    check_memory(f"state {key!r}", state)
-    shape = unit_shape(param, matrices)
-    if state.shape != shape or state.device != param.device:
-        raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not belong to a parameter of "
-                         f"shape {tuple(param.shape)} on {param.device}, with {shape} values of its rows")
-
-
 def matrix_of(shape):
     """(rows, columns) of the last two dimensions; (0, 0), one row, where there are less."""
     return tuple(shape[-2:]) if len(shape) > 1 else (0, 0)

@@ -116,7 +116,7 @@ class TensorTable:
             tensors, shape = array("Q", map(handle_of, (row.param, *_beside(row)))), array("q", shape_of(row.owner))
             dense, offset = self._dense.get(id(row.param)), row.at.offset if row.at and row.at.parted else 0
             rows[place] = (_begin(tensors), 0 if dense is None else handle_of(dense), _begin(shape), len(shape), offset or 0,
-                           row.matrices and ctypes.addressof(row.matrices.native), row.piece, row.place, row.more, row.set,
+                           row.matrices and ctypes.addressof(row.matrices), row.piece, row.place, row.more, row.set,
                            row.cell)
             read += tensors, shape
         core().altgrad_table_create(self.bundle.handle, self.plan.handle, rows, len(rows), groups, ctypes.byref(handle))

@@ -5,7 +5,7 @@ from ctypes import POINTER, c_char, c_char_p, c_int32, c_int64
 from functools import lru_cache
 
 from .._core import core
-from .._library import Error, struct
+from .._library import Error, struct, texts_of
 
 _Word = struct("Word", format=c_char * 32, scales=c_char * 32, bent=c_char * 16, dtype=c_int32, block=c_int32,
                columns=c_int32, packed=c_int32, split=c_int32, both=c_int32, levels=c_int32, of_tensor=c_int32,
@@ -49,10 +49,10 @@ def line_of_set(rule, options, words, param, grad, small, others, held):
     """The set of a parameter in the words of a request, as altgrad_core_line has what it depends on; `others` is a list,
     and `held` has (the rule's name, key, dtype) of each state. Raises Error."""
     names, keys, dtypes = zip(*held) if held else ((), (), ())
-    texts = lambda of: (c_char_p * len(of))(*[text.encode() for text in of])
-    storage = " ".join([f"{name}={word}" for name, word in words.items()])
-    line, text = c_char_p(), [part.encode() for part in (rule.name, ",".join(options), storage, " ".join(others))]
-    of = _Line(*text, param, grad, small, texts(names), texts(keys), (c_int32 * len(held))(*dtypes), len(held))
+    storage, line = " ".join([f"{name}={word}" for name, word in words.items()]), c_char_p()
+    of = _Line.of(rule=rule.name, options=",".join(options), storage=storage, others=" ".join(others), param=param,
+                  grad=grad, small=small, names=texts_of(names), keys=texts_of(keys), dtypes=(c_int32 * len(held))(*dtypes),
+                  count=len(held))
     core().altgrad_core_set_line(ctypes.byref(of), ctypes.byref(line))
     return line.value.decode()
 

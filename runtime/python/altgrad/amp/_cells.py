@@ -22,7 +22,7 @@ class Cells:
     def __init__(self, device, variant):
         self.where, self._plan = Where(device), None
         self._settings = self._ahead_of = self._followed = None
-        self._bundle = compile_sets([], [], scaler=variant, on_host=self.where.on_host)
+        self._bundle = compile_sets([], scaler=variant, on_host=self.where.on_host)
         singles = self._bundle.singles
         places, now = (ctypes.c_int64 * len(singles))(), ctypes.c_int64()
         core().altgrad_table_scaler(self._bundle.handle, places, ctypes.byref(now))

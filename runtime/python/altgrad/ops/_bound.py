@@ -4,6 +4,7 @@ import ctypes
 import threading
 from array import array
 from collections import OrderedDict
+from ctypes import c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
 import torch
 
@@ -11,8 +12,9 @@ from .._binding.layout import FORMATS, PARAM_DTYPES
 from .._binding.values import Values
 from .._binding.where import Where, storages
 from .._binding.workspace import Workspace
-from .._bundle import compile_gradients
+from .._bundle import compile_sets
 from .._core import TYPES, core, dtype_of, torch_parallel_for
+from .._library import struct
 from .._plan import Plan
 
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
@@ -36,7 +38,7 @@ class Bound:
         self._places = [[i for i, kind in enumerate(seen.kinds) if kind == own] for own in kinds]
         lines = [f"grad={word} copy={into or word}" if copies else f"grad={word}"
                  for word in map(_WORDS.__getitem__, kinds)]
-        self.bundle = compile_gradients(lines, flags, self.where.on_host)
+        self.bundle = compile_sets(lines, (), flags, self.where.on_host)
         with self.where.guard():
             self._bind(seen, len(kinds), rows or [1] * len(seen.kinds))
         self._seen = {}
@@ -124,11 +126,8 @@ class One:
         return taken.value
 
 
-class _One(ctypes.Structure):
-    """altgrad_table_one."""
-
-    _fields_ = [("plan", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("bytes", ctypes.c_uint64),
-                ("from", ctypes.c_char_p), ("to", ctypes.c_char_p), ("numel", ctypes.c_int64), ("type", ctypes.c_int32), ("into", ctypes.c_int32)]
+_One = struct("One", plan=c_void_p, workspace=c_void_p, bytes=c_uint64, source=c_char_p, target=c_char_p, numel=c_int64,
+              type=c_int32, into=c_int32)
 
 
 class _Kept(threading.local):

@@ -9,8 +9,8 @@ import torch
 
 from .._binding.folds import Folds
 from .._binding.kinds import OF_PARAMETERS
-from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_memory, check_mode,
-                               check_param, check_states_apart, check_unit_state, contiguous_strides, is_dense, is_dtensor,
+from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_memory,
+                               check_param, check_states_apart, contiguous_strides, is_dense, is_dtensor,
                                name_of)
 from .._binding.offload import Twin
 from .._binding.shards import Part, Place, check_parts, check_units, local_states, place_of, shape_of
@@ -21,7 +21,7 @@ from .._core import TYPES, blocked_numel, check_fit
 from .._bundle import compile_sets
 from .._library import Error
 from .._plan import Plan
-from .._storage.blocks import check_copy, check_scales, check_unscaled, unblocked
+from .._storage.blocks import unblocked
 from .._storage.counts import count_of
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master
@@ -30,7 +30,7 @@ from .._storage.word import line_of_set, word_of
 from .._warn import warn
 from ._checks import float_of
 from ._shapes import Matrices, in_pieces, whole_ways
-from ._states import check_blocks, check_whole, kept_states, make_states
+from ._states import check_held, check_whole, kept_states, make_states
 
 
 @dataclass(slots=True)
@@ -97,6 +97,8 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     waits = any([part.where.on_host for part in parts])
     watched.expect(places, partial(float_of, absent=optimizer._absent, waits=waits))
     values = watched.numbers(optimizer.param_groups, every := list(range(len(places))))
+    for part in parts:
+        part.check(optimizer)
     if not all([row.finished for row in rows]):
         check_states_apart(optimizer, [kept for part in parts
                                        for kept in kept_states(optimizer, part.bundle, part.rows)])
@@ -104,7 +106,6 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
         for row in part.rows:
             if not row.finished:
                 check_whole(optimizer, part.bundle.sets[row.set], row, kinds[row.group][1])
-        part.check(optimizer)
     make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
     busy = {row.place for row in rows}
     idle = [place for place in range(len(params)) if place not in busy]
@@ -220,34 +221,29 @@ class _Part:
         owner = type(optimizer).__name__
         asks = [part.unit_multiple or any([of.block != 1 or of.packed for of in part.states]) for part in self.bundle.sets]
         for row in self.rows:
+            part = self.bundle.sets[row.set]
             try:
                 if row.at and row.at.parted:
                     check_parts(row.at, self.bundle, row.set)
-                if row.at and row.at.parted and self.bundle.sets[row.set].multiplies:
-                    raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
-                                     + whole_ways(type(optimizer)))
-                units = self.bundle.sets[row.set].unit_multiple
-                self._check_unit_states(optimizer, row)
-                if units and row.at and row.at.parted:
-                    check_units(row.at)
-                if row.at and row.at.parted and row.at.offset is None and self.bundle.sets[row.set].places:
-                    raise ValueError("it is sharded in columns, and its rule asks where in the whole its elements are: "
-                                     "shard dimension 0")
-                if not row.finished:
-                    check_blocks(optimizer, self.bundle.sets[row.set], row)
+                    if part.multiplies:
+                        raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
+                                         + whole_ways(type(optimizer)))
+                    for stream in part.states:
+                        if stream.of_units:
+                            raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have "
+                                             "parts of it")
+                    if part.unit_multiple:
+                        check_units(row.at)
+                    if row.at.offset is None and part.places:
+                        raise ValueError("it is sharded in columns, and its rule asks where in the whole its elements "
+                                         "are: shard dimension 0")
                 if asks[row.set]:
                     check_fit(self.bundle, row.set, row.param.shape, row.strides, row.matrices)
+                if not row.finished:
+                    check_held(optimizer, self.bundle, row)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
         self._check_device(owner)
-
-    def _check_unit_states(self, optimizer, row):
-        held = optimizer.state.get(row.owner, {})
-        for stream in self.bundle.sets[row.set].states:
-            if stream.of_units and row.at and row.at.parted:
-                raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have parts of it")
-            if stream.of_units and (key := optimizer._state_key(stream)) in held:
-                check_unit_state(key, held[key], row.param, row.matrices)
 
     def _check_device(self, owner):
         with self.where.guard():
@@ -295,7 +291,6 @@ class _Namer:
 
     def __init__(self, optimizer, ranks):
         self.optimizer, self.ranks, self.lines, self.wide = optimizer, ranks, {}, {}
-        check_copy(optimizer._words)
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
     def line(self, kind, owner, param, at, matrices=None):
@@ -309,14 +304,7 @@ class _Namer:
         names = self.optimizer._stored(kind[1])
         small = self.blocked and (prod(shape_of(owner)) < blocked_numel()
                                   or self._cuts_blocks(kind[1], matrices, names, owner, at))
-        own = unblocked(self.optimizer._words) if small else self.optimizer._words
-        said_of = lambda name: own.get(name, own.get("states", ""))
-        states = tuple([_state_dtype(key, held.get(key), param, word_of(said_of(name)).packed) for name, key in names])
-        for name, key in names if held else ():
-            if word_of(word := said_of(name)).scaled:
-                check_scales(key, held, param, word)
-            else:
-                check_unscaled(key, held, names)
+        states = tuple([_state_dtype(key, held.get(key)) for _, key in names])
         if held:
             check_master(self.optimizer._words, held, names, param.dtype)
         choice = kind, param.dtype, owner.grad.dtype, states, small
@@ -358,21 +346,16 @@ class _Namer:
             raise TypeError(str(error)) from None
 
 
-def _state_dtype(key, state, param, packed):
-    """The dtype of a state, None for one that is still to be made; `packed`: codes may lie two in a byte."""
+def _state_dtype(key, state):
+    """The dtype of a state, None for one that is still to be made."""
     if state is None:
         return None
     if not isinstance(state, torch.Tensor) or state.dtype not in (*FORMATS, *CODES):
         kind = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
         known = ", ".join(FORMATS.values())
         raise TypeError(f"state {key!r} is {kind}; the kernels store {known}")
-    others = state.shape != param.shape and not (packed and state.dtype in CODES)  # see check_blocks
-    if others or state.device != param.device:
-        raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not "
-                         f"belong to a parameter of shape {tuple(param.shape)} on {param.device}")
     if state.layout != torch.strided:
         raise TypeError(f"state {key!r} is {state.layout}, because its gradients were: the "
                         "kernels and torch need a dense state")
     check_memory(f"state {key!r}", state)
-    check_mode(state)
     return state.dtype

@@ -12,11 +12,11 @@ from torch.optim.optimizer import ParamsT
 
 from .._bundle import compile_sets
 from .._core import check_matrices
+from .._library import Error
 from .._rule import find_rule, parse_options, set_line
-from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage, StorageLike
 from .._storage.streams import check_streams
-from .._storage.word import word_of
+from .._storage.word import check_words, word_of
 from ._checks import check_hypers
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
@@ -139,13 +139,18 @@ def _make(rule, storage, options):
     words = Storage(storage)
     first = "bf16" if word_of(words.get("master", "")).split else "f32"
     words = {"param": first, "grad": first, "states": "f32" if "master" in words else "param", "step": "f32", **words}
-    bundle = compile_sets([set_line(rule, options, words)], [rule])
+    try:
+        bundle = compile_sets([set_line(rule, options, words)], [rule])
+    except Error as error:
+        if error.status != "INVALID":
+            raise
+        raise ValueError(f"rule @{rule.name}: {error}: rename it") from None
     part, = bundle.sets
     keys = {stream.key: stream.key for stream in part.states
             if stream.role == "state" and not stream.of_units}
     hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
-    _check_names(rule, part, hypers)
-    check_copy(words)
+    _check_names(rule, hypers)
+    check_words(Storage(words))
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
@@ -160,13 +165,8 @@ def _doc(rule, hypers):
     return "\n".join([f"The rule @{rule.name} of {rule.origin}.", "", *["Args:"] * bool(hypers), *described])
 
 
-def _check_names(rule, part, hypers):
-    """Refuses names of states and hyper-parameters that the optimizer uses itself."""
-    keys = [state_key(stream, {}) for stream in part.states] + ["step"] * (part.step is not None)
-    for key in keys:
-        if keys.count(key) > 1:
-            raise ValueError(f"rule @{rule.name} has a state {key!r}, a name that an optimizer with this "
-                             "storage uses itself: rename it")
+def _check_names(rule, hypers):
+    """Refuses names of hyper-parameters that the optimizer uses itself."""
     for key in hypers:
         if key in TAKEN or keyword.iskeyword(key) or not key.isidentifier():
             raise ValueError(f"rule @{rule.name} has a hyper-parameter {key!r}, a name that is taken "

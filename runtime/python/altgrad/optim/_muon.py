@@ -65,7 +65,6 @@ class Muon(Named):
         >>> optimizer = altgrad.optim.Muon([{"params": [model.weight]}, biases], preset="kj")
     """
 
-    _hypers = BETAS
     _unchecked = "ns_coefficients", "split"
     _older = {"ns_dtype": torch.bfloat16, "ns_length": "clamped", "equilibrate": None}
     _beside: dict[str, Any] = {}  # what a preset decides of AdamW's groups

@@ -32,6 +32,7 @@ class Named(Optimizer):
         differentiable: Whether autograd goes through the step. torch's class then does the step.
     """
 
+    _hypers, _options = BETAS, MAXIMIZE
     _unchecked = ()  # arguments whose kind the class checks itself
 
     def __init_subclass__(cls, **arguments: Any) -> None:

@@ -20,8 +20,6 @@ class Lion(Named):
         >>> optimizer = altgrad.optim.Lion(model.parameters(), lr=1e-4, weight_decay=0.1)
     """
 
-    _hypers = BETAS
-    _options = MAXIMIZE
 
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
@@ -50,7 +48,6 @@ class ManifoldAdamW(Named):
         >>> optimizer = altgrad.optim.ManifoldAdamW(model.parameters(), lr=1e-3, mantissa_bits=3)
     """
 
-    _hypers = BETAS
     _only_with = {"position": "positions"}
     _options = {"plain": lambda g: not g["manifold_aware"], "positions": lambda g: g["bit_position"], **MAXIMIZE}
 
@@ -79,7 +76,6 @@ class LAMB(Named):
         >>> optimizer = altgrad.optim.LAMB(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
 
-    _hypers = BETAS
     _options = {"l2": lambda g: not g["adam_w_mode"], "nvlamb": lambda g: g["use_nvlamb"],
                 "no_grad_averaging": lambda g: not g["grad_averaging"], **MAXIMIZE}
 
@@ -107,7 +103,6 @@ class ADOPT(Named):
         >>> optimizer = altgrad.optim.ADOPT(model.parameters(), lr=1e-3)
     """
 
-    _hypers = BETAS
     _options = {"no_clip": lambda g: not g["clip"], "decoupled": lambda g: g["decouple"], **MAXIMIZE}
 
     @constructor
@@ -136,7 +131,6 @@ class AdEMAMix(Named):
 
     _hypers = {**BETAS, "beta3": ("betas", 2)}
     _absent = ("beta3_warmup", "alpha_warmup")
-    _options = MAXIMIZE
 
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,

@@ -12,7 +12,7 @@ from .._core import blocked_numel, dtype_of
 from .._storage.blocks import unblocked
 from .._storage.word import word_of
 from ._keywords import OfTorch
-from ._named import BETAS, MAXIMIZE, Named, constructor, find_template
+from ._named import MAXIMIZE, Named, constructor, find_template
 
 
 class Adam(Named):
@@ -38,7 +38,6 @@ class Adam(Named):
     """
 
     _reference = torch.optim.Adam
-    _hypers = BETAS
     _only_with = {"vmax": "amsgrad"}
     _options = {"amsgrad": lambda g: g["amsgrad"], **MAXIMIZE}
 
@@ -100,7 +99,6 @@ class SGD(Named):
     """
 
     _reference = torch.optim.SGD
-    _hypers = {"decay": "weight_decay"}
     _only_with = {"buf": "momentum_on"}
     # torch stores no step count: the first step is the one without a buffer.
     _count_key = None
@@ -137,9 +135,7 @@ class Adagrad(Named):
     """
 
     _reference = torch.optim.Adagrad
-    _hypers = {"decay": "weight_decay"}
     _takes_sparse = True
-    _options = MAXIMIZE
 
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
@@ -180,12 +176,10 @@ class Adagrad(Named):
                 for tensor in self.state[param].values():
                     tensor.share_memory_()
 
-    def _first_state(self, stream, row, dtype):
-        state, group = super()._first_state(stream, row, dtype), self.param_groups[row.group]
-        if stream.role != "state":
-            return state
+    def _begin_state(self, row, state):
+        group = self.param_groups[row.group]
         self._check_first(row.owner, group)
-        return state.fill_(group["initial_accumulator_value"])
+        state.fill_(group["initial_accumulator_value"])
 
 
 def _accumulator(param, group):
@@ -215,7 +209,6 @@ class RMSprop(Named):
     """
 
     _reference = torch.optim.RMSprop
-    _hypers = {"decay": "weight_decay"}
     _only_with = {"mean": "centered", "buf": "momentum_on"}
     _options = {"centered": lambda g: g["centered"],
                 "momentum_on": lambda g: g["momentum"] > 0, **MAXIMIZE}

@@ -317,7 +317,8 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         self._together = ranks_of(self)
         together = theirs is not None or self._together
         check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
-        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, profile=self._numerics,
+        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, numerics=self._numerics,
+                      keys=" ".join([f"{name}={key}" for name, key in self._keys.items()]),
                       multiplied=multiplies(kinds.rules, watched.params), exchange=bool(together))
         built = build(self, watched, kinds.rules, ours, left, known, wanted, self._together)
         if built:

@@ -2,26 +2,23 @@
 
 import ctypes
 import math
+from ctypes import c_char_p, c_double
 
 from .._core import core
-from .._library import Error
+from .._library import Error, struct
 from ._newton_schulz import SCALES
 
 
-class _Numbers(ctypes.Structure):
+class _Numbers(struct("Numbers", lr=c_double, weight_decay=c_double, eps=c_double)):
     """altgrad_table_numbers."""
-
-    _fields_ = [("lr", ctypes.c_double), ("weight_decay", ctypes.c_double), ("eps", ctypes.c_double)]
 
     def given(self):
         numbers = {name: getattr(self, name) for name, _ in self._fields_}
         return {name: number for name, number in numbers.items() if not math.isnan(number)}
 
 
-class Preset(ctypes.Structure):
+class Preset(struct("Preset", muon=_Numbers, adamw=_Numbers, options=c_char_p)):
     """altgrad_table_profile."""
-
-    _fields_ = [("muon", _Numbers), ("adamw", _Numbers), ("options", ctypes.c_char_p)]
 
     def arguments(self):
         """The constructor's arguments that it decides, which the library has as numbers and options of the rule."""

@@ -4,8 +4,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from .._binding.where import unwritten
-from .._storage.blocks import state_key
 from .._storage.line import Storage
 from .._storage.master import kept_beside
 from .._storage.word import class_of
@@ -49,9 +47,6 @@ class RuleNames:
         place = self._hypers.get(name, name)
         return place if isinstance(place, tuple) else (place, None)
 
-    def _state_key(self, stream):
-        return state_key(stream, self._keys)
-
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""
         return [(name, key) for name, key in self._keys.items() if name not in self._of_units
@@ -68,11 +63,8 @@ class RuleNames:
         """How many elements each unit of a parameter with these matrices has, if the rule reduces over units, else 0."""
         return 0
 
-    def _first_state(self, stream, row, dtype):
-        """A new state: zeros, or the parameter for its master and its further copy."""
-        state = unwritten(torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
-                                              device=row.param.device))
-        return state.copy_(row.param.resolve_neg()) if stream.role in ("master", "copy") else state.zero_()
+    def _begin_state(self, row, state):
+        """Fills a new state of the rule that does not begin with zeros."""
 
     def _first_differs(self, group):
         """Whether the first step of a state is another than the later ones, though the state does not count them."""

@@ -6,52 +6,33 @@ from ctypes import POINTER, c_char_p, c_int32, c_int64
 from dataclasses import replace
 from itertools import accumulate
 from math import prod
-from typing import NamedTuple
 
 from .._binding.shards import shape_of
 from .._core import core, int64s
-from .._library import Error
+from .._library import Error, struct
 
 
-class _Parts(ctypes.Structure):
-    """altgrad_table_parts."""
-
-    _fields_ = [("split", POINTER(c_int64)), ("count", c_int64), ("spelled", c_char_p), ("equal", c_int32),
-                ("flat", c_int32), ("apart", c_int32), ("turns", c_int32), ("unturned", c_char_p),
-                ("otherwise", c_char_p)]
+# altgrad_table_parts.
+_Parts = struct("Parts", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32, flat=c_int32, apart=c_int32,
+                turns=c_int32, unturned=c_char_p, otherwise=c_char_p)
 
 
-class _Matrices(ctypes.Structure):
-    """altgrad_table_matrices."""
+class Matrices(struct("_Matrices", rows=c_int64, columns=c_int64, count=c_int64, unit=c_int64, leading=c_int64,
+                      apart=c_int32, turned=c_int32, split=POINTER(c_int64), parts=c_int64)):
+    """altgrad_table_matrices, and `strides`: those of rows that lie one behind the other."""
 
-    _fields_ = [("rows", c_int64), ("columns", c_int64), ("count", c_int64), ("unit", c_int64), ("leading", c_int64),
-                ("apart", c_int32), ("turned", c_int32), ("split", POINTER(c_int64)), ("parts", c_int64)]
-
-
-class Matrices(NamedTuple):
-    """The matrices of a parameter, one behind the other: `count` of them, of whose rows the first has `rows`.
-
-    Of `unit` elements each is a multiple, 0 where there is one. `apart`: each is a tensor of its own to the step, as
-    matrices of several sizes are; else all of them are units of one. `turned`: the step takes columns for rows, and so
-    do `rows` and `columns`. `strides`: those of rows that lie one behind the other; `units`: the shape of a state that
-    has one value for each row.
-    """
-
-    rows: int
-    columns: int
-    count: int
-    unit: int
-    apart: bool
-    turned: bool
     strides: tuple
-    units: tuple
-    native: _Matrices
 
     def lies_in(self, param):
         """Whether the rows of a parameter lie one behind the other; if not, kernels work on a copy that does."""
         if not param.numel():  # what another rank steps has not the shape of its whole, either
             return True
-        return _lie(self.native, param.shape, param.stride())[0] and not (self.turned and param.is_neg())
+        return self._lie(param.shape, param.stride())[0] and not (self.turned and param.is_neg())
+
+    def _lie(self, shape, strides):
+        wanted = int64s(strides)
+        fits = core().altgrad_table_lie(ctypes.byref(self), len(shape), int64s(shape), int64s(strides), wanted)
+        return bool(fits), tuple(wanted)
 
 
 def matrices_of(group, param, apart=False, unturned=None):
@@ -62,28 +43,21 @@ def matrices_of(group, param, apart=False, unturned=None):
     shape, flat, split = shape_of(param), group["flatten"], group["split"]
     equal = not isinstance(split, tuple | list)
     sizes = [size if _is_whole(size) else -1 for size in ([split] if equal else split)]
-    said = _Parts((c_int64 * max(len(sizes), 1))(*sizes), len(sizes), None if split is None else repr(split).encode(),
-                  equal, -1 if flat is None else flat, apart, group.get("red_dim") == "by_shape",
-                  unturned and unturned.encode(), b"a group with use_muon=False, which takes AdamW")
-    found = _Matrices()
+    said = _Parts.of(split=(c_int64 * max(len(sizes), 1))(*sizes), count=len(sizes), spelled=None if split is None else repr(split),
+                     equal=equal, flat=-1 if flat is None else flat, apart=apart, turns=group.get("red_dim") == "by_shape",
+                     unturned=unturned, otherwise="a group with use_muon=False, which takes AdamW")
+    found = Matrices()
     try:
         core().altgrad_table_find_matrices(ctypes.byref(said), len(shape), int64s(shape), ctypes.byref(found))
     except Error as error:
         raise ValueError(str(error)) from None
     found.said = said  # which has its numbers
-    _, strides, units = _lie(found, shape, shape)
-    return Matrices(found.rows, found.columns, found.count, found.unit, bool(found.apart), bool(found.turned), strides,
-                    units, found)
+    found.strides = found._lie(shape, shape)[1]
+    return found
 
 
 def _is_whole(size):
     return isinstance(size, numbers.Integral) and not isinstance(size, bool) and abs(size) < 1 << 63
-
-
-def _lie(native, shape, strides):
-    wanted, units = int64s(strides), int64s(shape)
-    fits = core().altgrad_table_lie(ctypes.byref(native), len(shape), int64s(shape), int64s(strides), wanted, units)
-    return bool(fits), tuple(wanted), tuple(units)
 
 
 def in_pieces(optimizer, rows):

@@ -1,12 +1,19 @@
 """What lies beside a parameter: checked as a whole, made as a whole."""
 
+import ctypes
+from ctypes import POINTER, c_int32, c_int64
+
 import torch
 
-from .._binding.layout import check_extent, check_memory, in_order, name_of, same_order, unit_shape
+from .._binding.layout import check_extent, check_memory, check_mode, in_order, name_of, same_order
 from .._binding.shards import in_whole, local_states
-from .._core import dtype_of
-from .._storage.blocks import check_codes, zeros_beside
+from .._binding.where import unwritten
+from .._core import DTYPES, core, dtype_of, handle_of, int64s
+from .._library import Error, struct
+from .._storage.blocks import scale_key
 from .._storage.counts import count_of, is_count
+
+_State = struct("State", sizes=POINTER(c_int64), strides=POINTER(c_int64), dims=c_int64, dtype=c_int32, copies=c_int32)
 
 
 def check_whole(optimizer, part, row, options):
@@ -16,7 +23,7 @@ def check_whole(optimizer, part, row, options):
     A master and a copy are made of the parameter, and a state of an option begins when it is on.
     """
     held = optimizer.state.get(row.owner, {})
-    needed = [(stream, optimizer._state_key(stream)) for stream in part.states if stream.role == "state"]
+    needed = [(stream, stream.state) for stream in part.states if stream.role == "state"]
     counted = optimizer._count_key
     if counted and (part.step or optimizer._always_counts):
         needed.append((None, counted))
@@ -30,14 +37,41 @@ def check_whole(optimizer, part, row, options):
             "or clear it, and the parameter begins anew")
 
 
-def check_blocks(optimizer, part, row):
-    """Raises ValueError where codes that have scales by blocks lie in another order than the row is visited in."""
-    held = local_states(optimizer.state.get(row.owner, {}))
-    scaled = {stream.key for stream in part.states if stream.role == "block_scale"}
-    for stream in part.states:
-        key = optimizer._state_key(stream)
-        if stream.role != "block_scale" and stream.key in scaled and held.get(key) is not None:
-            check_codes(key, held[key], row.param, row.strides, stream.packed)
+def check_held(optimizer, bundle, row):
+    """Raises ValueError where a state that is there is none that the step takes, or lacks its scales."""
+    held, states = local_states(optimizer.state.get(row.owner, {})), bundle.sets[row.set].states
+    keys = [stream.state for stream in states]
+    for index, (stream, key) in enumerate(zip(states, keys)):
+        state = held.get(key)
+        if stream.role in ("block_scale", "tensor_scale"):
+            pair = key, "copy" if stream.role == "tensor_scale" else key.removesuffix("_scale")
+            there = [name for name in pair if held.get(name) is not None]
+            if len(there) == 1:
+                raise ValueError(f"there is a state {there[0]!r} without its {pair[there[0] == key]!r}: load both, or neither")
+        if state is None:
+            continue
+        check_memory(f"state {key!r}", state)
+        check_mode(state)
+        facts = (state.is_neg() or state._is_zerotensor()) + 2 * (scale_key(key) in held and scale_key(key) not in keys)
+        try:
+            core().altgrad_core_check_state(bundle.native, row.set, index, handle_of(state), facts, handle_of(row.param),
+                                            int64s(row.strides), _matrices(row))
+        except Error as error:
+            raise ValueError(str(error)) from None
+
+
+def new_state(bundle, row, index):
+    """A state that is not there: zeros, or the parameter for its master and its further copy."""
+    of, param = _State(), row.param
+    core().altgrad_core_new_state(bundle.native, row.set, index, param.dim(), int64s(param.shape), int64s(row.strides),
+                                  _matrices(row), ctypes.byref(of))
+    made = unwritten(torch.empty_strided(of.sizes[:of.dims], of.strides[:of.dims], dtype=DTYPES[of.dtype],
+                                         device=param.device))
+    return made.copy_(param.resolve_neg()) if of.copies else made.zero_()
+
+
+def _matrices(row):
+    return row.matrices and ctypes.byref(row.matrices)
 
 
 def kept_states(optimizer, bundle, rows):
@@ -46,14 +80,12 @@ def kept_states(optimizer, bundle, rows):
     for row in rows:
         held = local_states(optimizer.state.get(row.owner, {}))
         for stream in bundle.sets[row.set].states:
-            key = optimizer._state_key(stream)
-            state = held.get(key)
+            state = held.get(stream.state)
             if state is None:
                 continue
-            check_memory(f"altgrad.optim.{type(optimizer).__name__}: {name_of(optimizer, row.owner)}: state {key!r}", state)
             check_extent(state)  # of those that are copied into another order, too
             if _fits(stream, state, row):
-                yield state, key, row.owner
+                yield state, stream.state, row.owner
         count = held.get(optimizer._count_key)
         if is_count(count, row.param.device):
             counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.owner))
@@ -74,7 +106,7 @@ def make_states(optimizer, rows):
     """
     counts = {row.count.data_ptr() for _, row in rows if row.finished and row.count is not None}
     with torch.inference_mode(False), torch.no_grad():
-        made = [(row, *_made(optimizer, bundle.sets[row.set], row, counts))
+        made = [(row, *_made(optimizer, bundle, row, counts))
                 for bundle, row in rows if not row.finished]
     for row, held, tensors, count, private in made:
         if held:
@@ -84,9 +116,9 @@ def make_states(optimizer, rows):
         row.tensors, row.count, row.finished = tensors, count, True
 
 
-def _made(optimizer, part, row, counts):
+def _made(optimizer, bundle, row, counts):
     """(what its state gets, the row's tensors, its count, a count that lies in no state)."""
-    param, counted = row.param, optimizer._count_key
+    part, param, counted = bundle.sets[row.set], row.param, optimizer._count_key
     stored = counted and (part.step or optimizer._always_counts)
     if not part.states and not stored:
         count = count_of(None, param.device) if part.step else None
@@ -99,14 +131,12 @@ def _made(optimizer, part, row, counts):
         count = count_of(held.get(counted), param.device)
         new[counted] = count = count.clone() if count.data_ptr() in counts else count
         counts.add(count.data_ptr())
-    for stream in part.states:
-        key = optimizer._state_key(stream)
-        state = held.get(key)
+    for index, stream in enumerate(part.states):
+        state = held.get(key := stream.state)
         if state is None:
-            state = (torch.zeros(unit_shape(param, row.matrices), dtype=dtype_of(stream.format), device=param.device)
-                     if stream.of_units else
-                     zeros_beside(param, stream, row.strides) if stream.block != 1 or stream.packed else
-                     optimizer._first_state(stream, row, dtype_of(stream.format)))
+            state = new_state(bundle, row, index)
+            if stream.role == "state":
+                optimizer._begin_state(row, state)
             made.add(key)
         elif not _fits(stream, state, row):
             state = in_order(state, row.strides, dtype_of(stream.format))
@@ -120,8 +150,8 @@ def _made(optimizer, part, row, counts):
         if made or row.owner not in optimizer._counts:
             private = count_of(0.0 if made else 1.0, param.device)
         count = optimizer._counts[row.owner] if private is None else private
-    tensors = [new[optimizer._state_key(stream)] for stream in part.states]
-    blocks = {optimizer._state_key(stream): stream.block for stream in part.states}
+    tensors = [new[stream.state] for stream in part.states]
+    blocks = {stream.state: stream.block for stream in part.states}
     stored = {key: given[key] if value is held.get(key) else in_whole(value, row.owner, blocks.get(key, 1))
               for key, value in new.items()}
     return stored, tensors, count if part.step else None, private

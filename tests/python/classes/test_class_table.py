@@ -1,0 +1,28 @@
+"""The core's table of classes names the states that the templates declare, in their order."""
+
+import re
+from pathlib import Path
+
+import altgrad
+import pytest
+from altgrad._rule import find_rule
+from altgrad._storage.word import class_of
+
+NAMES = [name for name in altgrad.optim.__all__ if class_of(name)]
+
+
+def declared(rule):
+    return re.findall(r"state %(\w+):", re.sub(r"//.*", "", Path(find_rule(rule).origin).read_text()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_class_keeps_the_states_of_its_template(name):
+    of = class_of(name)
+    beside = declared("adamw") if of.matrices else []  # which steps what holds no matrices
+    assert [state for state in of.keys if state not in beside] == declared(of.rule)
+    assert [state for state in beside if state in of.keys] == ["m", "v"] * bool(beside)  # without amsgrad
+
+
+def test_every_template_but_one_has_a_class():
+    folder = Path(find_rule("adamw").origin).parent
+    assert {path.stem for path in folder.glob("*.mlir")} - {class_of(name).rule for name in NAMES} == {"signsgd"}
