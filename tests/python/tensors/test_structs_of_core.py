@@ -8,6 +8,7 @@ import pytest
 
 from altgrad import _bundle, _core
 from altgrad._storage import word
+from altgrad.ops import _stretches
 
 CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
 ABI = CORE.parent / "include" / "altgrad" / "altgrad.h"
@@ -15,7 +16,7 @@ NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes
          "AtenTensorHandle": ctypes.c_void_p}
 CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
          for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program,
-                    word._Word, word._Line, word._Class)] + [
+                    word._Word, word._Line, word._Class, _stretches._Stretches)] + [
     (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
     (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row")]
 
