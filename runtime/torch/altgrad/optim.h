@@ -133,6 +133,11 @@ public:
   // can stand still); and the 0-dim i64 counts "steps" and "clipped_steps", which begin with the optimizer. All on the
   // first device; nobody waits for it. Throws without RuleSpec::statistics.
   std::map<std::string, at::Tensor> statistics() const;
+  // Has a hyper-parameter of a group, by the rule's name such as "lr", read in every step from a tensor of one element,
+  // on the parameters' device or the CPU. Nobody waits for one on a GPU, and a captured graph reads what it has then.
+  // The options keep their number, which files have, and which holds again after an undefined tensor. Throws for a
+  // group or a name that there is not, and for several elements.
+  void set_tensor(size_t group, const std::string &hyper, at::Tensor value);
   // Changes the bound. Throws for an optimizer that was made without max_grad_norm.
   void set_max_grad_norm(double norm);
 

@@ -72,6 +72,7 @@ public:
   std::vector<std::string> options; // compile-time options of each group
   std::vector<Parts> says;          // and what they say of matrices
   std::vector<char> changed;        // groups whose values are to be given again
+  std::map<std::pair<size_t, std::string>, at::Tensor> tensors; // hyper-parameters of groups that lie in them
   std::string scaler;               // the variant of a loss scaler, or ""
   std::map<std::string, at::Tensor> own; // what steps count and note where it lies
 
