@@ -12,12 +12,16 @@ using at::Tensor;
 
 std::string Binding::lineOf(const Parts &of, const Tensor &param, const Matrices &matrices) {
   const bool small = param.numel() < ALTGRAD_BLOCKED_NUMEL || compiler.cutsBlocks(of.unitOf(matrices), param);
-  return compiler.setLine(of.rule(), of.optionsFor(matrices, units), param.scalar_type(), small, several);
+  const at::ScalarType type = param.scalar_type();
+  at::ScalarType grad = isSupported(type) ? type : at::kFloat; // those of codes may have any that numbers have
+  if (param.grad().defined() && !isSupported(type) && isSupported(param.grad().scalar_type()))
+    grad = param.grad().scalar_type();
+  return compiler.setLine(of.rule(), of.optionsFor(matrices, units), type, grad, small, several);
 }
 
 // Of no parameter.
 std::string Binding::lineOf(const Parts &of) {
-  return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, /*small=*/false,
+  return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, at::kFloat, /*small=*/false,
                           several || !of.rule().empty());
 }
 
@@ -37,7 +41,8 @@ std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) 
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
       if (const Tensor &param = groups[g].params()[i];
-          param.requires_grad() && isSupported(param.scalar_type()) && param.device() == device)
+          param.requires_grad() && (isSupported(param.scalar_type()) || compiler.codes() == param.scalar_type()) &&
+          param.device() == device)
         lines.insert(lineOf(says[g], param, says[g].of(param, {g, i})));
   return lines;
 }
@@ -50,7 +55,7 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
       const Tensor &param = groups[g].params()[i];
       if (!param.requires_grad())
         continue;
-      checkParameter(param, {g, i});
+      checkParameter(param, {g, i}, compiler.codes());
       device = any ? device : param.device();
       any = true;
     }
@@ -68,7 +73,9 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
 void Binding::checkTakes(const Parts &of, const Tensor &param, const Place &place) {
   if (!param.requires_grad())
     return;
-  checkParameter(param, place);
+  checkParameter(param, place, compiler.codes());
+  if (compiler.codes() == param.scalar_type() && param.grad_dtype() == param.scalar_type()) // which would round them
+    param.set_grad_dtype(at::kFloat);
   const Matrices matrices = of.of(param, place);
   if (matrices || param.dim() == 2)
     return;
@@ -116,7 +123,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
         idle.push_back(hold(param));
         continue;
       }
-      checkParameter(param, {g, i});
+      checkParameter(param, {g, i}, compiler.codes());
       const std::pair<bool, int> device{param.is_cpu(), param.device().index()};
       const std::string line = lineOf(says[g], param, matrices);
       if (has) {
