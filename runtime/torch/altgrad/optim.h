@@ -165,6 +165,7 @@ protected:
 
 private:
   friend class altgrad::amp::GradScaler;
+  friend void transcode(torch::serialize::InputArchive &from, RuleOptimizer &to);
   void advance(Scaling *scaling);
   void countSkip();
   void checkStorage(torch::serialize::InputArchive &archive) const;
@@ -178,6 +179,13 @@ private:
   void giveHypers(bool all);
   std::unique_ptr<Binding> binding;
 };
+
+// Loads a file into an optimizer of another storage, which `load` refuses: numbers of states are decoded to f32 and
+// rounded once, to nearest. A file of the class of torch::optim is one without a storage. A master in f32 becomes a
+// remainder or is made of one, and a parameter is set to the upper half of a master that is split; a copy is made anew.
+// Throws where the file has codes and no storage line, or a master for which the storage has no word; nothing has
+// changed then.
+void transcode(torch::serialize::InputArchive &from, RuleOptimizer &to);
 
 using torch::optim::AdagradOptions;
 using torch::optim::AdamOptions;

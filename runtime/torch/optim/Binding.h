@@ -55,6 +55,10 @@ public:
   // storage.
   void saveStorage(torch::serialize::OutputArchive &archive) const;
   void checkStorage(torch::serialize::InputArchive &archive) const;
+  // Brings states that were loaded from a file into this storage; answers what parameters have to become.
+  using Edits = std::vector<std::pair<at::Tensor, at::Tensor>>;
+  Edits transcode(torch::serialize::InputArchive &archive, const Groups &groups, States &states) const;
+  bool transcodes = false; // what is loaded
 
   // Whether gradients have one norm, over all devices.
   bool hasNorm() const { return spec.max_grad_norm() && spec.clip() != "agc" && spec.clip() != "agc-unit"; }
@@ -131,6 +135,9 @@ private:
   Part makePart(const Groups &groups, Drafts &drafts, Joined joined);
   std::vector<Keys> findKeys(const Program &program) const;
   std::set<std::string> describedKeys() const;
+  std::string storageLine() const;
+  RuleParamState transcoded(const RuleParamState &state, const std::string &line, const at::Tensor &param,
+                            at::Tensor &upper) const;
   void checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const;
   const at::Tensor *hold(at::Tensor tensor);
   void commit(const Part &part, const std::vector<Row> &rows, States &states);

@@ -246,7 +246,10 @@ void RuleOptimizer::loadWhole(InputArchive &archive, const std::function<void()>
   state_.clear();
   try {
     load();
+    const auto uppers = binding->transcodes ? binding->transcode(archive, param_groups_, state_) : Binding::Edits();
     loadShared(archive);
+    for (auto &[param, upper] : uppers)
+      param.copy_(upper);
   } catch (...) {
     state_ = std::move(before);
     for (size_t g = 0; g < options.size(); ++g)
