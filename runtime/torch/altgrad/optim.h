@@ -138,6 +138,13 @@ public:
   // The options keep their number, which files have, and which holds again after an undefined tensor. Throws for a
   // group or a name that there is not, and for several elements.
   void set_tensor(size_t group, const std::string &hyper, at::Tensor value);
+  // Says that a parameter is a part of a tensor of sizes `whole`, row by row from its element `offset` on, of which
+  // other ranks have other parts (RuleSpec::all_gather): its elements get the draws, and its gradient the share of the
+  // norm, that they have in the whole. Ranks list the same tensors in one order, and have one RuleSpec::seed. States
+  // are those of the part. Before the first step. Throws where the part ends beyond the whole; the next step throws for
+  // a rule or a storage that needs elements which other ranks have, such as a matrix, a sum over the tensor, or half a
+  // block.
+  void set_shard(const at::Tensor &param, std::vector<int64_t> whole, int64_t offset);
   // Changes the bound. Throws for an optimizer that was made without max_grad_norm.
   void set_max_grad_norm(double norm);
 

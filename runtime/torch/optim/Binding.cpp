@@ -11,7 +11,9 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 std::string Binding::lineOf(const Parts &of, const Tensor &param, const Matrices &matrices) {
-  const bool small = param.numel() < ALTGRAD_BLOCKED_NUMEL || compiler.cutsBlocks(of.unitOf(matrices), param);
+  const Shard *shard = shardOf(param);
+  const bool small = (shard ? shard->numel() : param.numel()) < ALTGRAD_BLOCKED_NUMEL ||
+                     compiler.cutsBlocks(of.unitOf(matrices), param);
   const at::ScalarType type = param.scalar_type();
   at::ScalarType grad = isSupported(type) ? type : at::kFloat; // those of codes may have any that numbers have
   if (param.grad().defined() && !isSupported(type) && isSupported(param.grad().scalar_type()))
@@ -161,7 +163,8 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joi
   part.keys = findKeys(*part.program);
   for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
-    if (part.program->sets[size_t(draft.set)].places && !draft.matrices && !draft.dense.is_contiguous()) {
+    const bool inOrder = part.program->sets[size_t(draft.set)].places || shardOf(draft.param);
+    if (inOrder && !draft.matrices && !draft.dense.is_contiguous()) {
       Lasting lasting;
       draft.dense = draft.param.contiguous();
     }
@@ -211,10 +214,11 @@ void Binding::bind(const Groups &groups, States &states) {
   parts.clear();
   std::vector<Drafts> drafts = draft(groups, known);
   std::vector<Part> made;
-  bool joined = drafts.size() > 1 && (hasNorm() || !scaler.empty()), multiplied = false;
+  const bool others = drafts.size() > 1 || spec.all_gather();
+  bool joined = (others && (hasNorm() || !scaler.empty())) || !shards.empty(), multiplied = false;
   for (Drafts &of : drafts) {
     made.push_back(makePart(groups, of, joined ? Joined::Sums : Joined::Nothing));
-    multiplied |= drafts.size() > 1 && made.back().multipliesOnDevice();
+    multiplied |= others && made.back().multipliesOnDevice();
   }
   Memory memory;
   for (size_t i = 0; i < made.size(); ++i) {
@@ -259,6 +263,8 @@ std::vector<TensorTable *> Binding::tables() const {
 void Binding::run() {
   for (const Part &part : parts)
     part.table->values.give(ALTGRAD_ROLE_MAX_NORM, spec.max_grad_norm().value_or(0));
-  runTogether(tables());
+  if (parts.empty() && spec.all_gather() && hasNorm())
+    addNothing(spec.all_gather());
+  runTogether(tables(), spec.all_gather());
   hooks.look();
 }

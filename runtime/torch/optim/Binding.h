@@ -66,6 +66,14 @@ public:
   // Performs the step on what was taken.
   void run();
 
+  // The whole of which a parameter is a part, from an element on.
+  struct Shard {
+    std::vector<int64_t> sizes;
+    int64_t offset;
+    int64_t numel() const { return c10::multiply_integers(sizes); }
+  };
+  void setShard(const at::Tensor &param, Shard shard);
+
   // What the groups' options were when they were last read.
   struct Marks {
     std::vector<uint64_t> words;
@@ -125,6 +133,9 @@ private:
   bool holdsRows(const States &states) const;
   void bind(const Groups &groups, States &states);
   void findKinds(const Groups &groups);
+  // Null where a parameter is a whole.
+  const Shard *shardOf(const at::Tensor &param) const;
+  void checkShard(const Program &program, const Draft &draft) const;
   std::string lineOf(const Parts &of, const at::Tensor &param, const Matrices &matrices);
   std::string lineOf(const Parts &of);
   std::set<std::string> linesOf(const Groups &groups, at::Device device);
@@ -146,6 +157,7 @@ private:
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;
+  std::map<c10::TensorImpl *, Shard> shards;
   bool units = false;                                  // some parameter has several matrices as units
   bool several = false;                                // some group has a rule of its own
   std::map<std::string, c10::ArrayRef<Scalar>> hypersOf; // each rule

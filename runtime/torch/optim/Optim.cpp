@@ -330,6 +330,10 @@ void RuleOptimizer::set_tensor(size_t group, const std::string &hyper, Tensor va
   binding->changed[group] = true;
 }
 
+void RuleOptimizer::set_shard(const Tensor &param, std::vector<int64_t> whole, int64_t offset) {
+  binding->setShard(param, {std::move(whole), offset});
+}
+
 void RuleOptimizer::set_max_grad_norm(double norm) {
   TORCH_CHECK(binding->spec.max_grad_norm(), "altgrad: this optimizer was made without max_grad_norm");
   checkBound(RuleSpec(binding->spec).max_grad_norm(norm));

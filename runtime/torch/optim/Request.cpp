@@ -137,7 +137,7 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   if (!spec.rule_path().empty())
     options += "\n--rule-path=" + spec.rule_path();
   program = compileProgram(options, spec.text(), spec.compiler());
-  if (!onHost && isTrue(altgrad_table_own_products(program->bundle.get(), /*alone=*/true)))
+  if (!onHost && isTrue(altgrad_table_own_products(program->bundle.get(), /*alone=*/!spec.all_gather())))
     program = compileProgram(options + "\n--own-products", spec.text(), spec.compiler());
   for (const Scalar &single : program->singles) {
     bool ofScaler =
