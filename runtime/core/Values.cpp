@@ -119,7 +119,7 @@ struct altgrad_table_values {
     const bool result = at >= first.back() && cell->number->access != ALTGRAD_IN;
     return device && (result || (cell && cell->tensor)) ? onDevice(at) : &host[at];
   }
-  void *onDevice(size_t at) { return static_cast<uint64_t *>(writableOf(device)) + at; }
+  void *onDevice(size_t at) { return device ? static_cast<uint64_t *>(writableOf(device)) + at : &host[at]; }
 
   void bindHypers(altgrad_plan *plan) {
     std::vector<void *> pointers(groups.size());
@@ -151,9 +151,10 @@ struct altgrad_table_values {
     Handle from = cells[at].tensor, to = nullptr;
     require(aoti_torch_create_tensor_from_blob(
         onDevice(at), dimsOf(from), sizesOf(from), stridesOf(from), 0, cells[at].number->type.dtype(),
-        ask<int32_t>(aoti_torch_get_device_type, device), ask<int32_t>(aoti_torch_get_device_index, device), &to));
+        device ? ask<int32_t>(aoti_torch_get_device_type, device) : aoti_torch_device_type_cpu(),
+        device ? ask<int32_t>(aoti_torch_get_device_index, device) : 0, &to));
     Held held(to);
-    require(aoti_torch_copy_(to, from, /*non_blocking=*/true));
+    require(aoti_torch_copy_(to, from, /*non_blocking=*/device != nullptr));
   }
   void send(altgrad_plan *plan) {
     if (toggled)

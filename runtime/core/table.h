@@ -191,7 +191,7 @@ ALTGRAD_API altgrad_status altgrad_table_values_use(altgrad_table_values *values
 ALTGRAD_API altgrad_status altgrad_table_values_set(altgrad_table_values *values, const int64_t *groups, int64_t count,
                                                     const double *numbers);
 ALTGRAD_API altgrad_status altgrad_table_values_give(altgrad_table_values *values, int64_t index, double number);
-// Has one copied from a tensor of one element before each step, until it is set or given.
+// Has one copied from a tensor of one element, of any device, before each step, until it is set or given.
 ALTGRAD_API altgrad_status altgrad_table_values_take(altgrad_table_values *values, int64_t group, int64_t index,
                                                      AtenTensorHandle tensor);
 // Has the step read and write one of the step in a tensor on its device, from now on.

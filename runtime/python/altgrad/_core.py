@@ -46,6 +46,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_core_check_state": (c_void_p, c_int64, c_int64, c_void_p, c_int32, c_void_p, c_void_p, c_void_p),
     "altgrad_core_check_storage": (c_char_p,),
     "altgrad_core_set_line": (c_void_p, POINTER(c_char_p)),
+    "altgrad_core_find_stretches": (c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p),
 }
 
 # These functions hold Python's lock while they run.
@@ -62,6 +63,7 @@ _FUNCTIONS = {
     "altgrad_core_program_free": (None, c_void_p),
     "altgrad_core_class_of": (c_void_p, c_char_p),
     "altgrad_core_in_full": (c_char_p, c_char_p),
+    "altgrad_core_blocks_word": (c_char_p, c_char_p),
     "altgrad_core_first_word": (c_char_p, c_char_p),
     "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
     "altgrad_table_rows_from": (c_int64, c_void_p),
@@ -87,7 +89,7 @@ _FUNCTIONS = {
 
 
 # Of these an answer below 0, or None, is none: altgrad_table_error() says why.
-_ANSWERS = ("altgrad_table_lie", "altgrad_table_stored", "altgrad_table_differs")
+_ANSWERS = ("altgrad_table_lie", "altgrad_table_stored", "altgrad_table_differs", "altgrad_core_blocks_word")
 
 
 @cache

@@ -133,6 +133,18 @@ public:
   // can stand still); and the 0-dim i64 counts "steps" and "clipped_steps", which begin with the optimizer. All on the
   // first device; nobody waits for it. Throws without RuleSpec::statistics.
   std::map<std::string, at::Tensor> statistics() const;
+  // Has a hyper-parameter of a group, by the rule's name such as "lr", read in every step from a tensor of one element,
+  // on the parameters' device or the CPU. Nobody waits for one on a GPU, and a captured graph reads what it has then.
+  // The options keep their number, which files have, and which holds again after an undefined tensor. Throws for a
+  // group or a name that there is not, and for several elements.
+  void set_tensor(size_t group, const std::string &hyper, at::Tensor value);
+  // Says that a parameter is a part of a tensor of sizes `whole`, row by row from its element `offset` on, of which
+  // other ranks have other parts (RuleSpec::all_gather): its elements get the draws, and its gradient the share of the
+  // norm, that they have in the whole. Ranks list the same tensors in one order, and have one RuleSpec::seed. States
+  // are those of the part. Before the first step. Throws where the part ends beyond the whole; the next step throws for
+  // a rule or a storage that needs elements which other ranks have, such as a matrix, a sum over the tensor, or half a
+  // block.
+  void set_shard(const at::Tensor &param, std::vector<int64_t> whole, int64_t offset);
   // Changes the bound. Throws for an optimizer that was made without max_grad_norm.
   void set_max_grad_norm(double norm);
 
@@ -160,6 +172,7 @@ protected:
 
 private:
   friend class altgrad::amp::GradScaler;
+  friend void transcode(torch::serialize::InputArchive &from, RuleOptimizer &to);
   void advance(Scaling *scaling);
   void countSkip();
   void checkStorage(torch::serialize::InputArchive &archive) const;
@@ -173,6 +186,13 @@ private:
   void giveHypers(bool all);
   std::unique_ptr<Binding> binding;
 };
+
+// Loads a file into an optimizer of another storage, which `load` refuses: numbers of states are decoded to f32 and
+// rounded once, to nearest. A file of the class of torch::optim is one without a storage. A master in f32 becomes a
+// remainder or is made of one, and a parameter is set to the upper half of a master that is split; a copy is made anew.
+// Throws where the file has codes and no storage line, or a master for which the storage has no word; nothing has
+// changed then.
+void transcode(torch::serialize::InputArchive &from, RuleOptimizer &to);
 
 using torch::optim::AdagradOptions;
 using torch::optim::AdamOptions;

@@ -2,11 +2,14 @@
 #ifndef ALTGRAD_RULE_SPEC_H
 #define ALTGRAD_RULE_SPEC_H
 
+#include <ATen/core/Tensor.h>
 #include <torch/arg.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace altgrad::optim {
 
@@ -14,6 +17,7 @@ namespace altgrad::optim {
 // RuleSpec("adamw").storage("m=bf16").max_grad_norm(1.0).
 struct RuleSpec {
   using names_t = std::map<std::string, std::string>;
+  using all_gather_t = std::function<std::vector<at::Tensor>(const at::Tensor &)>;
 
   // The name of a stock rule, of a rule on `rule_path` or of one in `text`; or the path of a
   // file. What contains a '/' or ends in .mlir is a path.
@@ -58,6 +62,12 @@ struct RuleSpec {
   // "red_dim=" say. "units": these are units of one tensor, as Muon's; "rows": each is a tensor of its own, because its
   // rows have values of their own, as NorMuon's. Empty: a parameter is one matrix, and there are no such options.
   TORCH_ARG(std::string, matrices);
+  // Ranks that take every step together, each with parameters of its own or with parts of some
+  // (RuleOptimizer::set_shard): gives the same tensor of every rank, in one order that all have. max_grad_norm then is
+  // for the norm over all ranks, and a GradScaler of altgrad::amp skips the step of all where one has a gradient that
+  // is not finite. altgrad/distributed.h makes one of a process group. What it throws leaves step(), and the ranks may
+  // then differ.
+  TORCH_ARG(all_gather_t, all_gather);
   // Names of states in RuleParamState, by the rule's names, where they differ.
   TORCH_ARG(names_t, state_names);
 };

@@ -1,9 +1,11 @@
 // The scaler of LibTorch: which optimizers have stepped, and what they found.
 #include "altgrad/amp.h"
 #include "amp/LossScale.h"
+#include "optim/Binding.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <torch/serialize/archive.h>
 
@@ -115,10 +117,23 @@ void GradScaler::step(torch::optim::Optimizer &optimizer) {
   TORCH_CHECK(state->main, "altgrad: step() before scale()");
   TORCH_CHECK(!state->stepped.count(&optimizer), "step() has already been called since the last update().");
   auto *ours = dynamic_cast<RuleOptimizer *>(&optimizer);
+  // What all ranks have found, where no kernel exchanges it: as kernels do, 1 where there is nothing.
+  auto overRanks = [&](double found) {
+    const Tensor &place = state->main->at("found");
+    if (ours && ours->binding->spec.all_gather())
+      for (const Tensor &fine : ours->binding->spec.all_gather()(
+               at::full({1}, found == 0 ? 1.0 : 0.0, place.options().dtype(at::kDouble)))) {
+        found += 1 - fine.item<double>();
+        state->shares.push_back((1 - fine.select(0, 0)).to(place.options()));
+      }
+    return found;
+  };
   if (ours && !state->unscaled.count(&optimizer)) {
     Scaling scaling{
         options.variant(), [&](at::Device device) -> LossScale & { return state->on(device, options); }, {}};
     ours->advance(&scaling);
+    if (scaling.devices.empty() && overRanks(0) > 0) // no gradient is here
+      ours->countSkip();
     for (at::Device device : scaling.devices)
       state->used.insert(&state->on(device, options));
   } else {
@@ -129,6 +144,7 @@ void GradScaler::step(torch::optim::Optimizer &optimizer) {
       found += share.item<double>();
       state->shares.push_back(share);
     }
+    found = overRanks(found);
     if (found == 0)
       optimizer.step();
     else if (ours)

@@ -11,13 +11,19 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 std::string Binding::lineOf(const Parts &of, const Tensor &param, const Matrices &matrices) {
-  const bool small = param.numel() < ALTGRAD_BLOCKED_NUMEL || compiler.cutsBlocks(of.unitOf(matrices), param);
-  return compiler.setLine(of.rule(), of.optionsFor(matrices, units), param.scalar_type(), small, several);
+  const Shard *shard = shardOf(param);
+  const bool small = (shard ? shard->numel() : param.numel()) < ALTGRAD_BLOCKED_NUMEL ||
+                     compiler.cutsBlocks(of.unitOf(matrices), param);
+  const at::ScalarType type = param.scalar_type();
+  at::ScalarType grad = isSupported(type) ? type : at::kFloat; // those of codes may have any that numbers have
+  if (param.grad().defined() && !isSupported(type) && isSupported(param.grad().scalar_type()))
+    grad = param.grad().scalar_type();
+  return compiler.setLine(of.rule(), of.optionsFor(matrices, units), type, grad, small, several);
 }
 
 // Of no parameter.
 std::string Binding::lineOf(const Parts &of) {
-  return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, /*small=*/false,
+  return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, at::kFloat, /*small=*/false,
                           several || !of.rule().empty());
 }
 
@@ -37,7 +43,8 @@ std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) 
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
       if (const Tensor &param = groups[g].params()[i];
-          param.requires_grad() && isSupported(param.scalar_type()) && param.device() == device)
+          param.requires_grad() && (isSupported(param.scalar_type()) || compiler.codes() == param.scalar_type()) &&
+          param.device() == device)
         lines.insert(lineOf(says[g], param, says[g].of(param, {g, i})));
   return lines;
 }
@@ -50,7 +57,7 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
       const Tensor &param = groups[g].params()[i];
       if (!param.requires_grad())
         continue;
-      checkParameter(param, {g, i});
+      checkParameter(param, {g, i}, compiler.codes());
       device = any ? device : param.device();
       any = true;
     }
@@ -67,7 +74,9 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
 void Binding::checkTakes(const Parts &of, const Tensor &param, const Place &place) {
   if (!param.requires_grad())
     return;
-  checkParameter(param, place);
+  checkParameter(param, place, compiler.codes());
+  if (compiler.codes() == param.scalar_type() && param.grad_dtype() == param.scalar_type()) // which would round them
+    param.set_grad_dtype(at::kFloat);
   const Matrices matrices = of.of(param, place);
   if (matrices || param.dim() == 2)
     return;
@@ -115,7 +124,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
         idle.push_back(hold(param));
         continue;
       }
-      checkParameter(param, {g, i});
+      checkParameter(param, {g, i}, compiler.codes());
       const std::pair<bool, int> device{param.is_cpu(), param.device().index()};
       const std::string line = lineOf(says[g], param, matrices);
       if (has) {
@@ -152,7 +161,8 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joi
   part.program = compiler.compile(lines, part.where.isHost(), joined, scaler);
   for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
-    if (part.program->sets[size_t(draft.set)].places && !draft.matrices && !draft.dense.is_contiguous()) {
+    const bool inOrder = part.program->sets[size_t(draft.set)].places || shardOf(draft.param);
+    if (inOrder && !draft.matrices && !draft.dense.is_contiguous()) {
       Lasting lasting;
       draft.dense = draft.param.contiguous();
     }
@@ -178,10 +188,11 @@ void Binding::bind(const Groups &groups, States &states) {
   parts.clear();
   std::vector<Drafts> drafts = draft(groups, known);
   std::vector<Part> made;
-  bool joined = drafts.size() > 1 && (hasNorm() || !scaler.empty()), multiplied = false;
+  const bool others = drafts.size() > 1 || spec.all_gather();
+  bool joined = (others && (hasNorm() || !scaler.empty())) || !shards.empty(), multiplied = false;
   for (Drafts &of : drafts) {
     made.push_back(makePart(groups, of, joined ? Joined::Sums : Joined::Nothing));
-    multiplied |= drafts.size() > 1 && made.back().multipliesOnDevice();
+    multiplied |= others && made.back().multipliesOnDevice();
   }
   Memory memory;
   for (size_t i = 0; i < made.size(); ++i) {
@@ -226,6 +237,8 @@ std::vector<TensorTable *> Binding::tables() const {
 void Binding::run() {
   for (const Part &part : parts)
     part.table->values.give(ALTGRAD_ROLE_MAX_NORM, spec.max_grad_norm().value_or(0));
-  runTogether(tables());
+  if (parts.empty() && spec.all_gather() && hasNorm())
+    addNothing(spec.all_gather());
+  runTogether(tables(), spec.all_gather());
   hooks.look();
 }

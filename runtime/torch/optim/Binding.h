@@ -55,12 +55,24 @@ public:
   // storage.
   void saveStorage(torch::serialize::OutputArchive &archive) const;
   void checkStorage(torch::serialize::InputArchive &archive) const;
+  // Brings states that were loaded from a file into this storage; answers what parameters have to become.
+  using Edits = std::vector<std::pair<at::Tensor, at::Tensor>>;
+  Edits transcode(torch::serialize::InputArchive &archive, const Groups &groups, States &states) const;
+  bool transcodes = false; // what is loaded
 
   // Whether gradients have one norm, over all devices.
   bool hasNorm() const { return spec.max_grad_norm() && spec.clip() != "agc" && spec.clip() != "agc-unit"; }
 
   // Performs the step on what was taken.
   void run();
+
+  // The whole of which a parameter is a part, from an element on.
+  struct Shard {
+    std::vector<int64_t> sizes;
+    int64_t offset;
+    int64_t numel() const { return c10::multiply_integers(sizes); }
+  };
+  void setShard(const at::Tensor &param, Shard shard);
 
   // What the groups' options were when they were last read.
   struct Marks {
@@ -72,6 +84,7 @@ public:
   std::vector<std::string> options; // compile-time options of each group
   std::vector<Parts> says;          // and what they say of matrices
   std::vector<char> changed;        // groups whose values are to be given again
+  std::map<std::pair<size_t, std::string>, at::Tensor> tensors; // hyper-parameters of groups that lie in them
   std::string scaler;               // the variant of a loss scaler, or ""
   std::map<std::string, at::Tensor> own; // what steps count and note where it lies
 
@@ -113,6 +126,9 @@ private:
   bool holdsRows(const States &states) const;
   void bind(const Groups &groups, States &states);
   void findKinds(const Groups &groups);
+  // Null where a parameter is a whole.
+  const Shard *shardOf(const at::Tensor &param) const;
+  void checkShard(const Program &program, const Draft &draft) const;
   std::string lineOf(const Parts &of, const at::Tensor &param, const Matrices &matrices);
   std::string lineOf(const Parts &of);
   std::set<std::string> linesOf(const Groups &groups, at::Device device);
@@ -122,6 +138,9 @@ private:
   Known boundRows(const States &states) const;
   Part makePart(const Groups &groups, Drafts &drafts, Joined joined);
   std::set<std::string> describedKeys() const;
+  std::string storageLine() const;
+  RuleParamState transcoded(const RuleParamState &state, const std::string &line, const at::Tensor &param,
+                            at::Tensor &upper) const;
   void checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const;
   const at::Tensor *hold(at::Tensor tensor);
   void commit(const Part &part, const std::vector<Row> &rows, States &states);
@@ -130,6 +149,7 @@ private:
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;
+  std::map<c10::TensorImpl *, Shard> shards;
   bool units = false;                                  // some parameter has several matrices as units
   bool several = false;                                // some group has a rule of its own
   std::map<std::string, c10::ArrayRef<Scalar>> hypersOf; // each rule

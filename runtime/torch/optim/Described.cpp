@@ -32,8 +32,10 @@ std::set<std::string> Binding::describedKeys() const {
   return keys;
 }
 
+std::string Binding::storageLine() const { return describe(spec.storage(), spec); }
+
 void Binding::saveStorage(torch::serialize::OutputArchive &archive) const {
-  const std::string line = describe(spec.storage(), spec);
+  const std::string line = storageLine();
   if (!line.empty())
     archive.write("storage", c10::IValue(line));
 }
@@ -41,10 +43,10 @@ void Binding::saveStorage(torch::serialize::OutputArchive &archive) const {
 // A file of torch's, or one that is older, says nothing.
 void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   c10::IValue given;
-  if (!archive.try_read("storage", given))
+  if (transcodes || !archive.try_read("storage", given))
     return;
   TORCH_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a line of words");
-  const std::string file = describe(given.toStringRef(), spec), own = describe(spec.storage(), spec);
+  const std::string file = describe(given.toStringRef(), spec), own = storageLine();
   for (const std::string &key : describedKeys())
     TORCH_CHECK(!isTrue(altgrad_table_differs(file.c_str(), own.c_str(), key.c_str(), /*small=*/false)),
                 "altgrad: the file's states are stored as \"", given.toStringRef(), "\", and this optimizer's as \"",

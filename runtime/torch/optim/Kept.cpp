@@ -3,7 +3,7 @@
 #include "optim/Kept.h"
 #include "core/altgrad_states.h"
 #include "core/altgrad_storage.h"
-#include "ops/GradientStep.h"
+#include "ops/Blocks.h"
 #include "tensors/Checks.h"
 #include "tensors/Objects.h"
 #include "tensors/Where.h"
@@ -39,29 +39,6 @@ Tensor altgrad::optim::fresh(const Program &program, int32_t set, size_t index, 
   return of.copies ? made.copy_(param) : made.zero_();
 }
 
-using Parts = std::map<std::string, const Tensor *>; // by the names of a first step
-
-// Rounds numbers into a copy and its scales. `rows`: of the numbers as a
-// matrix, where blocks are over rows.
-static void firstStep(const Tensor &from, Parts parts, const std::string &word, std::vector<int64_t> rows = {}) {
-  Tensor most; // which a first step says, and none of `current` keeps
-  if (!parts.count("copy_amax")) {
-    most = at::empty({}, from.options().dtype(at::kFloat));
-    parts["copy_amax"] = &most;
-  }
-  Tensor numbers = from.detach().contiguous().resolve_neg();
-  std::optional<Listed> listed = lookAt({&numbers}, /*written=*/false);
-  TORCH_INTERNAL_ASSERT(listed);
-  std::string format = word.substr(0, word.find_first_of(":,"));
-  GradientStep &step = GradientStep::of(*listed, numbers.device(), "--quantize=" + format,
-                                        /*copies=*/true, word, std::move(rows));
-  step.values().give(ALTGRAD_ROLE_SCALE, 1);
-  std::vector<GradientStep::Other> into;
-  for (auto &[key, tensor] : parts)
-    into.push_back({key, {uint64_t(uintptr_t(tensor->mutable_data_ptr()))}});
-  step.run(*listed, into);
-}
-
 // The columns as rows of a matrix that zeros, of which no block is the largest,
 // make one of whole blocks.
 static void quantizeColumns(const Tensor &param, const Tensor &codes, const Tensor &scales, int64_t block,
@@ -73,7 +50,7 @@ static void quantizeColumns(const Tensor &param, const Tensor &codes, const Tens
   turned.narrow(1, 0, rows).copy_(param.detach().reshape({rows, columns}).t());
   Tensor found = at::empty_like(turned, codes.options());
   Tensor units = at::empty({columns, turned.size(1) / block}, scales.options());
-  firstStep(turned, {{"copy", &found}, {"copy_scale", &units}}, word);
+  quantizeInto(turned, {{"copy", &found}, {"copy_scale", &units}}, word);
   codes.copy_(found.narrow(1, 0, rows).t().reshape(codes.sizes()));
   scales.copy_(units.t());
 }
@@ -83,7 +60,7 @@ void altgrad::optim::beginCopy(const Set &set, const std::vector<const Tensor *>
   const Tensor *from = &param, *columns = nullptr, *columnScales = nullptr;
   int64_t block = 1;
   std::vector<int64_t> rows;
-  Parts parts;
+  CopyParts parts;
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
     const Stream &stream = set.states.at[i];
     if (stream.columns > 1)
@@ -102,7 +79,7 @@ void altgrad::optim::beginCopy(const Set &set, const std::vector<const Tensor *>
   if (!parts.count("copy_scale") || (from->numel() == 0 && !parts.at("copy_scale")->numel()))
     return;
   const std::string first = altgrad_core_first_word(word.c_str());
-  firstStep(*from, std::move(parts), first, std::move(rows));
+  quantizeInto(from->detach().contiguous().resolve_neg(), std::move(parts), first, std::move(rows));
   if (columns)
     quantizeColumns(*from, *columns, *columnScales, block, first);
 }

@@ -168,19 +168,25 @@ void RuleOptimizer::giveHypers(bool all) {
   for (const Binding::Part &part : binding->parts) {
     std::vector<int64_t> cells;
     std::vector<double> numbers;
+    std::vector<std::tuple<int64_t, size_t, const Tensor *>> lying;
     for (size_t i = 0; i < part.cells.size(); ++i) {
       const auto &[group, set] = part.cells[i];
       if (!changed[group])
         continue;
       cells.push_back(int64_t(i));
-      for (const Scalar &hyper : entries(part.program->sets[size_t(set)].hypers)) {
-        auto given = hyperOf(param_groups_[group].options(), hyper.key);
-        TORCH_CHECK(given || hyper.has_default, "altgrad: hyper-parameter '", hyper.key,
+      const c10::ArrayRef<Scalar> hypers = entries(part.program->sets[size_t(set)].hypers);
+      for (size_t h = 0; h < hypers.size(); ++h) {
+        auto given = hyperOf(param_groups_[group].options(), hypers[h].key);
+        TORCH_CHECK(given || hypers[h].has_default, "altgrad: hyper-parameter '", hypers[h].key,
                     "' has no default and is not set");
-        numbers.push_back(given ? *given : hyper.value);
+        numbers.push_back(given ? *given : hypers[h].value);
+        if (auto found = binding->tensors.find({group, hypers[h].key}); found != binding->tensors.end())
+          lying.emplace_back(int64_t(i), h, &found->second);
       }
     }
     part.table->values.set(cells, numbers);
+    for (auto [cell, hyper, tensor] : lying)
+      part.table->values.take(cell, hyper, *tensor);
   }
   std::fill(changed.begin(), changed.end(), false);
 }
@@ -240,7 +246,10 @@ void RuleOptimizer::loadWhole(InputArchive &archive, const std::function<void()>
   state_.clear();
   try {
     load();
+    const auto uppers = binding->transcodes ? binding->transcode(archive, param_groups_, state_) : Binding::Edits();
     loadShared(archive);
+    for (auto &[param, upper] : uppers)
+      param.copy_(upper);
   } catch (...) {
     state_ = std::move(before);
     for (size_t g = 0; g < options.size(); ++g)
@@ -303,6 +312,26 @@ std::map<std::string, Tensor> RuleOptimizer::statistics() const {
       of.index_copy_(0, places, sums.pow(1 / power).index_select(0, places).to(at::kFloat));
     }
   return all;
+}
+
+void RuleOptimizer::set_tensor(size_t group, const std::string &hyper, Tensor value) {
+  readOptions();
+  TORCH_CHECK(group < param_groups_.size(), "altgrad: there is no group ", group, " (there are ", param_groups_.size(),
+              ")");
+  const c10::ArrayRef<Scalar> hypers = binding->hypers(binding->says[group]);
+  TORCH_CHECK(std::any_of(hypers.begin(), hypers.end(), [&](const Scalar &of) { return of.key == hyper; }),
+              "altgrad: the rule of group ", group, " has no hyper-parameter '", hyper, "'");
+  TORCH_CHECK(!value.defined() || value.numel() == 1, "altgrad: '", hyper, "' is a tensor of ", value.numel(),
+              " elements, expected 1");
+  if (value.defined())
+    binding->tensors[{group, hyper}] = value.detach();
+  else
+    binding->tensors.erase({group, hyper});
+  binding->changed[group] = true;
+}
+
+void RuleOptimizer::set_shard(const Tensor &param, std::vector<int64_t> whole, int64_t offset) {
+  binding->setShard(param, {std::move(whole), offset});
 }
 
 void RuleOptimizer::set_max_grad_norm(double norm) {

@@ -47,6 +47,11 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
                 "': parameters and gradients are stored as their tensors are");
   }
   copy_ = wordOf("copy");
+  if (const std::string rungs = wordOf("rungs"); !rungs.empty()) {
+    altgrad_core_word of;
+    checkTable(altgrad_core_word_of(rungs.c_str(), &of));
+    codes_ = ScalarType(of.dtype);
+  }
 }
 
 std::string Compiler::wordOf(const std::string &stream) const {
@@ -83,8 +88,8 @@ std::string Compiler::othersOf(const std::string &head) {
   return others;
 }
 
-std::string Compiler::setLine(const std::string &rule, const std::string &options, ScalarType type, bool small,
-                              bool several) {
+std::string Compiler::setLine(const std::string &rule, const std::string &options, ScalarType type, ScalarType grad,
+                              bool small, bool several) {
   const std::string name = rule.empty() ? spec.rule() : rule;
   const std::string others =
       several ? othersOf("rule=" + name + (options.empty() ? "" : "{" + options + "}")) : std::string();
@@ -93,7 +98,8 @@ std::string Compiler::setLine(const std::string &rule, const std::string &option
   of.options = options.c_str();
   of.storage = storage.c_str();
   of.others = others.c_str();
-  of.param = of.grad = int32_t(type);
+  of.param = int32_t(type);
+  of.grad = int32_t(grad);
   of.small = small;
   const char *line = nullptr;
   checkTable(altgrad_core_set_line(&of, &line));
@@ -122,6 +128,6 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   of.exchange = joined != Joined::Nothing;
   of.products = joined == Joined::Products;
   of.host = onHost;
-  of.alone = true;
+  of.alone = !spec.all_gather();
   return program = compileProgram(of, {lines.begin(), lines.end()});
 }

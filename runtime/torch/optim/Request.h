@@ -23,8 +23,8 @@ public:
   // The set of parameters of this type in a group with this rule, or "" for the optimizer's, and with these
   // compile-time options (by commas), in the words of the request. `small`: of a tensor for which no state has scales;
   // `several`: other groups have other rules, and the storage has words for their states.
-  std::string setLine(const std::string &rule, const std::string &options, c10::ScalarType type, bool small,
-                      bool several);
+  std::string setLine(const std::string &rule, const std::string &options, c10::ScalarType type, c10::ScalarType grad,
+                      bool small, bool several);
   // The program of these sets, in their order, for the CPU or for GPUs;
   // `scaler`: the variant of a loss scaler, or "".
   const std::shared_ptr<const Program> &compile(const std::set<std::string> &lines, bool onHost, Joined joined,
@@ -33,6 +33,9 @@ public:
   // Whether units of so many elements end within blocks of a state, whose states then stay f32, as it warns; 0: it has
   // none.
   bool cutsBlocks(int64_t unit, const at::Tensor &param) const;
+
+  // The type of parameters that are codes of the storage's grid.
+  const std::optional<c10::ScalarType> &codes() const { return codes_; }
 
   // Whether some numbers are rounded by draws.
   bool draws() const {
@@ -50,6 +53,7 @@ private:
   RuleSpec spec;
   std::string storage, copy_; // in full
   std::string origin;         // the file that the rules are from
+  std::optional<c10::ScalarType> codes_;
   std::map<std::tuple<std::set<std::string>, bool, Joined, std::string>, std::shared_ptr<const Program>> programs;
 };
 

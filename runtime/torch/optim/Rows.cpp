@@ -37,6 +37,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
     const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
     memory.add(param, place, "");
     const Set &set = part.program->sets[size_t(index)];
+    checkShard(*part.program, draft);
     checkFit(*part.program, index, dense, matrices ? &*matrices : nullptr, place);
     const RuleParamState *state = stateOf(states, param);
     if (!state)
@@ -97,6 +98,10 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   row.place = tag;
   row.matrices = matrices;
   row.more = more;
+  if (const Shard *shard = shardOf(param)) {
+    row.whole = shard->sizes;
+    row.offset = shard->offset;
+  }
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
     const Stream &stream = set.states.at[i];
     row.kept.push_back(hold(state ? asStored(state->tensor(stream.state), dense, stream)

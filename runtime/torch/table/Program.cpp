@@ -4,6 +4,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <utility>
+
 using namespace altgrad::optim;
 using c10::ScalarType;
 
@@ -19,11 +22,28 @@ ScalarType altgrad::optim::typeOf(const Scalar &scalar) {
   return types[scalar.type];
 }
 
+bool Stop::isAll(int32_t reduction) const {
+  return std::all_of(words.begin(), words.end(), [&](auto &word) { return word.reduction == reduction; });
+}
+
 Program::Program(const altgrad_core_program *of)
     : described(of, altgrad_core_program_free), bundle(described, of->bundle) {
   sets = {of->sets, size_t(of->set_count)};
   singles = entries(of->singles);
-  exchanges = {of->exchanges, size_t(of->exchange_count)};
+  Stop verdicts{0, {}};
+  for (const altgrad_core_exchange &exchange : c10::ArrayRef(of->exchanges, size_t(of->exchange_count))) {
+    Stop stop{exchange.phase, {exchange.words, exchange.words + exchange.count}};
+    if (!stop.isAll(ALTGRAD_AND))
+      stops.push_back(std::move(stop));
+    else
+      verdicts.phase = stop.phase, verdicts.words.insert(verdicts.words.end(), stop.words.begin(), stop.words.end());
+  }
+  if (!verdicts.words.empty())
+    stops.push_back(std::move(verdicts));
+  std::stable_sort(stops.begin(), stops.end(), [](const Stop &a, const Stop &b) {
+    return std::pair(a.phase, a.isAll(ALTGRAD_MAX)) < std::pair(b.phase, b.isAll(ALTGRAD_MAX));
+  });
+  partials = {of->partials, size_t(of->partial_count)};
   limits = {of->limits, size_t(of->limit_count)};
 }
 

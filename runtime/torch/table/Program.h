@@ -27,6 +27,13 @@ inline bool is(const char *key, std::string_view other) { return key == other; }
 inline c10::ScalarType typeOf(const Stream &stream) { return c10::ScalarType(stream.dtype); }
 c10::ScalarType typeOf(const Scalar &scalar);
 
+// Before `phase`, other devices or ranks may join these words.
+struct Stop {
+  int64_t phase;
+  std::vector<altgrad_exchange_word> words;
+  bool isAll(int32_t reduction) const;
+};
+
 class Program {
 public:
   explicit Program(const altgrad_core_program *of);
@@ -35,8 +42,10 @@ public:
   std::shared_ptr<altgrad_bundle> bundle; // its
   c10::ArrayRef<Set> sets;
   c10::ArrayRef<Scalar> singles; // of the whole step
-  // Where other devices' or ranks' sums may join.
-  c10::ArrayRef<altgrad_core_exchange> exchanges;
+  // Verdicts of several sets come together at the last of them: other devices and ranks have other sets, and stop as
+  // often.
+  std::vector<Stop> stops;
+  c10::ArrayRef<altgrad_partial_info> partials; // sums over a tensor
   c10::ArrayRef<altgrad_warning_info> limits;
 };
 

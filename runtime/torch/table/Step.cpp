@@ -19,20 +19,20 @@ void TensorTable::begin() {
         memory.select(0, int64_t(row)).fill_(std::numeric_limits<float>::quiet_NaN());
   takesPart.assign(present, present + takesPart.size());
   values.send(plan.get());
-  nextExchange = 0;
+  nextStop = 0;
 }
 
 bool TensorTable::advance(std::vector<Share> *words) {
   c10::OptionalDeviceGuard guard(where.device());
-  if (!words || nextExchange == program_->exchanges.size()) {
+  if (!words || nextStop == program_->stops.size()) {
     runTo(-1);
     finish();
     return false;
   }
-  const altgrad_core_exchange &exchange = program_->exchanges[nextExchange++];
-  runTo(exchange.phase);
+  const Stop &stop = program_->stops[nextStop++];
+  runTo(stop.phase);
   words->clear();
-  for (const altgrad_exchange_word &word : c10::ArrayRef(exchange.words, size_t(exchange.count)))
+  for (const altgrad_exchange_word &word : stop.words)
     words->push_back({wordIn(workspace, int64_t(word.offset), word.reduction == ALTGRAD_AND ? at::kInt : at::kFloat),
                       word.reduction});
   return true;

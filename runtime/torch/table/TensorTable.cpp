@@ -47,7 +47,8 @@ void TensorTable::bindTensors(size_t groups) {
   std::vector<altgrad_core_row> rows;
   const AtenTensorHandle *next = handles.data();
   for (const Row &row : rows_) {
-    rows.push_back({next, row.dense ? handleOf(*row.dense) : nullptr, row.param->sizes().data(), row.param->dim(), 0,
+    const at::IntArrayRef shape = row.whole.empty() ? row.param->sizes() : row.whole;
+    rows.push_back({next, row.dense ? handleOf(*row.dense) : nullptr, shape.data(), int64_t(shape.size()), row.offset,
                     row.matrices ? &*row.matrices : nullptr, row.piece, row.place, row.more, row.set, row.group});
     next += 1 + row.kept.size() + (row.count != nullptr);
   }

@@ -26,6 +26,8 @@ struct Row {
   const at::Tensor *dense = nullptr;    // what kernels step in the place of a parameter with gaps
   std::optional<altgrad_table_matrices> matrices;
   int64_t piece = -1, more = 0; // as altgrad_core_row has them: a parameter of several pieces has a row for each
+  at::IntArrayRef whole; // of a part: the sizes of the whole
+  int64_t offset = 0;    // and the index in it of the first element
   const at::Tensor &stepped() const { return dense ? *dense : *param; }
 };
 
@@ -123,7 +125,7 @@ private:
   std::map<std::string, at::Tensor> statistics_;
   at::Tensor workspace;
   uint64_t bytes = 0;
-  size_t nextExchange = 0;
+  size_t nextStop = 0;
 };
 
 } // namespace altgrad::optim

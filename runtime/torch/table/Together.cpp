@@ -1,5 +1,7 @@
-// Brings the sums of several devices together.
+// Brings the sums of several devices and ranks together.
 #include "table/Together.h"
+
+#include <ATen/ops/zeros.h>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -23,17 +25,28 @@ static Kind kindOf(const Share &share) {
 static Tensor joined(Kind kind, const Tensor &all, const Tensor &own) {
   if (kind == Kind::Sum)
     return all.add(own);
-  return kind == Kind::Verdict ? all.bitwise_and(own) : all.maximum(own);
+  return kind == Kind::Verdict ? all.minimum(own) : all.maximum(own);
 }
+
+static Tensor overRanks(const RuleSpec::all_gather_t &gather, Kind kind, const Tensor &mine) {
+  Tensor all;
+  for (const Tensor &part : gather(mine.to(at::kDouble).reshape({1})))
+    all = all.defined() ? joined(kind, all, part) : part;
+  return all.select(0, 0);
+}
+
+void altgrad::optim::addNothing(const RuleSpec::all_gather_t &gather) { overRanks(gather, Kind::Sum, at::zeros({})); }
 
 // What all devices have together; of a sum the total goes into a device's first
 // word and 0 into its others, because the kernels add the words of their sets.
-static void join(std::vector<std::vector<Share>> &words, Kind kind) {
+static void join(std::vector<std::vector<Share>> &words, Kind kind, const RuleSpec::all_gather_t &gather) {
   Tensor all;
   for (const std::vector<Share> &of : words)
     for (const Share &share : of)
       if (kindOf(share) == kind)
         all = all.defined() ? joined(kind, all, to(share.word, all.device())) : share.word.clone();
+  if (all.defined() && gather)
+    all = overRanks(gather, kind, all);
   for (std::vector<Share> &of : words) {
     bool first = true;
     for (Share &share : of)
@@ -47,8 +60,8 @@ static void join(std::vector<std::vector<Share>> &words, Kind kind) {
   }
 }
 
-void altgrad::optim::runTogether(const std::vector<TensorTable *> &tables) {
-  if (tables.size() == 1)
+void altgrad::optim::runTogether(const std::vector<TensorTable *> &tables, const RuleSpec::all_gather_t &gather) {
+  if (tables.size() == 1 && !gather)
     return tables[0]->run();
   for (TensorTable *table : tables)
     table->begin();
@@ -60,6 +73,6 @@ void altgrad::optim::runTogether(const std::vector<TensorTable *> &tables) {
       more |= tables[i]->advance(&words[i]);
     for (Kind kind : {Kind::Sum, Kind::Verdict, Kind::Maximum})
       if (more)
-        join(words, kind);
+        join(words, kind, gather);
   }
 }

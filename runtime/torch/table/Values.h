@@ -21,7 +21,7 @@ public:
   double hyper(int64_t group, size_t index) const {
     return altgrad_table_values_get(values.get(), group, int64_t(index));
   }
-  // One that lies in a tensor of the device, until it is set.
+  // One that lies in a tensor, until it is set.
   void take(int64_t group, size_t index, const at::Tensor &value);
   // Step-wide values, by role.
   void give(int32_t role, double value);

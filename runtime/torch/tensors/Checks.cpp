@@ -28,9 +28,9 @@ bool altgrad::optim::isSupported(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
-void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
-  TORCH_CHECK_TYPE(isSupported(param.scalar_type()), "altgrad: ", toString(place), " is ", param.scalar_type(),
-                   ", expected Float, BFloat16 or Half");
+void altgrad::optim::checkParameter(const Tensor &param, const Place &place, std::optional<c10::ScalarType> codes) {
+  TORCH_CHECK_TYPE(isSupported(param.scalar_type()) || codes == param.scalar_type(), "altgrad: ", toString(place),
+                   " is ", param.scalar_type(), ", expected Float, BFloat16 or Half");
   TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place), " has layout ", param.layout(),
               ", expected Strided");
   TORCH_CHECK(Where::isKnown(param.device()), "altgrad: ", toString(place), " is on ", param.device(),
@@ -49,8 +49,10 @@ void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad, cons
               toString(place), " has layout ", grad.layout());
   TORCH_CHECK(grad.device() == param.device(), "altgrad: the gradient of ", toString(place), " is on ", grad.device(),
               ", expected ", param.device());
-  TORCH_CHECK_TYPE(grad.scalar_type() == param.scalar_type(), "altgrad: the gradient of ", toString(place), " is ",
-                   grad.scalar_type(), ", expected ", param.scalar_type());
+  const bool codes = !isSupported(param.scalar_type());
+  TORCH_CHECK_TYPE(codes ? isSupported(grad.scalar_type()) : grad.scalar_type() == param.scalar_type(),
+                   "altgrad: the gradient of ", toString(place), " is ", grad.scalar_type(), ", expected ",
+                   codes ? "Float, BFloat16 or Half" : c10::toString(param.scalar_type()));
   TORCH_CHECK(grad.sizes() == param.sizes(), "altgrad: the gradient of ", toString(place), " has sizes ", grad.sizes(),
               ", expected ", param.sizes());
   TORCH_CHECK(isStored(grad), "altgrad: the gradient of ", toString(place),

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,8 @@ std::string toString(const Place &place);
 
 // Whether a parameter may have this type.
 bool isSupported(c10::ScalarType type);
-void checkParameter(const at::Tensor &param, const Place &place);
+// `codes`: another type that it may have, whose gradient may have any of these.
+void checkParameter(const at::Tensor &param, const Place &place, std::optional<c10::ScalarType> codes);
 void checkGradient(const at::Tensor &param, const at::Tensor &grad, const Place &place);
 // Throws unless a kernel can read and write a state where it lies.
 void checkStored(const at::Tensor &state, const std::string &name);

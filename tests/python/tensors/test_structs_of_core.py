@@ -8,7 +8,7 @@ import pytest
 
 from altgrad import _bundle, _core
 from altgrad._storage import word
-from altgrad.ops import _bound
+from altgrad.ops import _bound, _stretches
 from altgrad.optim import _presets, _shapes, _states
 
 CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
@@ -17,7 +17,7 @@ NAMES = {"double": ctypes.c_double, "int32_t": ctypes.c_int32, "int64_t": ctypes
          "AtenTensorHandle": ctypes.c_void_p}
 CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
          for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program, _bundle._Request,
-                    word._Word, word._Line, word._Class, _states._State)] + [
+                    word._Word, word._Line, word._Class, _states._State, _stretches._Stretches)] + [
     (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
     (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row"), (_core._Python, "altgrad_table_python"),
     (_core._Objects, "altgrad_table_objects"), (_bound._One, "altgrad_table_one"), (_shapes._Parts, "altgrad_table_parts"),

@@ -1,20 +1,17 @@
 """Tensors as codes with a scale for each block, as a step writes them into a parameter's copy."""
 
-import re
 from array import array
 
 import torch
 
-from .._core import beside, dtype_of
+from .._core import beside, core, dtype_of
 from .._binding.where import unwritten
+from .._library import Error
 from .._storage.blocks import COLUMNS, SCALES, rows_of, scale_key, span_of
 from .._storage.word import first_word, in_full, word_of
 from ._arguments import check_numbers, is_seen, plain
 from ._bound import run
 from ._look import Look, look
-
-
-_DRAWN = re.compile(r",stochastic(32)?\b")
 
 
 def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,14 +85,10 @@ def _one_by_one(x, fmt):
 def _checked(x, fmt):
     """The word of `fmt` in full, if `x` can be cut into its blocks."""
     check_numbers(x)
-    word = in_full(fmt) if isinstance(fmt, str) and "\0" not in fmt and fmt.isascii() else ""
-    if word_of(word).block < 2 and not word_of(word).columns or word_of(word).scales not in SCALES or word_of(word).levels:
-        raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
-    if word_of(word).both:
-        raise ValueError(f"{fmt!r} asks for blocks of columns, too, which only an optimizer's step makes: quantize "
-                         "x.t().contiguous()")
-    if _DRAWN.search(word):
-        raise ValueError(f"{fmt!r} rounds stochastically, which needs the seed and the steps of an optimizer")
+    try:
+        word = core().altgrad_core_blocks_word(str(fmt).encode("ascii", "backslashreplace").replace(b"\0", b"\\0")).decode()
+    except Error as error:
+        raise ValueError(str(error)) from None
     if x.dim() > 1 and x.numel() and x.shape[-1] % word_of(word).block:
         raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
                          f"{word_of(word).block} in a block of {fmt!r}: pad it, or give it in one dimension")
