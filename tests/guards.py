@@ -11,17 +11,17 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PLAIN = """if for sizeof decltype static_cast reinterpret_cast const_cast int32_t int64_t uint64_t uintptr_t size_t double
-  fail c_str size empty data strcmp madvise sysconf snprintf altgrad_format_bits altgrad_table_dtype
+  fail c_str size empty data strcmp madvise sysconf snprintf altgrad_format_bits altgrad_core_dtype
   aoti_torch_dtype_uint8 aoti_torch_dtype_int16""".split()
 OF_FILES = {
     "bundle/Bundle.cpp": "manifestText",
     "bundle/Codes.cpp": "find bits refuse all",
     "bundle/Questions.cpp": "find checkIndex give countOf manifestOf bits canPack evenIsHigh unitMultiple rowMultiple "
                             "matrixPhase",
-    "core/Beside.cpp": "type std::find_if",
+    "core/StateLayout.cpp": "type std::find_if",
     "core/Interface.cpp": "lastError of python objects item declared present rowsFrom unsummed count std::min",
     "core/Program.cpp": "altgrad_bundle_free",
-    "core/Stored.cpp": "altgrad::isRuleFile",
+    "core/StateFormats.cpp": "altgrad::isRuleFile",
     "core/Values.cpp": "at get",
     "host/Edits.cpp": "take std::strcmp",
     "plan/PlanInterface.cpp": "availableThreads tensorsOf isPresent wordOf running nchunks manifest",

@@ -94,7 +94,7 @@ def pack(out=ARCHIVE):
     import torch
     PACKED.write_text(json.dumps({"torch": torch.__version__, "commit": commit(), "cubins": bool(cubins)}) + "\n")
     files = [LIBRARY, PACKED, seeds.PACKED, *BUNDLES.glob("*.so"), *FORMS.glob("*"), *FACTS.glob("*"), *(ROOT / "build" / "bundles").glob("*.bundle"),
-             ROOT / "build" / "lib" / "libaltgrad_torch.so",
+             ROOT / "build" / "lib" / "libaltgrad_core.so",
              ROOT / "tools" / "device_check.sh", ROOT / "tools" / "device_check.py", ROOT / "tools" / "bench" / "__init__.py", ROOT / "tools" / "bench" / "program.py",
              *(ROOT / "tests" / "device").glob("*.py"), *(ROOT / "templates").glob("*.mlir"),
              ROOT / "tests" / "python" / "twins.py", ROOT / "tests" / "devices" / "conftest.py",

@@ -45,7 +45,7 @@ Strings linesOf(const std::string &rule, const std::string &formats,
   return lines;
 }
 
-// The same for gradients alone, as runtime/python/altgrad/ops/_bound.py writes
+// The same for gradients alone, as runtime/python/altgrad/ops/_plan_cache.py writes
 // them: of each set "f32", or "bf16>f32" where results go elsewhere.
 Strings gradientLines(const std::string &formats, const char *machine,
                       const std::string &flags) {

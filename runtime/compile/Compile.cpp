@@ -6,7 +6,7 @@
 #include "compile/Compiler.h"
 #include "compile/Prebuilt.h"
 #include "compile/Rules.h"
-#include "Forks.h"
+#include "ForkSafety.h"
 #include "Status.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ altgrad_status checkOption(const std::string &line) {
                   "option \"%.200s\" holds a control character, byte %d",
                   text, c);
   std::string name = line.substr(0, line.find('='));
-  for (const char *ours : {"--emit", "--o"})
-    if (name == ours)
+  for (const char *reserved : {"--emit", "--o"})
+    if (name == reserved)
       return fail(ALTGRAD_INVALID, "option \"%.200s\" is set by the runtime",
                   text);
   if (name == "--ptxas")
@@ -112,11 +112,11 @@ private:
   // Gives the key back at the end of its scope.
   struct Maker {
     ~Maker() {
-      std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
+      std::lock_guard<std::mutex> held(ForkSafeLock<Loaded>::of());
       of.makers.erase(key);
     }
     void keep(std::shared_ptr<const Bundle> bundle) {
-      std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
+      std::lock_guard<std::mutex> held(ForkSafeLock<Loaded>::of());
       if (of.bundles.size() >= mostLoaded)
         of.bundles.clear();
       of.bundles[key] = std::move(bundle);
@@ -128,7 +128,7 @@ private:
   // Whether the bundle is there or it is up to this thread to make it. A thread that was
   // making it when its process forked makes nothing in the child.
   bool take(const std::string &key, std::shared_ptr<const Bundle> &out) {
-    std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
+    std::lock_guard<std::mutex> held(ForkSafeLock<Loaded>::of());
     if (auto found = bundles.find(key); found != bundles.end()) {
       out = found->second;
       return true;

@@ -1,7 +1,7 @@
 // What a step copies beside its kernels: parameters with gaps, and what was written from outside into the parameters of
 // masters.
 #include "Python.h"
-#include "Table.h"
+#include "TableImpl.h"
 #include "Threads.h"
 
 #include <vector>
@@ -54,7 +54,7 @@ int64_t versionNow(Handle tensor) {
 // no room for.
 void Table::takeEdits(Handle param, Handle master) const {
   const int32_t type = typeOf(param);
-  const char *format = altgrad_table_format(type);
+  const char *format = altgrad_core_format(type);
   const bool half = type == aoti_torch_dtype_bfloat16() || type == aoti_torch_dtype_float16();
   if (!onHost || !half || typeOf(master) != aoti_torch_dtype_float32()) {
     const Held edited = tensorOf("aten::ne", "Tensor", {param, as(param, master)});

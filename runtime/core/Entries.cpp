@@ -33,15 +33,15 @@ bool Entries::isSame(const Outer &of, size_t end) const {
 }
 
 // Hints alone: the words of a dict in front have the address of its entries.
-void Entries::fetchAhead(size_t place, size_t end) const {
+void Entries::prefetchDict(size_t place, size_t end) const {
   constexpr size_t ahead = 6;
   if (place + 2 * ahead < end)
-    fetch(outer[place + 2 * ahead].held);
+    prefetch(outer[place + 2 * ahead].held);
   if (place + ahead >= end || !outer[place + ahead].held)
     return;
   auto *dict = static_cast<const uintptr_t *>(outer[place + ahead].held);
   for (ptrdiff_t offset : {0, 64, 128})
-    fetch(reinterpret_cast<const void *>(dict[4]), offset);
+    prefetch(reinterpret_cast<const void *>(dict[4]), offset);
 }
 
 // Whoever calls holds Python's lock, so that no code of Python's runs meanwhile.
@@ -54,7 +54,7 @@ bool Entries::areSame(void *state) const {
   std::atomic<bool> same = place == outer.size();
   int32_t failed = onThreads(int64_t(place), [&](int64_t begin, int64_t end) {
     for (size_t i = size_t(begin); i < size_t(end) && same; ++i) {
-      fetchAhead(i, size_t(end));
+      prefetchDict(i, size_t(end));
       if (outer[i].held && !isSame(outer[i], i + 1 < outer.size() ? outer[i + 1].first : words.size()))
         same = false;
     }

@@ -24,7 +24,7 @@ private:
     size_t first; // in `words`
   };
   bool isSame(const Outer &of, size_t end) const;
-  void fetchAhead(size_t place, size_t end) const;
+  void prefetchDict(size_t place, size_t end) const;
 
   std::vector<Outer> outer;
   std::vector<void *> words; // name, value, name, value

@@ -1,5 +1,5 @@
 // torch's products for the runtime: oneDNN's, MKL's or cuBLAS's, by the functions that its own compiled code calls.
-#include "Table.h"
+#include "TableImpl.h"
 #include "Tensor.h"
 #include "Threads.h"
 
@@ -122,10 +122,10 @@ void multiplyBatch(const Products &products, const altgrad_gemm &gemm) {
 
 void altgrad::core::multiplyOn(int32_t device, altgrad_plan *plan) {
   if (device != aoti_torch_device_type_cpu())
-    check(altgrad_set_gemm(plan, altgrad_table_multiply, const_cast<Products *>(&productsOn(device))));
+    check(altgrad_set_gemm(plan, altgrad_core_multiply, const_cast<Products *>(&productsOn(device))));
 }
 
-int32_t altgrad_table_multiply(const altgrad_gemm *gemm, void *context) {
+int32_t altgrad_core_multiply(const altgrad_gemm *gemm, void *context) {
   static const Products ofTheCpu;
   return guarded([&] { multiplyBatch(context ? *static_cast<const Products *>(context) : ofTheCpu, *gemm); });
 }

@@ -1,7 +1,7 @@
 // The C interface.
 #include "Entries.h"
 #include "Python.h"
-#include "Table.h"
+#include "TableImpl.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,22 +14,22 @@ const char *altgrad::core::lastError() { return lastWords; }
 
 void altgrad::core::keepError(const char *words) noexcept { snprintf(lastWords, sizeof lastWords, "%s", words); }
 
-altgrad_table_python &altgrad::core::python() {
-  static altgrad_table_python known{};
+altgrad_core_python &altgrad::core::python() {
+  static altgrad_core_python known{};
   return known;
 }
 
-altgrad_table_objects &altgrad::core::objects() {
-  static altgrad_table_objects known{-1, 0, -1, 0, -1, 0, nullptr, -1};
+altgrad_core_objects &altgrad::core::objects() {
+  static altgrad_core_objects known{-1, 0, -1, 0, -1, 0, nullptr, -1};
   return known;
 }
 
 static Table &of(altgrad_table *table) { return *reinterpret_cast<Table *>(table); }
 static const Table &of(const altgrad_table *table) { return *reinterpret_cast<const Table *>(table); }
 
-const char *altgrad_table_error(void) { return lastError(); }
+const char *altgrad_core_error(void) { return lastError(); }
 
-const void *altgrad_table_runtime(void) { return reinterpret_cast<const void *>(&altgrad_version); }
+const void *altgrad_core_runtime(void) { return reinterpret_cast<const void *>(&altgrad_version); }
 
 altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_core_row *rows,
                                     int64_t count, int64_t groups, altgrad_table **out) {
@@ -48,9 +48,9 @@ void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, i
   guarded([&] { of(table).watch(params, count); });
 }
 
-altgrad_status altgrad_table_look(altgrad_table *table, const AtenTensorHandle *given, int32_t trusted,
-                                  int32_t *found) {
-  return guarded([&] { *found = of(table).look(given, trusted); });
+altgrad_status altgrad_table_validate(altgrad_table *table, const AtenTensorHandle *given, int32_t trusted,
+                                      int32_t *found) {
+  return guarded([&] { *found = of(table).validate(given, trusted); });
 }
 
 const uint8_t *altgrad_table_present(const altgrad_table *table) { return of(table).present(); }
@@ -59,11 +59,11 @@ altgrad_status altgrad_table_run(altgrad_table *table, int64_t last, void *strea
   return guarded([&] { of(table).run(last, stream); });
 }
 
-int64_t altgrad_table_worth_a_hook(void) { return ALTGRAD_WORTH_A_HOOK; }
+int64_t altgrad_core_hook_bytes(void) { return ALTGRAD_HOOK_BYTES; }
 
-int64_t altgrad_table_chunk(void) { return ALTGRAD_CHUNK; }
+int64_t altgrad_core_chunk(void) { return ALTGRAD_CHUNK; }
 
-int64_t altgrad_table_blocked_numel(void) { return ALTGRAD_BLOCKED_NUMEL; }
+int64_t altgrad_core_blocked_numel(void) { return ALTGRAD_BLOCKED_NUMEL; }
 
 int64_t altgrad_table_rows_from(const altgrad_table *table) { return of(table).rowsFrom(); }
 
@@ -79,15 +79,15 @@ altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHa
 
 void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]) { of(table).count(counts); }
 
-void altgrad_table_set_python(const altgrad_table_python *given) { python() = *given; }
+void altgrad_core_set_python(const altgrad_core_python *given) { python() = *given; }
 
-void altgrad_table_set_objects(altgrad_table_objects *given) {
+void altgrad_core_set_objects(altgrad_core_objects *given) {
   static const int64_t dims = guarded<int64_t>(-1, [] { return dimsInWords(); });
   given->dims = std::min(given->dims, dims);
   objects() = *given;
 }
 
-int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths, int64_t count, void *const *items) {
+int32_t altgrad_core_same_lists(void *lists, const int64_t *lengths, int64_t count, void *const *items) {
   for (intptr_t i = 0; i < count; ++i) {
     void *list = python().item(lists, i);
     for (intptr_t j = 0; j < lengths[i]; ++j)
@@ -97,13 +97,13 @@ int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths, int64_t co
   return 1;
 }
 
-altgrad_status altgrad_table_entries_create(void *state, void *const *inner, int64_t count,
-                                            altgrad_table_entries **out) {
-  return guarded([&] { *out = reinterpret_cast<altgrad_table_entries *>(new Entries(state, inner, count)); });
+altgrad_status altgrad_core_entries_create(void *state, void *const *inner, int64_t count,
+                                           altgrad_core_entries **out) {
+  return guarded([&] { *out = reinterpret_cast<altgrad_core_entries *>(new Entries(state, inner, count)); });
 }
 
-void altgrad_table_entries_free(altgrad_table_entries *entries) { delete reinterpret_cast<Entries *>(entries); }
+void altgrad_core_entries_free(altgrad_core_entries *entries) { delete reinterpret_cast<Entries *>(entries); }
 
-int32_t altgrad_table_entries_same(const altgrad_table_entries *entries, void *state) {
+int32_t altgrad_core_entries_same(const altgrad_core_entries *entries, void *state) {
   return guarded<int32_t>(0, [&] { return reinterpret_cast<const Entries *>(entries)->areSame(state); });
 }

@@ -3,7 +3,7 @@
 #define ALTGRAD_CORE_LAYOUT_H
 
 #include "Errors.h"
-#include "table.h"
+#include "altgrad_core.h"
 
 #include <algorithm>
 #include <functional>
@@ -81,17 +81,17 @@ struct Layout {
   }
 };
 
-// How what is kept beside a parameter lies, as altgrad_table_beside has it.
-Layout beside(const Layout &param, bool copy, int64_t block, int64_t columns, bool pairs);
+// How what is kept beside a parameter lies, as altgrad_core_state_layout has it.
+Layout stateLayout(const Layout &param, bool copy, int64_t block, int64_t columns, bool pairs);
 
 // The dimensions of a parameter of these matrices in the order of memory.
-Numbers placesOf(const altgrad_table_matrices &of, int64_t dims);
+Numbers placesOf(const altgrad_core_matrices &of, int64_t dims);
 
 // One of the matrices that are apart: the index of its first element, and its tag.
 struct Piece {
   int64_t first, rows, tag;
 };
-Piece pieceOf(const altgrad_table_matrices &of, int64_t index, int64_t place, int64_t more);
+Piece pieceOf(const altgrad_core_matrices &of, int64_t index, int64_t place, int64_t more);
 
 } // namespace altgrad::core
 

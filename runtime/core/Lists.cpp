@@ -20,14 +20,14 @@ int kindOf(int32_t type) {
                                                : -1;
 }
 
-struct Listed {
+struct CheckedList {
   uint8_t *kinds;
   int64_t *numels;
   uint64_t *pointers;
 };
 
 // Reads one; false where a kernel cannot.
-bool read(Handle tensor, Handle first, bool written, const Listed &listed) {
+bool read(Handle tensor, Handle first, bool written, const CheckedList &listed) {
   const int kind = kindOf(typeOf(tensor));
   if (kind < 0 || keysOf(tensor) != keysOf(first) || !onSameDevice(tensor, first) || !isDense(tensor) ||
       !isWithin(tensor))
@@ -39,46 +39,46 @@ bool read(Handle tensor, Handle first, bool written, const Listed &listed) {
   return data || *listed.numels == 0;
 }
 
-bool areApart(const Listed &listed, int64_t count) {
-  std::vector<Run> spans;
+bool areDisjoint(const CheckedList &listed, int64_t count) {
+  std::vector<Span> spans;
   for (int64_t i = 0; i < count; ++i)
     if (uint64_t bytes = uint64_t(listed.numels[i]) * (listed.kinds[i] ? 2 : 4))
       spans.push_back({listed.pointers[i], listed.pointers[i] + bytes, i});
-  return !runsOverlap(std::move(spans), count);
+  return !spansOverlap(std::move(spans), count);
 }
 
 // `at(i)` is the i-th tensor.
-template <typename At> bool readAll(const At &at, int64_t count, bool written, const Listed &listed) {
+template <typename At> bool readAll(const At &at, int64_t count, bool written, const CheckedList &listed) {
   constexpr int64_t ahead = 8;
   const Handle first = at(0);
   for (int64_t i = 0; i < count; ++i) {
     if (i + ahead < count)
-      fetchObject(at(i + ahead));
+      prefetchObject(at(i + ahead));
     if (keysOf(first) == 0 || !read(at(i), first, written, {listed.kinds + i, listed.numels + i, listed.pointers + i}))
       return false;
   }
-  return !written || areApart(listed, count);
+  return !written || areDisjoint(listed, count);
 }
 
 } // namespace
 
-altgrad_status altgrad_table_list(void *list, int64_t count, int32_t written, uint8_t *kinds, int64_t *numels,
-                                  uint64_t *pointers, int32_t *taken) {
+altgrad_status altgrad_core_list(void *list, int64_t count, int32_t written, uint8_t *kinds, int64_t *numels,
+                                 uint64_t *pointers, int32_t *taken) {
   return guarded([&] {
     auto at = [&](int64_t i) { return handleIn(python().item(list, i)); };
     *taken = readAll(at, count, written, {kinds, numels, pointers});
   });
 }
 
-altgrad_status altgrad_table_tensors(const AtenTensorHandle *tensors, int64_t count, int32_t written, uint8_t *kinds,
-                                     int64_t *numels, uint64_t *pointers, int32_t *taken) {
+altgrad_status altgrad_core_tensors(const AtenTensorHandle *tensors, int64_t count, int32_t written, uint8_t *kinds,
+                                    int64_t *numels, uint64_t *pointers, int32_t *taken) {
   return guarded([&] {
     auto at = [&](int64_t i) { return tensors[i]; };
     *taken = readAll(at, count, written, {kinds, numels, pointers});
   });
 }
 
-altgrad_status altgrad_table_run_one(const altgrad_table_one *one, void *from, void *to, int32_t *taken) {
+altgrad_status altgrad_core_run_one(const altgrad_core_one *one, void *from, void *to, int32_t *taken) {
   return guarded([&] {
     Handle x = handleIn(from), out = handleIn(to);
     *taken = keysOf(x) != 0 && keysOf(x) == keysOf(out) && typeOf(x) == one->type && numelOf(x) == one->numel &&

@@ -1,19 +1,19 @@
 // Finds the tensors of a step that share memory: kernels update all of them at the same time.
 #include "Overlap.h"
-#include "Table.h"
+#include "TableImpl.h"
 
 #include <algorithm>
 
 using namespace altgrad::core;
 
-bool altgrad::core::runsOverlap(std::vector<Run> runs, int64_t written, uint8_t *shared) {
-  auto before = [](const Run &one, const Run &other) { return one.begin < other.begin; };
+bool altgrad::core::spansOverlap(std::vector<Span> runs, int64_t written, uint8_t *shared) {
+  auto before = [](const Span &one, const Span &other) { return one.begin < other.begin; };
   if (!std::is_sorted(runs.begin(), runs.end(), before))
     std::sort(runs.begin(), runs.end(), before);
-  const Run none{0, 0, -1}, *farthest[] = {&none, &none}; // of all, and of those that are written
+  const Span none{0, 0, -1}, *farthest[] = {&none, &none}; // of all, and of those that are written
   bool found = false;
-  for (const Run &run : runs) {
-    const Run &other = *farthest[run.of >= written];
+  for (const Span &run : runs) {
+    const Span &other = *farthest[run.of >= written];
     if (other.end > run.begin && other.of != run.of) {
       found = true;
       if (!shared)
@@ -27,7 +27,7 @@ bool altgrad::core::runsOverlap(std::vector<Run> runs, int64_t written, uint8_t 
   return found;
 }
 
-Run altgrad::core::spanOf(Handle tensor, int64_t of, bool written) {
+Span altgrad::core::spanOf(Handle tensor, int64_t of, bool written) {
   if (numelOf(tensor) == 0) { // it shares its own object alone
     const auto object = uint64_t(uintptr_t(objectOf(tensor)));
     return {object, object + 1, of};
@@ -37,7 +37,7 @@ Run altgrad::core::spanOf(Handle tensor, int64_t of, bool written) {
 }
 
 // Dimensions whose elements are neighbours are one run; each index of the others has its own.
-static void addRuns(Handle tensor, const Run &span, std::vector<Run> &runs) {
+static void addRuns(Handle tensor, const Span &span, std::vector<Span> &runs) {
   std::vector<std::pair<int64_t, int64_t>> order; // strides and sizes
   for (int64_t i = 0, dims = dimsOf(tensor); i < dims; ++i)
     if (sizesOf(tensor)[i] > 1 && stridesOf(tensor)[i] != 0)
@@ -59,17 +59,17 @@ static void addRuns(Handle tensor, const Run &span, std::vector<Run> &runs) {
 
 // From the first element to the last most are apart already; columns of one matrix are, too.
 bool altgrad::core::tensorsOverlap(const std::vector<Handle> &tensors, int64_t written, uint8_t *shared) {
-  std::vector<Run> runs;
+  std::vector<Span> runs;
   for (size_t i = 0; i < tensors.size(); ++i)
     runs.push_back(spanOf(tensors[i], int64_t(i), int64_t(i) < written));
   std::vector<uint8_t> near(tensors.size());
-  if (!runsOverlap(runs, written, near.data()))
+  if (!spansOverlap(runs, written, near.data()))
     return false;
-  std::vector<Run> exact;
-  for (const Run &span : runs)
+  std::vector<Span> exact;
+  for (const Span &span : runs)
     if (near[size_t(span.of)])
       addRuns(tensors[size_t(span.of)], span, exact);
-  return runsOverlap(std::move(exact), written, shared);
+  return spansOverlap(std::move(exact), written, shared);
 }
 
 altgrad_status altgrad_core_overlap(const AtenTensorHandle *given, int64_t count, int64_t written, uint8_t *shared,
@@ -98,11 +98,11 @@ std::vector<Handle> Table::writes() const {
 }
 
 // A gradient that lies where it lay before is not looked at again.
-bool Table::areApart() {
+bool Table::areDisjoint() {
   if (apart.empty()) {
     for (Handle tensor : writes())
       written.push_back(spanOf(tensor));
-    std::sort(written.begin(), written.end(), [](const Run &one, const Run &other) { return one.begin < other.begin; });
+    std::sort(written.begin(), written.end(), [](const Span &one, const Span &other) { return one.begin < other.begin; });
     for (size_t i = 1; i < written.size(); ++i) // of all up to here
       written[i].end = std::max(written[i].end, written[i - 1].end);
     apart.resize(rows_.size());
@@ -112,7 +112,7 @@ bool Table::areApart() {
       continue;
     const auto begin = uint64_t(uintptr_t(grads[row]));
     const auto end = begin + uint64_t(rows_[row].numel * itemSizeOf(rows_[row].type));
-    auto next = std::partition_point(written.begin(), written.end(), [&](const Run &of) { return of.begin < end; });
+    auto next = std::partition_point(written.begin(), written.end(), [&](const Span &of) { return of.begin < end; });
     if (next != written.begin() && (next - 1)->end > begin) {
       std::vector<Handle> tensors = writes();
       tensors.push_back(taken[row]);
@@ -124,6 +124,6 @@ bool Table::areApart() {
   return true;
 }
 
-int32_t altgrad_table_apart(altgrad_table *table) {
-  return guarded<int32_t>(-1, [&] { return reinterpret_cast<Table *>(table)->areApart(); });
+int32_t altgrad_table_no_overlap(altgrad_table *table) {
+  return guarded<int32_t>(-1, [&] { return reinterpret_cast<Table *>(table)->areDisjoint(); });
 }

@@ -1,7 +1,7 @@
 // Asks the C ABI what a bundle holds, once.
 #include "Program.h"
 #include "Errors.h"
-#include "table.h"
+#include "altgrad_core.h"
 
 #include <cstring>
 #include <set>
@@ -41,7 +41,7 @@ void Program::readStreams(altgrad_bundle *bundle) {
     const auto of = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
     const bool packed = of.even != ALTGRAD_UNPACKED;
     const altgrad_core_stream stream{of.name,    of.key, roleWords[of.role], of.format,
-                                     of.role,    of.set, altgrad_table_stream_dtype(&of), of.block,
+                                     of.role,    of.set, altgrad_core_stream_dtype(&of), of.block,
                                      of.columns, packed, 1,                  0, nullptr};
     const auto index = size_t(of.set);
     if (isBeside(of.role)) {
@@ -65,7 +65,7 @@ void Program::give(const altgrad_core_scalar &scalar, int32_t scope, size_t inde
     set.hypers.push_back(scalar);
   else if (number && (ofUnits || (ofTensor && scalar.role == ALTGRAD_ROLE_TENSOR_SCALE)))
     set.states.push_back({scalar.name, scalar.key, scalar.word, "f32", scalar.role, int32_t(index),
-                          altgrad_table_dtype("f32"), 0, 0, 0, 1, ofUnits, nullptr});
+                          altgrad_core_dtype("f32"), 0, 0, 0, 1, ofUnits, nullptr});
   else if (number && ofTensor && scalar.role == ALTGRAD_ROLE_STATISTIC)
     set.statistics.push_back(scalar);
   else if (ofTensor && scalar.role == ALTGRAD_ROLE_STEP && (number || scalar.type == ALTGRAD_I64))

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CORE_PROGRAM_H
 #define ALTGRAD_CORE_PROGRAM_H
 
-#include "Words.h"
+#include "StorageLine.h"
 #include "altgrad_program.h"
 
 #include <cstddef>

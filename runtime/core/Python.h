@@ -3,12 +3,12 @@
 #define ALTGRAD_CORE_PYTHON_H
 
 #include "Tensor.h"
-#include "table.h"
+#include "altgrad_core.h"
 
 namespace altgrad::core {
 
-altgrad_table_python &python();
-altgrad_table_objects &objects();
+altgrad_core_python &python();
+altgrad_core_objects &objects();
 
 // The tensor of an object; null for None.
 inline Handle handleIn(const void *object) {

@@ -1,7 +1,7 @@
 // Puts a request into altgrad-opt's words, and has it compiled.
 #include "altgrad_request.h"
 #include "Program.h"
-#include "Table.h"
+#include "TableImpl.h"
 #include "altgrad/products.h"
 
 #include <cctype>

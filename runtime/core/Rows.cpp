@@ -1,6 +1,6 @@
 // The rows of a table: what each is to the plan, and where its tensors lie.
 #include "Layout.h"
-#include "Table.h"
+#include "TableImpl.h"
 
 #include <algorithm>
 
@@ -39,15 +39,15 @@ void Table::addRow(const Program &program, const altgrad_core_row &row) {
   SetRows &set = sets.at(size_t(row.set));
   const auto place = int64_t(rows_.size());
   if (set.last == 0)
-    set.first = place, set.firstSeen = seen.size();
+    set.first = place, set.firstFingerprint = fingerprints.size();
   set.last = place + 1;
   set.width = 1 + set.states.size();
   for (size_t i = 0; i < set.width; ++i)
-    seen.push_back(seenNow(row.tensors[i]));
-  const Seen &param = seen[seen.size() - set.width];
+    fingerprints.push_back(fingerprintOf(row.tensors[i]));
+  const Fingerprint &param = fingerprints[fingerprints.size() - set.width];
   uint32_t strides = param.shape + uint32_t(param.dims);
   if (row.dense)
-    strides = seenNow(row.dense).shape + uint32_t(param.dims);
+    strides = fingerprintOf(row.dense).shape + uint32_t(param.dims);
   const altgrad_tensor &of = declared_.emplace_back(declare(row, numelOf(param.handle)));
   const int32_t type = program.sets[row.set].grad->dtype;
   const int64_t first = row.piece < 0 ? 0 : pieceOf(*row.matrices, row.piece, row.place, row.more).first;

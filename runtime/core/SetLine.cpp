@@ -1,8 +1,8 @@
 // The set of a parameter in the words of a request.
 #include "Errors.h"
 #include "Tensor.h"
-#include "Words.h"
-#include "table.h"
+#include "StorageLine.h"
+#include "altgrad_core.h"
 
 #include <algorithm>
 
@@ -11,15 +11,15 @@ using namespace altgrad::core;
 namespace {
 
 std::string formatOf(int32_t type) {
-  if (const char *format = altgrad_table_format(type))
+  if (const char *format = altgrad_core_format(type))
     return format;
   throw Refusal(ALTGRAD_INVALID, "no stream is stored as " + nameOf(type));
 }
 
 void put(Words &words, Text name, Text word) {
-  for (auto &[stream, said] : words)
+  for (auto &[stream, given] : words)
     if (stream == name)
-      return void(said = word);
+      return void(given = word);
   words.emplace_back(name, word);
 }
 
@@ -83,12 +83,12 @@ private:
 
   // A state that is there may be wider than the storage says.
   void takeState(const char *name, const char *key, int32_t type) {
-    const std::string *said = find(own, name), *states = find(words, "states");
-    const std::string &word = said ? *said : Text(parse(*states).format) == "param" ? *find(words, "param") : *states;
+    const std::string *given = find(own, name), *states = find(words, "states");
+    const std::string &word = given ? *given : Text(parse(*states).format) == "param" ? *find(words, "param") : *states;
     const altgrad_core_word wanted = parse(word);
     if (type < 0 || type == wanted.dtype)
       return;
-    if (!altgrad_table_format(type) || wanted.scaled || wanted.split)
+    if (!altgrad_core_format(type) || wanted.scaled || wanted.split)
       throw Refusal(ALTGRAD_INVALID, std::string("state '") + key + "' is " + nameOf(type) + ", but storage says " + name +
                                          "=" + word + ": make the optimizer with the storage that its states have");
     if (!isNarrower(type, wanted)) // else it is made as wide as the storage says

@@ -1,7 +1,7 @@
 // Looks whether what lies beside a parameter is what a step reads and writes there, before a kernel gets its address:
 // whoever has made it, or has read it from a file.
 #include "Layout.h"
-#include "Table.h"
+#include "TableImpl.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,7 +21,7 @@ int64_t bytesFrom(Handle tensor) {
 } // namespace
 
 // How many values a tensor has for a row, and for those before it of the same parameter.
-int64_t Table::valuesOf(int64_t row, const altgrad_core_stream &state, const Seen &param) const {
+int64_t Table::valuesOf(int64_t row, const altgrad_core_stream &state, const Fingerprint &param) const {
   const Row &of = rows_[size_t(row)];
   if (of.numel == 0 && (state.of_units || state.block != 0)) // of which other ranks have all elements, perhaps
     return 0;
@@ -33,12 +33,12 @@ int64_t Table::valuesOf(int64_t row, const altgrad_core_stream &state, const See
   if (state.columns == 0)
     return blocks(first + of.numel, int64_t(state.block) * (state.packed ? 2 : 1));
   const int64_t *shape = shapes.data() + param.shape;
-  return product(beside(Layout(param.dims, shape, shape + param.dims), !strcmp(state.key, "copy"), state.block,
-                        state.columns, state.packed).sizes);
+  return product(stateLayout(Layout(param.dims, shape, shape + param.dims), !strcmp(state.key, "copy"), state.block,
+                             state.columns, state.packed).sizes);
 }
 
 // Whether its elements lie in memory as those of the row are visited.
-bool Table::liesAs(int64_t row, const Seen &param, const Seen &other) const {
+bool Table::liesAs(int64_t row, const Fingerprint &param, const Fingerprint &other) const {
   const Row &of = rows_[size_t(row)];
   const int64_t *sizes = shapes.data() + param.shape, *own = shapes.data() + other.shape;
   const int64_t *strides = shapes.data() + of.strides, *now = own + other.dims;
@@ -51,11 +51,11 @@ bool Table::liesAs(int64_t row, const Seen &param, const Seen &other) const {
 void Table::checkStates() {
   for (const SetRows &set : sets)
     for (int64_t row = set.first; row < set.last; ++row) {
-      const Seen *first = &paramOf(set, row);
+      const Fingerprint *first = &paramOf(set, row);
       bool fits = set.width == 1 + set.states.size() && first->type == set.type;
       for (size_t i = 1; fits && i < set.width; ++i) {
         const altgrad_core_stream &state = set.states[i - 1];
-        const Seen &of = first[i];
+        const Fingerprint &of = first[i];
         const int64_t values = valuesOf(row, state, *first);
         fits = of.type == state.dtype && numelOf(of.handle) >= values && onSameDevice(of.handle, first->handle) &&
                (values == 0 || (of.data && values * itemSizeOf(of.type) <= bytesFrom(of.handle))) &&

@@ -20,7 +20,7 @@ std::string placeOf(Handle tensor) {
 Layout layoutOf(Handle tensor, const int64_t *strides) { return Layout(dimsOf(tensor), sizesOf(tensor), strides); }
 
 // Sizes of a state with one value for each unit: each row of its matrices, or each index of dimension 0.
-Numbers unitsOf(const Layout &param, const altgrad_table_matrices *matrices) {
+Numbers unitsOf(const Layout &param, const altgrad_core_matrices *matrices) {
   Numbers units(param.dims(), 1);
   if (product(param.sizes) == 0 || (!matrices && param.dims() < 2))
     return units;
@@ -31,9 +31,9 @@ Numbers unitsOf(const Layout &param, const altgrad_table_matrices *matrices) {
   return units;
 }
 
-Layout layoutOf(const altgrad_core_stream &of, const Layout &param, const altgrad_table_matrices *matrices) {
+Layout layoutOf(const altgrad_core_stream &of, const Layout &param, const altgrad_core_matrices *matrices) {
   return of.of_units ? Layout(unitsOf(param, matrices))
-                     : beside(param, !strcmp(of.key, "copy"), of.block, of.columns, of.packed);
+                     : stateLayout(param, !strcmp(of.key, "copy"), of.block, of.columns, of.packed);
 }
 
 bool isSameOrder(const Layout &one, const Numbers &strides) {
@@ -72,7 +72,7 @@ private:
 
   // No number is lost in a step that stores it wider.
   bool isFitting() const {
-    return type == of.dtype || (of.scaled == 1 && altgrad_table_format(type) && altgrad_table_format(of.dtype) &&
+    return type == of.dtype || (of.scaled == 1 && altgrad_core_format(type) && altgrad_core_format(of.dtype) &&
                                 aoti_torch_dtype_element_size(type) < aoti_torch_dtype_element_size(of.dtype));
   }
 
@@ -98,7 +98,7 @@ private:
 
 altgrad_status altgrad_core_new_state(const altgrad_core_program *program, int64_t set, int64_t index, int64_t dims,
                                       const int64_t *sizes, const int64_t *strides,
-                                      const altgrad_table_matrices *matrices, altgrad_core_state *out) {
+                                      const altgrad_core_matrices *matrices, altgrad_core_state *out) {
   return guarded([&] {
     static thread_local Layout made{Numbers()};
     const altgrad_core_stream &of = program->sets[set].states.at[index];
@@ -110,7 +110,7 @@ altgrad_status altgrad_core_new_state(const altgrad_core_program *program, int64
 
 altgrad_status altgrad_core_check_state(const altgrad_core_program *program, int64_t set, int64_t index,
                                         AtenTensorHandle state, int32_t facts, AtenTensorHandle param,
-                                        const int64_t *strides, const altgrad_table_matrices *matrices) {
+                                        const int64_t *strides, const altgrad_core_matrices *matrices) {
   return guarded([&] {
     const altgrad_core_stream &of = program->sets[set].states.at[index];
     if (of.role == ALTGRAD_ROLE_STATE && of.scaled == 1 && facts & ALTGRAD_STATE_SCALED)

@@ -1,6 +1,6 @@
 // How the scales of a contiguous tensor lie over it.
 #include "Errors.h"
-#include "Words.h"
+#include "StorageLine.h"
 #include "altgrad_quant.h"
 
 #include <algorithm>
@@ -126,18 +126,18 @@ const char *altgrad_core_blocks_word(const char *word) {
     if (!full)
       throw Refusal(ALTGRAD_SYSTEM, lastError());
     const altgrad_core_word of = parse(full);
-    const std::string said = std::string("'") + word + "'";
+    const std::string prefix = std::string("'") + word + "'";
     const Text scales = of.scales;
     const std::vector<Text> parts = split(full, ',');
     if (strchr(full, ' ') || (of.block < 2 && !of.columns) ||
         (scales != "f32" && scales != "f16" && scales != "ocp.e8m0"))
-      throw Refusal(ALTGRAD_INVALID, said + " names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do");
+      throw Refusal(ALTGRAD_INVALID, prefix + " names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do");
     if (of.both)
-      throw Refusal(ALTGRAD_INVALID, said + " asks for blocks of columns, too, which only an optimizer's step makes: "
+      throw Refusal(ALTGRAD_INVALID, prefix + " asks for blocks of columns, too, which only an optimizer's step makes: "
                                             "quantize the transpose");
     if (std::any_of(parts.begin() + 1, parts.end(), [](Text part) { return part.substr(0, 10) == "stochastic"; }))
       throw Refusal(ALTGRAD_INVALID,
-                    said + " rounds stochastically, which needs the seed and the steps of an optimizer");
+                    prefix + " rounds stochastically, which needs the seed and the steps of an optimizer");
     return full;
   });
 }

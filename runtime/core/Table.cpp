@@ -1,5 +1,5 @@
 // Remembers tensors that were bound.
-#include "Table.h"
+#include "TableImpl.h"
 
 #include "Python.h"
 
@@ -57,7 +57,7 @@ template <typename Word> static uint32_t add(std::vector<Word> &list, const Word
   return uint32_t(list.size() - count);
 }
 
-Seen Table::seenNow(Handle handle) {
+Fingerprint Table::fingerprintOf(Handle handle) {
   if (!isStrided(handle))
     throw Refusal(ALTGRAD_INVALID, "a tensor of the step is not strided");
   int64_t dims = dimsOf(handle);
@@ -66,7 +66,7 @@ Seen Table::seenNow(Handle handle) {
   const void *data = writableOf(handle);
   if (data)
     checkWithin(handle);
-  Seen now{handle, objectOf(handle), data, {}, 0, 0, 0, 0};
+  Fingerprint now{handle, objectOf(handle), data, {}, 0, 0, 0, 0};
   if (objects().dims >= 0) {
     std::copy_n(wordsOf(handle), ownWords, now.own);
     now.shared = add(words, wordsOf(handle) + ownWords, sharedWords);
@@ -107,17 +107,17 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_core_row
     own += (row.numel + ALTGRAD_CHUNK - 1) / int64_t(ALTGRAD_CHUNK);
   check(altgrad_partials(plan, nullptr, nullptr, &chunks));
   inUnits = chunks != own;
-  counters.assign(seen.size(), nullptr); // a look finds them
+  counters.assign(fingerprints.size(), nullptr); // a look finds them
   grads.assign(rows_.size(), nullptr);
   now.assign(rows_.size(), nullptr);
   taken = now;
   present_.assign(rows_.size(), 1);
   takesPart = present_;
   // A negative view is a parameter like others, but no plain gradient.
-  if (!seen.empty())
-    keys = keysOf(seen[0].handle) & ~objects().negative;
-  if (!seen.empty() && multiplies(bundle))
-    multiplyOn(ask<int32_t>(aoti_torch_get_device_type, seen[0].handle), plan);
+  if (!fingerprints.empty())
+    keys = keysOf(fingerprints[0].handle) & ~objects().negative;
+  if (!fingerprints.empty() && multiplies(bundle))
+    multiplyOn(ask<int32_t>(aoti_torch_get_device_type, fingerprints[0].handle), plan);
 }
 
 const SetRows &Table::setOf(int64_t row) const {

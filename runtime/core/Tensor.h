@@ -107,25 +107,25 @@ inline const uint64_t *wordsOf(Handle tensor) { return static_cast<const uint64_
 // A step streams through the caches, so that the next one finds what describes
 // the tensors far away. These are hints alone: nothing depends on where torch
 // keeps what.
-inline void fetch(const void *place, ptrdiff_t offset = 0) {
+inline void prefetch(const void *place, ptrdiff_t offset = 0) {
   __builtin_prefetch(reinterpret_cast<const void *>(uintptr_t(place) + offset));
 }
-inline void fetchObject(Handle tensor) {
+inline void prefetchObject(Handle tensor) {
   for (ptrdiff_t offset : {16, 80, 144})
-    fetch(objectOf(tensor), offset);
+    prefetch(objectOf(tensor), offset);
 }
-inline void fetchStorage(Handle tensor) {
+inline void prefetchStorage(Handle tensor) {
   auto *words = static_cast<const uintptr_t *>(objectOf(tensor));
   for (ptrdiff_t offset : {16, 63})
-    fetch(reinterpret_cast<const void *>(words[2]), offset);
+    prefetch(reinterpret_cast<const void *>(words[2]), offset);
 }
-inline void fetchVersion(Handle tensor) {
+inline void prefetchVersion(Handle tensor) {
   auto *words = static_cast<const uintptr_t *>(objectOf(tensor));
-  fetch(reinterpret_cast<const void *>(words[5]));
+  prefetch(reinterpret_cast<const void *>(words[5]));
 }
-inline void fetchAutograd(Handle tensor) {
+inline void prefetchAutograd(Handle tensor) {
   auto *words = static_cast<const uintptr_t *>(objectOf(tensor));
-  fetch(reinterpret_cast<const void *>(words[3]), 40);
+  prefetch(reinterpret_cast<const void *>(words[3]), 40);
 }
 
 } // namespace altgrad::core

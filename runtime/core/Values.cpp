@@ -1,7 +1,7 @@
 // The numbers of a step: what kernels read of groups and of the whole step, and
 // what the step says of itself.
 #include "Tensor.h"
-#include "table.h"
+#include "altgrad_core.h"
 
 #include <algorithm>
 #include <cstring>
@@ -51,8 +51,8 @@ struct Cell {
 
 } // namespace
 
-struct altgrad_table_values {
-  altgrad_table_values(altgrad_bundle *bundle, const int32_t *sets, int64_t count) : groups(sets, sets + count) {
+struct altgrad_core_values {
+  altgrad_core_values(altgrad_bundle *bundle, const int32_t *sets, int64_t count) : groups(sets, sets + count) {
     for (int64_t i = 0; i < altgrad_scalar_count(bundle); ++i) {
       auto of = describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i);
       std::vector<Number> &list = of.scope == ALTGRAD_PER_STEP ? singles : hypers;
@@ -97,7 +97,7 @@ struct altgrad_table_values {
     cells[at].tensor = hold(tensor);
     toggled = true;
   }
-  void place(size_t at, Handle tensor) {
+  void bind(size_t at, Handle tensor) {
     Cell &cell = cells[at];
     if (cell.placed && objectOf(cell.tensor) == objectOf(tensor))
       return;
@@ -175,36 +175,36 @@ struct altgrad_table_values {
   bool toggled = true;        // a tensor came or went since
 };
 
-altgrad_status altgrad_table_values_create(altgrad_bundle *bundle, const int32_t *sets, int64_t count,
-                                           altgrad_table_values **out) {
-  return guarded([&] { *out = new altgrad_table_values(bundle, sets, count); });
+altgrad_status altgrad_core_values_create(altgrad_bundle *bundle, const int32_t *sets, int64_t count,
+                                          altgrad_core_values **out) {
+  return guarded([&] { *out = new altgrad_core_values(bundle, sets, count); });
 }
-void altgrad_table_values_free(altgrad_table_values *values) { delete values; }
+void altgrad_core_values_free(altgrad_core_values *values) { delete values; }
 
-int64_t altgrad_table_values_cell(const altgrad_table_values *values, int64_t group, int64_t index) {
+int64_t altgrad_core_values_cell(const altgrad_core_values *values, int64_t group, int64_t index) {
   return int64_t(values->at(group, index));
 }
-altgrad_status altgrad_table_values_use(altgrad_table_values *values, AtenTensorHandle memory) {
+altgrad_status altgrad_core_values_use(altgrad_core_values *values, AtenTensorHandle memory) {
   return guarded([&] { values->device = hold(memory); });
 }
-altgrad_status altgrad_table_values_set(altgrad_table_values *values, const int64_t *groups, int64_t count,
-                                        const double *numbers) {
+altgrad_status altgrad_core_values_set(altgrad_core_values *values, const int64_t *groups, int64_t count,
+                                       const double *numbers) {
   return guarded([&] { values->set(groups, count, numbers); });
 }
-altgrad_status altgrad_table_values_give(altgrad_table_values *values, int64_t index, double number) {
+altgrad_status altgrad_core_values_give(altgrad_core_values *values, int64_t index, double number) {
   return guarded([&] { values->set(values->at(-1, index), number); });
 }
-altgrad_status altgrad_table_values_take(altgrad_table_values *values, int64_t group, int64_t index,
-                                         AtenTensorHandle tensor) {
+altgrad_status altgrad_core_values_take(altgrad_core_values *values, int64_t group, int64_t index,
+                                        AtenTensorHandle tensor) {
   return guarded([&] { values->take(values->at(group, index), tensor); });
 }
-altgrad_status altgrad_table_values_place(altgrad_table_values *values, int64_t index, AtenTensorHandle tensor) {
-  return guarded([&] { values->place(values->at(-1, index), tensor); });
+altgrad_status altgrad_core_values_bind(altgrad_core_values *values, int64_t index, AtenTensorHandle tensor) {
+  return guarded([&] { values->bind(values->at(-1, index), tensor); });
 }
-altgrad_status altgrad_table_values_send(altgrad_table_values *values, altgrad_plan *plan) {
+altgrad_status altgrad_core_values_send(altgrad_core_values *values, altgrad_plan *plan) {
   return guarded([&] { values->send(plan); });
 }
-double altgrad_table_values_get(const altgrad_table_values *values, int64_t group, int64_t index) {
+double altgrad_core_values_get(const altgrad_core_values *values, int64_t group, int64_t index) {
   return values->get(values->at(group, index));
 }
 
@@ -235,6 +235,6 @@ static void layOut(altgrad_bundle *bundle, int64_t *cells, int64_t *now) {
       cells[i] = strcmp(singles[i].key, "found") == 0 ? *now - 1 : rest++;
 }
 
-altgrad_status altgrad_table_scaler(altgrad_bundle *bundle, int64_t *cells, int64_t *now) {
+altgrad_status altgrad_core_scaler(altgrad_bundle *bundle, int64_t *cells, int64_t *now) {
   return guarded([&] { layOut(bundle, cells, now); });
 }

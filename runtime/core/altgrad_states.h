@@ -3,7 +3,7 @@
 #define ALTGRAD_CORE_ALTGRAD_STATES_H
 
 #include "altgrad_program.h"
-#include "table.h"
+#include "altgrad_core.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,7 +21,7 @@ typedef struct altgrad_core_state {
 // pairs would not say how the parameter lies.
 ALTGRAD_API altgrad_status altgrad_core_new_state(const altgrad_core_program *program, int64_t set, int64_t index,
                                                   int64_t dims, const int64_t *sizes, const int64_t *strides,
-                                                  const altgrad_table_matrices *matrices, altgrad_core_state *out);
+                                                  const altgrad_core_matrices *matrices, altgrad_core_state *out);
 
 // What the library cannot see of a state that is there.
 enum {
@@ -31,7 +31,7 @@ enum {
 // ALTGRAD_INVALID, with a sentence, where a state cannot be that. It may be narrower than the step stores it.
 ALTGRAD_API altgrad_status altgrad_core_check_state(const altgrad_core_program *program, int64_t set, int64_t index,
                                                     AtenTensorHandle state, int32_t facts, AtenTensorHandle param,
-                                                    const int64_t *strides, const altgrad_table_matrices *matrices);
+                                                    const int64_t *strides, const altgrad_core_matrices *matrices);
 
 #ifdef __cplusplus
 }

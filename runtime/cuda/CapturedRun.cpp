@@ -34,18 +34,18 @@ CapturedRun::~CapturedRun() {
     kernels.reset();
     last.reset();
   }
-  for (const Kept &one : kept)
+  for (const HeldMemory &one : kept)
     one.release(one.memory);
 }
 
 altgrad_status CapturedRun::fill(const Tables &tables) {
   if (altgrad_status status = held.reserve(tables, nullptr))
     return status;
-  CudaStream beside = nullptr;
-  if (altgrad_status status = gpu->copyStream(beside))
+  CudaStream copies = nullptr;
+  if (altgrad_status status = gpu->copyStream(copies))
     return status;
   unsigned all = ~0u;
-  if (altgrad_status status = held.upload(tables, beside, all))
+  if (altgrad_status status = held.upload(tables, copies, all))
     return status;
   return held.wait();
 }

@@ -29,7 +29,7 @@ public:
   const uint64_t capture; // the driver's number of it
 
 private:
-  struct Kept {
+  struct HeldMemory {
     void *memory;
     void (*release)(void *);
   };
@@ -37,7 +37,7 @@ private:
   std::shared_ptr<const Kernels> kernels;
   SharedEvent last;
   CudaTables held;
-  std::vector<Kept> kept;
+  std::vector<HeldMemory> kept;
 };
 
 // From now on the graph under capture, and what is instantiated from it, keep

@@ -140,12 +140,12 @@ Result Gpu::allocateDevice(Block &block) {
   }
   if (!block.from.allocate)
     return driver.cuMemAlloc(&block.device, block.bytes);
-  CudaStream beside = nullptr;
-  if (copyStream(beside) != ALTGRAD_OK)
+  CudaStream copies = nullptr;
+  if (copyStream(copies) != ALTGRAD_OK)
     return errorOutOfMemory;
   Entered entered(driver, context, /*again=*/true);
   block.device = DevicePointer(
-      block.from.allocate(device, block.bytes, beside, block.from.context));
+      block.from.allocate(device, block.bytes, copies, block.from.context));
   return block.device ? 0 : errorOutOfMemory;
 }
 

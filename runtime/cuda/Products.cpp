@@ -149,7 +149,7 @@ altgrad_status OwnProducts::launch(const altgrad_gemm &product) const {
   return error ? driver.refuse(error, "a kernel for symmetric products") : ALTGRAD_OK;
 }
 
-altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &library, Try &ours, Try &theirs) const {
+altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &library, Try &byKernel, Try &byLibrary) const {
   const auto stream = static_cast<CudaStream>(product.stream);
   Stopwatch watch(driver, stream);
   auto run = [&](Try &each, const Library &body) -> altgrad_status {
@@ -165,9 +165,9 @@ altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &
     return error ? driver.refuse(error, "comparing products") : ALTGRAD_OK; // memory that is not pinned is there now
   };
   for (int i = 0; i <= rounds; ++i) {
-    if (altgrad_status status = run(ours, [&] { return launch(product); }))
+    if (altgrad_status status = run(byKernel, [&] { return launch(product); }))
       return status;
-    if (altgrad_status status = run(theirs, library))
+    if (altgrad_status status = run(byLibrary, library))
       return status;
   }
   return ALTGRAD_OK;
@@ -176,16 +176,16 @@ altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &
 // Numbers that are not finite decide nothing: whether ours are right could not be seen.
 altgrad_status OwnProducts::decide(const altgrad_gemm &product, const Library &library, const std::string &key,
                                    bool &own) const {
-  Try ours, theirs;
-  if (altgrad_status status = measure(product, library, ours, theirs))
+  Try byKernel, byLibrary;
+  if (altgrad_status status = measure(product, library, byKernel, byLibrary))
     return status;
-  const double far = farthest(ours, theirs, product.type);
-  own = far <= tolerance && ours.ms < theirs.ms;
+  const double far = farthest(byKernel, byLibrary, product.type);
+  own = far <= tolerance && byKernel.ms < byLibrary.ms;
   if (std::isnan(far))
     return ALTGRAD_OK;
   char words[128];
   const int size = snprintf(words, sizeof words, "%s: %g ms of its own kernel, %g ms of the library, %g apart\n",
-                            own ? "own" : "library", ours.ms, theirs.ms, far);
+                            own ? "own" : "library", byKernel.ms, byLibrary.ms, far);
   Cache().keep(key, {words, words + size});
   std::lock_guard<std::mutex> held(decisions().lock); // a second thread may have measured, too
   own = decisions().own.emplace(key, own).first->second;

@@ -31,7 +31,7 @@ private:
   std::string keyOf(const altgrad_gemm &product) const;
   altgrad_status isFaster(const altgrad_gemm &product, const Library &library, bool &own) const;
   altgrad_status decide(const altgrad_gemm &product, const Library &library, const std::string &key, bool &own) const;
-  altgrad_status measure(const altgrad_gemm &product, const Library &library, Try &ours, Try &theirs) const;
+  altgrad_status measure(const altgrad_gemm &product, const Library &library, Try &byKernel, Try &byLibrary) const;
   altgrad_status launch(const altgrad_gemm &product) const;
 
   const Driver &driver;

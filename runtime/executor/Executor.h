@@ -64,7 +64,7 @@ struct Owner {
 };
 
 // What phases are done for: no other rows and chunks.
-struct Part {
+struct LaunchRange {
   Items rows{0, INT64_MAX}, chunks{0, INT64_MAX};
   bool isWhole() const {
     return rows.end == INT64_MAX && chunks.end == INT64_MAX;
@@ -96,7 +96,7 @@ public:
 struct Launch {
   altgrad_args args; // host pointers of the tables, workspace on the device
   int64_t first, last;
-  Part part;
+  LaunchRange part;
   void *stream;
   altgrad_parallel_for parallelFor;
   int threads;
@@ -118,7 +118,7 @@ public:
   // Whether kernels read a copy of Tables::values.
   virtual bool mirrors() const { return false; }
   // Whether run() can do a part of a phase.
-  virtual bool runsParts() const { return false; }
+  virtual bool runsRanges() const { return false; }
 };
 
 altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
@@ -130,7 +130,7 @@ altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
 // Which capture records what is given to a CUstream; 0: none.
 altgrad_status findCapture(void *stream, uint64_t &capture);
 
-Items itemsOf(const Phase &phase, const Tables &tables, const Part &part);
+Items itemsOf(const Phase &phase, const Tables &tables, const LaunchRange &part);
 
 // The tensors of a set; all where it is -1.
 Items tensorsOf(int64_t set, const Tables &tables);

@@ -31,7 +31,7 @@ static Items ofRows(Items all, Items rows,
 }
 
 Items altgrad::runtime::itemsOf(const Phase &phase, const Tables &tables,
-                                const Part &part) {
+                                const LaunchRange &part) {
   if (phase.domain == Domain::Once)
     return {0, 1};
   if (phase.domain == Domain::Rows)

@@ -127,12 +127,12 @@ Pool *poolOfThisProcess() {
   Pool *pool = current.load();
   pid_t self = getpid();
   while (!pool || pool->owner != self) {
-    Pool *fresh = new (std::nothrow) Pool(self);
-    if (!fresh)
+    Pool *made = new (std::nothrow) Pool(self);
+    if (!made)
       return nullptr;
-    if (current.compare_exchange_strong(pool, fresh))
-      return fresh;
-    delete fresh;
+    if (current.compare_exchange_strong(pool, made))
+      return made;
+    delete made;
   }
   return pool;
 }

@@ -82,7 +82,7 @@ uint64_t capacity() {
   return given.empty() || *end ? defaultCapacity : bytes;
 }
 
-struct Kept {
+struct CacheFile {
   std::string name;
   uint64_t bytes;
   timespec used;
@@ -230,7 +230,7 @@ void Cache::prune() const {
   std::unique_ptr<DIR, int (*)(DIR *)> listing(fdopendir(fd), closedir);
   if (!listing)
     return;
-  std::vector<Kept> entries;
+  std::vector<CacheFile> entries;
   uint64_t total = 0;
   while (dirent *item = readdir(listing.get())) {
     const char *name = item->d_name;
@@ -248,7 +248,7 @@ void Cache::prune() const {
       unlinkat(directory.get(), name, 0);
     }
   }
-  std::sort(entries.begin(), entries.end(), [](const Kept &a, const Kept &b) {
+  std::sort(entries.begin(), entries.end(), [](const CacheFile &a, const CacheFile &b) {
     return std::make_pair(a.used.tv_sec, a.used.tv_nsec) <
            std::make_pair(b.used.tv_sec, b.used.tv_nsec);
   });

@@ -37,7 +37,7 @@ public:
   altgrad_status prepare(const Tables &) override { return ALTGRAD_OK; }
   altgrad_status run(const Tables &tables, const Launch &launch,
                      unsigned &changed) override;
-  bool runsParts() const override { return true; }
+  bool runsRanges() const override { return true; }
 
 private:
   struct Entry {

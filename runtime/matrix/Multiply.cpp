@@ -1,6 +1,6 @@
 // Shapes, strides and batches of products.
 #include "matrix/Multiply.h"
-#include "Forks.h"
+#include "ForkSafety.h"
 #include "Status.h"
 #include "executor/Threads.h"
 
@@ -137,12 +137,12 @@ altgrad_status altgrad::runtime::runItems(int64_t items, void (*body)(int64_t, i
 static Gemm common;
 
 Gemm altgrad::runtime::commonGemm() {
-  std::lock_guard<std::mutex> held(ForkedLock<Gemm>::of());
+  std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
   return common;
 }
 
 void altgrad::runtime::setCommonGemm(const Gemm &gemm) {
-  std::lock_guard<std::mutex> held(ForkedLock<Gemm>::of());
+  std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
   common = gemm;
 }
 

@@ -34,7 +34,7 @@ altgrad_status altgrad_plan::runChunks(void *workspace, uint64_t bytes,
   if (sweep.domain != Domain::Chunks || sweep.tiles)
     return fail(ALTGRAD_INVALID, "phase %s is no sweep over chunks",
                 sweep.name.c_str());
-  if (!executor->runsParts())
+  if (!executor->runsRanges())
     return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some chunks");
   const int64_t chunks = running().nchunks();
   if (part.begin < 0 || part.begin > part.end || part.end > chunks)

@@ -93,17 +93,17 @@ def gradient_elsewhere(gpu):
 
 def captured_with_others(gpu):
     """A gradient came and a state was replaced after the last eager step; the graph goes on afterwards."""
-    from altgrad._binding import where
+    from altgrad._binding import device_context
     pair = Pair(gpu, lambda ps: maker("AdamW", **(dict(capturable=True) if ps[0].device.type != "cpu" else {}))(ps), SMALL)
     last = [params[-1] for params in pair.params]
     pair.step(2, before=lambda number, params, optimizer: setattr(params[-1], "grad", None))
     pair.grads()
-    kept, asked = kept_of(pair), where.Where.is_capturing
+    kept, asked = kept_of(pair), device_context.DeviceContext.is_capturing
     if not gpu.real:
-        where.Where.is_capturing = lambda self: True
+        device_context.DeviceContext.is_capturing = lambda self: True
     with refused("captured after a step"):
         gpu.graph(pair.optimizers[1].step)()
-    where.Where.is_capturing = asked
+    device_context.DeviceContext.is_capturing = asked
     gpu.synchronize()
     unchanged(pair, kept)
     for optimizer in pair.optimizers:
@@ -123,14 +123,14 @@ def captured_with_others(gpu):
 
 
 def captured_without_capturable(gpu):
-    from altgrad._binding import where
+    from altgrad._binding import device_context
     pair = Pair(gpu, maker("AdamW"), SMALL).step(2)
-    kept, asked = kept_of(pair), where.Where.is_capturing
+    kept, asked = kept_of(pair), device_context.DeviceContext.is_capturing
     if not gpu.real:
-        where.Where.is_capturing = lambda self: True
+        device_context.DeviceContext.is_capturing = lambda self: True
     with refused("capturable is False"):
         gpu.graph(pair.optimizers[1].step)()
-    where.Where.is_capturing = asked
+    device_context.DeviceContext.is_capturing = asked
     gpu.synchronize()
     unchanged(pair, kept)
     pair.step(2).same("eager, after the error")

@@ -99,7 +99,7 @@ def allocate(size, device, stream):
 if "ALTGRAD_TEST_DEVICE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
 else:
-    from altgrad._binding import where
+    from altgrad._binding import device_context
 
     torch.ops.load_library(os.environ["ALTGRAD_TEST_DEVICE"])
     ctypes.CDLL(os.environ["ALTGRAD_TEST_DEVICE"], ctypes.RTLD_GLOBAL)  # its products are found by their names
@@ -113,7 +113,7 @@ else:
     module.caching_allocator_alloc, module.caching_allocator_delete = allocate, _blocks.pop
     module.is_current_stream_capturing = lambda: is_capturing(current_stream(module.current_device()))
     torch._register_device_module(KIND, module)
-    where.stand_in = KIND
+    device_context.cuda_stand_in = KIND
     os.register_at_fork(after_in_child=after_fork)
 
 

@@ -108,7 +108,7 @@ def test_numbers_travel_while_others_are_stepped(words, early, notes):
     optimizers = [altgrad.optim.AdamW(of, lr=1e-2, offload=of is there, **words) for of in (there, here)]
     for step in range(3):
         backward(there, here, step)
-        with Sends([optimizers[0]._offload.twin(param).param for param in there]) as sends:
+        with Sends([optimizers[0]._offload.host_copy(param).param for param in there]) as sends:
             optimizers[0].step()
         asked = [note for note in notes() if note.startswith(("copy", "event")) and "stream 0" not in note]
         optimizers[1].step()

@@ -145,7 +145,7 @@ class Runner:
             from torch.utils.cpp_extension import include_paths
             words += [f"-I{ROOT}/runtime/torch", "-fclang-abi-compat=17", *(f"-isystem{path}" for path in include_paths())]
             place = Path(torch.__file__).parent / "lib"
-            libraries += ["-l:libaltgrad_torch.a", "-l:libaltgrad_torch.so", f"-L{place}", f"-Wl,-rpath,{place}", "-ltorch", "-ltorch_cpu", "-lc10"]
+            libraries += ["-l:libaltgrad_libtorch.a", "-l:libaltgrad_core.so", f"-L{place}", f"-Wl,-rpath,{place}", "-ltorch", "-ltorch_cpu", "-lc10"]
         last = [*libraries, "-laltgrad", "-o", "program"] if re.search(r"\bmain\s*\(", text) else ["-fsyntax-only"]
         self.command(shlex.join(words + last) + (" && ./program" if "program" in last else ""), False,
                      f"{self.page.relative_to(ROOT)}:{line}")

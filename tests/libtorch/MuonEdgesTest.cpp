@@ -1,6 +1,6 @@
 // Muon and NorMuon for LibTorch where groups, gradients and parameters change between steps.
 #include "Model.h"
-#include "core/table.h"
+#include "core/altgrad_core.h"
 
 #include <altgrad/amp.h>
 #include <altgrad/optim.h>
@@ -103,7 +103,7 @@ std::vector<Tensor> twinsOf(const std::vector<Tensor> &params) {
 
 // torch's products, of which the one with the number `left` has a NaN.
 int32_t wrongProduct(const altgrad_gemm *gemm, void *left) {
-  const int32_t status = altgrad_table_multiply(gemm, nullptr);
+  const int32_t status = altgrad_core_multiply(gemm, nullptr);
   if ((*static_cast<int *>(left))-- == 0)
     *static_cast<uint16_t *>(gemm->c) = 0x7FC0; // of bfloat16
   return status;
@@ -125,7 +125,7 @@ TEST(MuonEdges, AWrongProductLeavesEverythingAndAGpuCountsTheStep) {
     } catch (const c10::Error &) {
       EXPECT_FALSE(isGpu);
     }
-    altgrad_set_gemm(nullptr, altgrad_table_multiply, nullptr);
+    altgrad_set_gemm(nullptr, altgrad_core_multiply, nullptr);
     EXPECT_TRUE(sameBits(params, others));
     std::stringstream file;
     torch::save(*one, file);

@@ -12,7 +12,7 @@ class Products:
     """While it is entered, `call(gemm, context)` multiplies; `gemm` has the words of altgrad_gemm."""
 
     def __init__(self, call=None):
-        self._torchs = ctypes.cast(core().altgrad_table_multiply, ctypes.c_void_p)
+        self._torchs = ctypes.cast(core().altgrad_core_multiply, ctypes.c_void_p)
         self.multiply, self._function = ctypes.cast(self._torchs, KIND), KIND(call or self.call)
 
     def call(self, gemm, context):

@@ -10,14 +10,14 @@ class StandIn(MetaPathFinder):
     """Sets it when the package is imported, and imports nothing before."""
 
     def find_spec(self, name, path, target=None):
-        if name != "altgrad._binding.where":
+        if name != "altgrad._binding.device_context":
             return None
         spec = PathFinder.find_spec(name, path)
         load = spec.loader.exec_module
 
         def exec_module(module):
             load(module)
-            module.stand_in = os.environ["ALTGRAD_STANDS_FOR_CUDA"]
+            module.cuda_stand_in = os.environ["ALTGRAD_STANDS_FOR_CUDA"]
 
         spec.loader.exec_module = exec_module
         return spec

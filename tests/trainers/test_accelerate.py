@@ -53,10 +53,10 @@ def test_the_schedule_waits(optimizers, scalers, words, clip):
 
 
 def test_nobody_reads_the_verdict_elsewhere(monkeypatch):
-    from altgrad.optim import _around
+    from altgrad.optim import _integrations
     param = torch.nn.Parameter(torch.ones(3))
     optimizer, scaler = altgrad.optim.AdamW([param]), altgrad.amp.GradScaler("cpu")
     param.grad = torch.ones(3)
     scaler.scale(torch.ones(()))
-    monkeypatch.setattr(_around, "float", lambda flag: pytest.fail("read back"), raising=False)
+    monkeypatch.setattr(_integrations, "float", lambda flag: pytest.fail("read back"), raising=False)
     scaler.step(optimizer)

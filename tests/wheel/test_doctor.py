@@ -47,7 +47,7 @@ STEPPED = dict(version="2.11.0+cu130", cuda="13.0", known=True, ms=3.0)
 
 @pytest.mark.parametrize("found, state, words", [
     (STEPPED, OK, "ok torch: 2.11.0+cu130, for CUDA 13.0"),
-    (STEPPED, OK, "ok torch's objects: libaltgrad_torch.so knows where"),
+    (STEPPED, OK, "ok torch's objects: libaltgrad_core.so knows where"),
     (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one"),
     ({**STEPPED, "cuda": None}, OK, "for CPUs only"),
     ({**STEPPED, "version": "2.9.1"}, NOTE, "note torch: 2.9.1, for CUDA 13.0 -> altgrad is tested with torch 2.10"),

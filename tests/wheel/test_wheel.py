@@ -20,7 +20,7 @@ from altgrad import _library
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(_library.find_library()).resolve().parents[1]
-NEED_TORCH = "libaltgrad_torch.so"
+NEED_TORCH = "libaltgrad_core.so"
 TORCHS = {"libtorch.so", "libtorch_cpu.so", "libtorch_python.so", "libc10.so"}
 pytestmark = pytest.mark.skipif(not (BUILD / "bundles" / "rest").exists(),
                                 reason="ninja stock-bundles has not been run")

@@ -14,11 +14,11 @@ install(DIRECTORY runtime/include/altgrad DESTINATION include COMPONENT developm
 install(TARGETS altgrad-opt RUNTIME DESTINATION bin COMPONENT runtime)
 install(DIRECTORY templates/ DESTINATION share/altgrad/templates COMPONENT runtime FILES_MATCHING PATTERN "*.mlir")
 
-if(TARGET altgrad_torch)
+if(TARGET altgrad_libtorch)
   # torch is there when it is loaded: no path to it is kept.
   set_target_properties(altgrad_core PROPERTIES EXPORT_NAME core)
   install(TARGETS altgrad_core EXPORT altgrad LIBRARY DESTINATION lib COMPONENT runtime)
-  install(TARGETS altgrad_torch ARCHIVE DESTINATION lib COMPONENT development)
+  install(TARGETS altgrad_libtorch ARCHIVE DESTINATION lib COMPONENT development)
   install(DIRECTORY runtime/torch/altgrad DESTINATION include COMPONENT development FILES_MATCHING PATTERN "*.h")
   install(FILES tools/cmake/Torch.cmake DESTINATION ${package} COMPONENT development RENAME altgradTorch.cmake)
 endif()

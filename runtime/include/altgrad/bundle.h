@@ -98,8 +98,8 @@
 //   {"form": "side", "format": "bf16", "left": 2, "right": 0, "added": 0, "into": 4, "alone": false,
 //    "factor": 1, "weight": 3.4445, "shift": 0, "least": 1, "below": null}
 //
-// It does them in their order for each tensor whose longer side is at least "least" times the shorter one, n, and less
-// than "below" times; null: no bound. If "alone" is true, each matrix is multiplied by calls of its own. The list "into" becomes factor * left right + weight * added, rounded once to
+// They are done in their order. A product applies to tensors with "least" <= longer side / shorter side < "below"; null: no
+// bound. n is the shorter side. If "alone" is true, each matrix is multiplied by calls of its own. The list "into" becomes factor * left right + weight * added, rounded once to
 // "format", and "shift" is added to the diagonal of a square; "added" may be null. "form" says what is multiplied:
 // gram, the matrix and its transpose on the side of n; square, two n x n matrices; side, one n x n and one of the
 // tensor's shape. The numbers are the bytes of the lists before a list, for each element of all chunks: it begins at

@@ -53,11 +53,11 @@ class Bundle:
         self.folds = _FOLD in self.kinds
 
 
-def compile_sets(lines, rules=(), flags=(), on_host=True, scaler=False, multiplied=False, **asked):
+def compile_sets(lines, rules=(), flags=(), on_host=True, scaler=False, multiplied=False, **members):
     """The Bundle of a step over several sets of tensors. The library compiles each once and keeps it.
 
     `lines` are those of `set_line`, `rules` the Rule of each, and of sets of gradients alone `flags` say what is done to
-    them. `asked` are the other members of altgrad_core_request. `scaler` is True where torch's GradScaler says scale and
+    them. `members` are the other members of altgrad_core_request. `scaler` is True where torch's GradScaler says scale and
     verdict, or the variant of a loss scaler of ours; `on_host` asks for the CPU's code, otherwise that of GPUs; with
     `multiplied` and `exchange` all devices hear of products that are wrong on one of them. Raises Error with the
     compiler's diagnostics.
@@ -71,6 +71,6 @@ def compile_sets(lines, rules=(), flags=(), on_host=True, scaler=False, multipli
     request = _Request.of(sets=texts_of(lines), count=len(lines), text=text, size=len(text.encode()), origin=origin,
                           flags="\n".join(flags), compiler=str(find_compiler() or ""), scaler=scaler is True,
                           loss_scaler=scaler if isinstance(scaler, str) else None, products=multiplied,
-                          host=on_host, alone=alone, **asked)
+                          host=on_host, alone=alone, **members)
     interruptibly(core().altgrad_core_compile, ctypes.byref(request), ctypes.byref(program))
     return Bundle(program)

@@ -1,4 +1,4 @@
-"""Finds libaltgrad_torch.so, which knows torch's tensors, beside libaltgrad.so."""
+"""Finds libaltgrad_core.so, which knows torch's tensors, beside libaltgrad.so."""
 
 import ctypes
 import sys
@@ -11,7 +11,7 @@ import torch
 from . import _objects
 from ._library import Error, find_library, library, struct
 
-_NAME = "libaltgrad_torch.so"
+_NAME = "libaltgrad_core.so"
 
 # altgrad_status (*)(...): the arguments after the name, in order.
 _STATUS_FUNCTIONS = {
@@ -19,23 +19,23 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_use": (c_void_p, c_void_p, c_uint64, c_int32),
     "altgrad_table_run": (c_void_p, c_int64, c_void_p),
     "altgrad_table_run_rows": (c_void_p, c_int64, c_int64, c_void_p),
-    "altgrad_table_entries_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
-    "altgrad_table_look": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),
-    "altgrad_table_list": (c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
-    "altgrad_table_run_one": (c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
-    "altgrad_table_values_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
-    "altgrad_table_values_use": (c_void_p, c_void_p),
-    "altgrad_table_values_set": (c_void_p, c_void_p, c_int64, c_void_p),
-    "altgrad_table_values_give": (c_void_p, c_int64, c_double),
-    "altgrad_table_values_take": (c_void_p, c_int64, c_int64, c_void_p),
-    "altgrad_table_values_place": (c_void_p, c_int64, c_void_p),
-    "altgrad_table_values_send": (c_void_p, c_void_p),
-    "altgrad_table_scaler": (c_void_p, c_void_p, POINTER(c_int64)),
-    "altgrad_table_beside": (c_int32, c_int32, c_int32, c_int32, POINTER(c_int64), c_void_p, c_void_p),
-    "altgrad_table_fits": (c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p),
-    "altgrad_table_has_matrices": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
-    "altgrad_table_find_matrices": (c_void_p, c_int64, c_void_p, c_void_p),
-    "altgrad_table_find_profile": (c_char_p, c_void_p),
+    "altgrad_core_entries_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
+    "altgrad_table_validate": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),
+    "altgrad_core_list": (c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
+    "altgrad_core_run_one": (c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
+    "altgrad_core_values_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
+    "altgrad_core_values_use": (c_void_p, c_void_p),
+    "altgrad_core_values_set": (c_void_p, c_void_p, c_int64, c_void_p),
+    "altgrad_core_values_give": (c_void_p, c_int64, c_double),
+    "altgrad_core_values_take": (c_void_p, c_int64, c_int64, c_void_p),
+    "altgrad_core_values_bind": (c_void_p, c_int64, c_void_p),
+    "altgrad_core_values_send": (c_void_p, c_void_p),
+    "altgrad_core_scaler": (c_void_p, c_void_p, POINTER(c_int64)),
+    "altgrad_core_state_layout": (c_int32, c_int32, c_int32, c_int32, POINTER(c_int64), c_void_p, c_void_p),
+    "altgrad_core_check_fit": (c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p),
+    "altgrad_core_check_matrices": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
+    "altgrad_core_find_matrices": (c_void_p, c_int64, c_void_p, c_void_p),
+    "altgrad_core_find_preset": (c_char_p, c_void_p),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
     "altgrad_core_check_extent": (c_void_p,),
     "altgrad_core_check_addresses": (c_void_p,),
@@ -50,14 +50,14 @@ _STATUS_FUNCTIONS = {
 }
 
 # These functions hold Python's lock while they run.
-_LOCKED = ("altgrad_table_entries_create", "altgrad_table_entries_same", "altgrad_table_look",
-           "altgrad_table_same_lists", "altgrad_table_list", "altgrad_table_run_one")
+_LOCKED = ("altgrad_core_entries_create", "altgrad_core_entries_same", "altgrad_table_validate",
+           "altgrad_core_same_lists", "altgrad_core_list", "altgrad_core_run_one")
 
 # The other functions: the result, then the arguments.
 _FUNCTIONS = {
-    "altgrad_table_error": (c_char_p,),
-    "altgrad_table_runtime": (c_void_p,),
-    "altgrad_table_dtype": (c_int32, c_char_p),
+    "altgrad_core_error": (c_char_p,),
+    "altgrad_core_runtime": (c_void_p,),
+    "altgrad_core_dtype": (c_int32, c_char_p),
     "altgrad_table_free": (None, c_void_p),
     "altgrad_table_declared": (c_void_p, c_void_p),
     "altgrad_core_program_free": (None, c_void_p),
@@ -65,31 +65,31 @@ _FUNCTIONS = {
     "altgrad_core_in_full": (c_char_p, c_char_p),
     "altgrad_core_blocks_word": (c_char_p, c_char_p),
     "altgrad_core_first_word": (c_char_p, c_char_p),
-    "altgrad_table_lie": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
+    "altgrad_core_matrix_layout": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
     "altgrad_table_rows_from": (c_int64, c_void_p),
     "altgrad_table_unsummed": (c_char_p, c_void_p),
-    "altgrad_table_worth_a_hook": (c_int64,),
-    "altgrad_table_chunk": (c_int64,),
-    "altgrad_table_blocked_numel": (c_int64,),
-    "altgrad_table_rule_file": (c_int32, c_char_p),
-    "altgrad_table_stored": (c_char_p, c_char_p, c_char_p),
-    "altgrad_table_differs": (c_int32, c_char_p, c_char_p, c_char_p, c_int32),
-    "altgrad_table_values_free": (None, c_void_p),
-    "altgrad_table_values_cell": (c_int64, c_void_p, c_int64, c_int64),
-    "altgrad_table_values_get": (c_double, c_void_p, c_int64, c_int64),
+    "altgrad_core_hook_bytes": (c_int64,),
+    "altgrad_core_chunk": (c_int64,),
+    "altgrad_core_blocked_numel": (c_int64,),
+    "altgrad_core_is_rule_file": (c_int32, c_char_p),
+    "altgrad_core_state_format": (c_char_p, c_char_p, c_char_p),
+    "altgrad_core_formats_differ": (c_int32, c_char_p, c_char_p, c_char_p, c_int32),
+    "altgrad_core_values_free": (None, c_void_p),
+    "altgrad_core_values_cell": (c_int64, c_void_p, c_int64, c_int64),
+    "altgrad_core_values_get": (c_double, c_void_p, c_int64, c_int64),
     "altgrad_table_present": (c_void_p, c_void_p),
-    "altgrad_table_set_python": (None, c_void_p),
-    "altgrad_table_set_objects": (None, c_void_p),
+    "altgrad_core_set_python": (None, c_void_p),
+    "altgrad_core_set_objects": (None, c_void_p),
     "altgrad_table_watch": (None, c_void_p, c_void_p, c_int64),
-    "altgrad_table_same_lists": (c_int32, c_void_p, c_void_p, c_int64, c_void_p),
+    "altgrad_core_same_lists": (c_int32, c_void_p, c_void_p, c_int64, c_void_p),
     "altgrad_table_counts": (None, c_void_p, c_void_p),
-    "altgrad_table_entries_free": (None, c_void_p),
-    "altgrad_table_entries_same": (c_int32, c_void_p, c_void_p),
+    "altgrad_core_entries_free": (None, c_void_p),
+    "altgrad_core_entries_same": (c_int32, c_void_p, c_void_p),
 }
 
 
-# Of these an answer below 0, or None, is none: altgrad_table_error() says why.
-_ANSWERS = ("altgrad_table_lie", "altgrad_table_stored", "altgrad_table_differs", "altgrad_core_blocks_word")
+# Of these an answer below 0, or None, is none: altgrad_core_error() says why.
+_ANSWERS = ("altgrad_core_matrix_layout", "altgrad_core_state_format", "altgrad_core_formats_differ", "altgrad_core_blocks_word")
 
 
 @cache
@@ -113,13 +113,13 @@ def core():
         function.restype, function.argtypes = result, arguments
         if name in _ANSWERS:
             function.errcheck = _answer
-    if loaded.altgrad_table_runtime() != runtime:
+    if loaded.altgrad_core_runtime() != runtime:
         raise Error(f"{path} found another libaltgrad.so than {find_library()}", "BROKEN")
     for name, arguments in _STATUS_FUNCTIONS.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes, function.errcheck = c_int32, arguments, _check
     tell(loaded)
-    library().altgrad_set_gemm(None, ctypes.cast(loaded.altgrad_table_multiply, c_void_p), None)
+    library().altgrad_set_gemm(None, ctypes.cast(loaded.altgrad_core_multiply, c_void_p), None)
     return loaded
 
 
@@ -134,9 +134,9 @@ def tell(loaded, **known):
         of["gradient"] = _objects.UNKNOWN_GRADIENT
     functions = ctypes.pythonapi.PyDict_Next, ctypes.pythonapi.PyList_GetItem
     python = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of["inside"])
-    loaded.altgrad_table_set_python(ctypes.byref(python))
+    loaded.altgrad_core_set_python(ctypes.byref(python))
     loaded.told = _Objects(*of["keys"], *of["version"], *of["gradient"], known.get("dims", sys.maxsize))
-    loaded.altgrad_table_set_objects(ctypes.byref(loaded.told))
+    loaded.altgrad_core_set_objects(ctypes.byref(loaded.told))
 
 
 def has_lock():
@@ -144,7 +144,7 @@ def has_lock():
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-# altgrad_table_python, altgrad_table_objects and altgrad_core_row.
+# altgrad_core_python, altgrad_core_objects and altgrad_core_row.
 _Python = struct("Python", next=c_void_p, item=c_void_p, none=c_void_p, inside=c_int64)
 _Objects = struct("Objects", keys=c_int64, negative=c_uint64, counter=c_int64, version=c_int64, autograd=c_int64,
                   gradient=c_int64, nothing=c_void_p, dims=c_int64)
@@ -165,30 +165,30 @@ def torch_parallel_for():
 def _check(status, function, arguments):
     if status:
         name = Error.NAMES[status] if 0 <= status < len(Error.NAMES) else str(status)
-        raise Error(core().altgrad_table_error().decode(errors="replace"), name)
+        raise Error(core().altgrad_core_error().decode(errors="replace"), name)
 
 
 def _answer(answer, function, arguments):
     if answer is None or (isinstance(answer, int) and answer < 0):
-        raise Error(core().altgrad_table_error().decode(errors="replace"), "SYSTEM")
+        raise Error(core().altgrad_core_error().decode(errors="replace"), "SYSTEM")
     return answer
 
 
 @cache
 def chunk():
     """The elements in which a step sums: those of a chunk of a tensor."""
-    return core().altgrad_table_chunk()
+    return core().altgrad_core_chunk()
 
 
 @cache
 def blocked_numel():
     """From how many elements on a tensor has states whose blocks share a scale; smaller ones keep float32."""
-    return core().altgrad_table_blocked_numel()
+    return core().altgrad_core_blocked_numel()
 
 
-def worth_a_hook():
+def hook_bytes():
     """The bytes of a gradient from which on a hook costs less than it saves."""
-    return core().altgrad_table_worth_a_hook()
+    return core().altgrad_core_hook_bytes()
 
 
 def handle_of(tensor):
@@ -205,27 +205,27 @@ DTYPES = {number: dtype for dtype, number in TYPES.items()}
 @cache
 def dtype_of(word):
     """The dtype of the tensor that holds numbers of a format, or their codes: integers where torch has no dtype."""
-    return DTYPES[core().altgrad_table_dtype(word.encode())]
+    return DTYPES[core().altgrad_core_dtype(word.encode())]
 
 
-def beside(shape, strides, block=1, columns=0, pairs=False, copy=False):
-    """(shape, strides) of what a step keeps beside a tensor that lies so, as altgrad_table_beside says it.
+def state_layout(shape, strides, block=1, columns=0, pairs=False, copy=False):
+    """(shape, strides) of what a step keeps beside a tensor that lies so, as altgrad_core_state_layout says it.
 
     Raises ValueError where two codes in a byte would not say how the tensor lies.
     """
     dims, sizes, steps = c_int64(len(shape)), int64s([*shape, 0, 0]), int64s([*strides, 0, 0])
-    _ask("a parameter", core().altgrad_table_beside, copy, block, columns, pairs, ctypes.byref(dims), sizes, steps)
+    _ask("a parameter", core().altgrad_core_state_layout, copy, block, columns, pairs, ctypes.byref(dims), sizes, steps)
     return tuple(sizes[:dims.value]), tuple(steps[:dims.value])
 
 
 def check_matrices(bundle, index, shape, strides, what):
     """Raises ValueError where the step of a set of a Bundle multiplies matrices, and `what`, which lies so, has none."""
-    _ask(what, core().altgrad_table_has_matrices, bundle.handle, index, len(shape), int64s(shape), int64s(strides))
+    _ask(what, core().altgrad_core_check_matrices, bundle.handle, index, len(shape), int64s(shape), int64s(strides))
 
 
 def check_fit(bundle, index, shape, strides, matrices=None):
     """Raises ValueError where the step of a set of a Bundle takes no parameter that lies so."""
-    _ask("a parameter", core().altgrad_table_fits, bundle.handle, index, matrices and ctypes.byref(matrices),
+    _ask("a parameter", core().altgrad_core_check_fit, bundle.handle, index, matrices and ctypes.byref(matrices),
          len(shape), int64s(shape), int64s(strides))
 
 

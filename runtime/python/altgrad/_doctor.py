@@ -79,7 +79,7 @@ def cpu(found):
 
 
 def torch(found):
-    """Lines about torch, libaltgrad_torch.so and a first step, from what a process found that tried them."""
+    """Lines about torch, libaltgrad_core.so and a first step, from what a process found that tried them."""
     failed = found.get("failed")
     if "version" not in found:
         return [Line(BAD, "torch", failed or "said nothing",
@@ -90,7 +90,7 @@ def torch(found):
         lines[0] = Line(NOTE, "torch", f"{found['version']}, {kind}",
                         "altgrad is tested with torch 2.10 and newer")
     if found.get("known"):
-        lines.append(Line(OK, "torch's objects", "libaltgrad_torch.so knows where they keep what a step reads"))
+        lines.append(Line(OK, "torch's objects", "libaltgrad_core.so knows where they keep what a step reads"))
     elif "known" in found:
         lines.append(Line(NOTE, "torch's objects", "this torch keeps something elsewhere than altgrad knows, or this "
                           "Python runs without its lock",

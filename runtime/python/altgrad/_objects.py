@@ -1,4 +1,4 @@
-"""Where torch's objects keep what libaltgrad_torch.so reads of them, found by trying it out.
+"""Where torch's objects keep what libaltgrad_core.so reads of them, found by trying it out.
 
 An object is that to which `tensor._cdata` points. Numbers are bytes. What torch keeps in no single place is at -1, and
 then torch is asked for it. Some words of an object are whatever was in memory before, so several objects are compared.

@@ -57,7 +57,7 @@ def find_rule(source, name=None):
         raise TypeError(f"a rule is the name of a template, the path of a file or the text of a rule, not {source!r}")
     if "\n" in source or _names_in(source):
         return _in_text(source, "<rule>", name)
-    if core().altgrad_table_rule_file(os.fsencode(source)):
+    if core().altgrad_core_is_rule_file(os.fsencode(source)):
         return _in_file(source, name)
     folder = find_templates()
     known = sorted(path.stem for path in folder.glob("*.mlir"))
@@ -86,9 +86,9 @@ def _in_text(text, origin, name):
     if name is None and len(names) == 1:
         name = names[0]
     if name not in names:
-        asked = f"no rule @{name}" if name else "not exactly one rule"
+        wanted = f"no rule @{name}" if name else "not exactly one rule"
         held = ", ".join("@" + n for n in names) or "none"
-        raise Error(f"{origin} holds {asked} (rules there: {held})", "NOT_FOUND")
+        raise Error(f"{origin} holds {wanted} (rules there: {held})", "NOT_FOUND")
     return Rule(name, text, origin)
 
 

@@ -28,7 +28,7 @@ def native_files():
     """(file in the checkout, its place in the package) of everything that is not Python."""
     build = Path(os.environ.get("ALTGRAD_BUILD", "build"))
     files = [(build / "lib" / "libaltgrad.so", Path("lib/libaltgrad.so")),
-             (build / "lib" / "libaltgrad_torch.so", Path("lib/libaltgrad_torch.so")),
+             (build / "lib" / "libaltgrad_core.so", Path("lib/libaltgrad_core.so")),
              (build / "bin" / "altgrad-opt", Path("bin/altgrad-opt"))]
     files += [(path, path) for path in sorted(Path("templates").glob("*.mlir"))]
     bundles = sorted((build / "bundles").glob("*.bundle")) or [build / "bundles"]

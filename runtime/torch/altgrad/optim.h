@@ -33,7 +33,7 @@ class GradScaler;
 namespace altgrad::optim {
 
 class Binding;
-struct Scaling;
+struct ScalerStep;
 
 // The hyper-parameters of a group, by the rule's names. A value that a group does not set
 // comes from the optimizer's defaults, and otherwise from the rule.
@@ -173,7 +173,7 @@ protected:
 private:
   friend class altgrad::amp::GradScaler;
   friend void transcode(torch::serialize::InputArchive &from, RuleOptimizer &to);
-  void advance(Scaling *scaling);
+  void advance(ScalerStep *scalerStep);
   void countSkip();
   void checkStorage(torch::serialize::InputArchive &archive) const;
   void loadShared(torch::serialize::InputArchive &archive);

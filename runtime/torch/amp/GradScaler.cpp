@@ -15,8 +15,8 @@
 using namespace altgrad::amp;
 using altgrad::optim::LossScale;
 using altgrad::optim::RuleOptimizer;
-using altgrad::optim::Scaling;
-using altgrad::optim::Where;
+using altgrad::optim::ScalerStep;
+using altgrad::optim::DeviceContext;
 using at::Tensor;
 
 // What has happened since the last update.
@@ -33,7 +33,7 @@ struct GradScaler::State {
 
 LossScale &GradScaler::State::on(at::Device device, const GradScalerOptions &options) {
   auto [it, isNew] =
-      numbers.try_emplace({int(device.type()), std::max<int>(device.index(), 0)}, options.variant(), Where(device));
+      numbers.try_emplace({int(device.type()), std::max<int>(device.index(), 0)}, options.variant(), DeviceContext(device));
   LossScale &own = it->second;
   if (!isNew)
     return own;
@@ -116,25 +116,25 @@ void GradScaler::step(torch::optim::Optimizer &optimizer) {
   }
   TORCH_CHECK(state->main, "altgrad: step() before scale()");
   TORCH_CHECK(!state->stepped.count(&optimizer), "step() has already been called since the last update().");
-  auto *ours = dynamic_cast<RuleOptimizer *>(&optimizer);
+  auto *fused = dynamic_cast<RuleOptimizer *>(&optimizer);
   // What all ranks have found, where no kernel exchanges it: as kernels do, 1 where there is nothing.
   auto overRanks = [&](double found) {
     const Tensor &place = state->main->at("found");
-    if (ours && ours->binding->spec.all_gather())
-      for (const Tensor &fine : ours->binding->spec.all_gather()(
+    if (fused && fused->binding->spec.all_gather())
+      for (const Tensor &fine : fused->binding->spec.all_gather()(
                at::full({1}, found == 0 ? 1.0 : 0.0, place.options().dtype(at::kDouble)))) {
         found += 1 - fine.item<double>();
         state->shares.push_back((1 - fine.select(0, 0)).to(place.options()));
       }
     return found;
   };
-  if (ours && !state->unscaled.count(&optimizer)) {
-    Scaling scaling{
+  if (fused && !state->unscaled.count(&optimizer)) {
+    ScalerStep scalerStep{
         options.variant(), [&](at::Device device) -> LossScale & { return state->on(device, options); }, {}};
-    ours->advance(&scaling);
-    if (scaling.devices.empty() && overRanks(0) > 0) // no gradient is here
-      ours->countSkip();
-    for (at::Device device : scaling.devices)
+    fused->advance(&scalerStep);
+    if (scalerStep.devices.empty() && overRanks(0) > 0) // no gradient is here
+      fused->countSkip();
+    for (at::Device device : scalerStep.devices)
       state->used.insert(&state->on(device, options));
   } else {
     if (!state->unscaled.count(&optimizer))
@@ -147,8 +147,8 @@ void GradScaler::step(torch::optim::Optimizer &optimizer) {
     found = overRanks(found);
     if (found == 0)
       optimizer.step();
-    else if (ours)
-      ours->countSkip();
+    else if (fused)
+      fused->countSkip();
   }
   state->stepped.insert(&optimizer);
 }

@@ -15,14 +15,14 @@ static std::shared_ptr<const Program> programOf(const std::string &variant, bool
   return compileProgram(of, {});
 }
 
-LossScale::LossScale(const std::string &variant, const Where &where)
-    : where(where), program(programOf(variant, where.isHost())) {
+LossScale::LossScale(const std::string &variant, const DeviceContext &context)
+    : context(context), program(programOf(variant, context.isHost())) {
   // Whoever begins in inference mode updates the scale outside of it.
   c10::InferenceMode off(false);
   const c10::ArrayRef<Scalar> singles = program->singles;
   std::vector<int64_t> cells(singles.size());
-  checkTable(altgrad_table_scaler(program->bundle.get(), cells.data(), &nowCount));
-  auto as = at::TensorOptions().dtype(at::kByte).device(where.device());
+  checkTable(altgrad_core_scaler(program->bundle.get(), cells.data(), &nowCount));
+  auto as = at::TensorOptions().dtype(at::kByte).device(context.device());
   memory = at::zeros({8 * int64_t(singles.size() + 1)}, as);
   for (size_t i = 0; i < singles.size(); ++i)
     views[singles[i].key] = wordIn(memory, 8 * cells[i], typeOf(singles[i]));
@@ -45,17 +45,17 @@ void LossScale::follow(const LossScale &other, bool forget) {
 }
 
 void LossScale::computeNext(const std::vector<Tensor> &shares) {
-  c10::OptionalDeviceGuard guard(where.device());
+  c10::OptionalDeviceGuard guard(context.device());
   const Tensor &found = at("found");
   for (const Tensor &share : shares)
     found.add_(share.to(found.device(), !found.is_cpu()));
   if (!plan) {
-    plan.reset(where.makePlan(program->bundle.get()));
+    plan.reset(context.makePlan(program->bundle.get()));
     check(altgrad_bind_tensors(plan.get(), nullptr, 0, 0));
     for (const Scalar &single : program->singles) {
       void *pointer = at(single.key).data_ptr();
       check(altgrad_bind_scalar(plan.get(), single.name, &pointer, 1));
     }
   }
-  check(altgrad_run(plan.get(), nullptr, 0, 0, -1, where.stream()));
+  check(altgrad_run(plan.get(), nullptr, 0, 0, -1, context.stream()));
 }

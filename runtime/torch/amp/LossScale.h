@@ -3,7 +3,7 @@
 #define ALTGRAD_TORCH_LOSSSCALE_H
 
 #include "table/Program.h"
-#include "tensors/Where.h"
+#include "tensors/DeviceContext.h"
 
 #include <functional>
 #include <map>
@@ -14,7 +14,7 @@ namespace altgrad::optim {
 // `altgrad-opt --loss-scaler` gives its arguments of role `scaler`.
 class LossScale {
 public:
-  LossScale(const std::string &variant, const Where &where);
+  LossScale(const std::string &variant, const DeviceContext &context);
 
   // A 0-dim tensor; throws where there is none of this key.
   const at::Tensor &at(const std::string &key) const;
@@ -28,7 +28,7 @@ public:
   void computeNext(const std::vector<at::Tensor> &shares);
 
 private:
-  Where where;
+  DeviceContext context;
   std::shared_ptr<const Program> program; // of scalars alone
   at::Tensor memory;                      // bytes, 8 for each
   int64_t nowCount = 0;                   // the first of them, which the same number become
@@ -37,7 +37,7 @@ private:
 };
 
 // One step of an optimizer under a scaler.
-struct Scaling {
+struct ScalerStep {
   std::string variant; // "torch" or "boostr"
   std::function<LossScale &(at::Device)> numbersOn;
   std::vector<at::Device> devices; // whose numbers know the next scale

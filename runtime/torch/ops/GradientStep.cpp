@@ -16,14 +16,14 @@ using at::Tensor;
 
 // The places of a list's tensors by format, in the order of words that stock
 // bundles are built with.
-static std::map<std::string, std::vector<size_t>> setsOf(const Listed &listed) {
+static std::map<std::string, std::vector<size_t>> setsOf(const CheckedList &listed) {
   std::map<std::string, std::vector<size_t>> sets;
   for (size_t i = 0; i < listed.kinds.size(); ++i)
     sets[listFormats[size_t(listed.kinds[i])]].push_back(i);
   return sets;
 }
 
-static std::shared_ptr<const Program> programOf(const Listed &listed, bool isHost, const std::string &flags, bool copies,
+static std::shared_ptr<const Program> programOf(const CheckedList &listed, bool isHost, const std::string &flags, bool copies,
                                                 const std::string &into) {
   std::vector<std::string> sets;
   for (const auto &[format, places] : setsOf(listed))
@@ -34,9 +34,9 @@ static std::shared_ptr<const Program> programOf(const Listed &listed, bool isHos
   return compileProgram(of, sets);
 }
 
-GradientStep::GradientStep(std::shared_ptr<const Program> given, const Listed &listed, at::Device device,
+GradientStep::GradientStep(std::shared_ptr<const Program> given, const CheckedList &listed, at::Device device,
                            const std::vector<int64_t> &rows)
-    : where(device), program(std::move(given)), count(listed.kinds.size()) {
+    : context(device), program(std::move(given)), count(listed.kinds.size()) {
   std::vector<altgrad_tensor> tensors;
   std::vector<int32_t> groups;
   for (auto &[format, own] : setsOf(listed)) {
@@ -57,7 +57,7 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given, const Listed &l
     }
   }
   c10::OptionalDeviceGuard guard(device);
-  plan.reset(where.makePlan(program->bundle.get()));
+  plan.reset(context.makePlan(program->bundle.get()));
   check(altgrad_set_parallel_for(plan.get(), torch_parallel_for));
   check(altgrad_bind_tensors(plan.get(), tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
   for (size_t set = 0; set < places.size(); ++set)
@@ -65,9 +65,9 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given, const Listed &l
       kinds.push_back({&stream, set, std::string(stream.key) + (stream.role == ALTGRAD_ROLE_BLOCK_SCALE ? "_scale" : ""), {}});
   if (program->sets[0].norm)
     bindNorms(int64_t(listed.kinds.size()));
-  values_ = std::make_unique<Values>(*program, groups, where);
+  values_ = std::make_unique<Values>(*program, groups, context);
   check(altgrad_workspace(plan.get(), &bytes));
-  workspace = where.allocate(int64_t(bytes));
+  workspace = context.allocate(int64_t(bytes));
   check(keepInGraphs(plan.get(), this));
 }
 
@@ -78,7 +78,7 @@ void GradientStep::addTo(Owned &owned) const {
 }
 
 void GradientStep::bindNorms(int64_t count) {
-  norms = at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(where.device()));
+  norms = at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(context.device()));
   for (size_t set = 0; set < places.size(); ++set) {
     std::vector<void *> own;
     for (size_t place : places[set])
@@ -88,17 +88,17 @@ void GradientStep::bindNorms(int64_t count) {
 }
 
 // The steps of this thread, the last one used first.
-class GradientStep::Kept {
+class GradientStep::PlanCache {
 public:
   // Goes with its thread, but for the main one: that ends with its process,
   // when the driver may have gone before.
-  static Kept &ofThread() {
+  static PlanCache &ofThread() {
     struct Holder {
       ~Holder() {
         if (gettid() != getpid())
           delete kept;
       }
-      Kept *kept = new Kept;
+      PlanCache *kept = new PlanCache;
     };
     thread_local Holder holder;
     return *holder.kept;
@@ -106,7 +106,7 @@ public:
 
   // The one of `key` for such lists; `programOf()` where it has to be made.
   template <typename ProgramOf>
-  GradientStep &get(std::string key, const Listed &listed, at::Device device, const std::vector<int64_t> &rows,
+  GradientStep &get(std::string key, const CheckedList &listed, at::Device device, const std::vector<int64_t> &rows,
                     const ProgramOf &programOf) {
     key.reserve(128);
     key += '\n';
@@ -118,7 +118,7 @@ public:
       steps.splice(steps.begin(), steps, found->second);
       return steps.front().second;
     }
-    TORCH_CHECK(!Where(device).isCapturing(), "altgrad: this is the first call with a list of these types "
+    TORCH_CHECK(!DeviceContext(device).isCapturing(), "altgrad: this is the first call with a list of these types "
                                               "and sizes; a graph can be captured after one such call");
     steps.emplace_front(std::piecewise_construct, std::forward_as_tuple(key),
                         std::forward_as_tuple(programOf(), listed, device, rows));
@@ -158,10 +158,10 @@ private:
   std::unordered_map<std::string_view, Steps::iterator> places;
 };
 
-GradientStep &GradientStep::of(const Listed &listed, at::Device device, const std::string &flags, bool copies,
+GradientStep &GradientStep::of(const CheckedList &listed, at::Device device, const std::string &flags, bool copies,
                                const std::string &into, const std::vector<int64_t> &rows) {
-  return Kept::ofThread().get(flags + (copies ? " to " : " ") + into, listed, device, rows, [&] {
-    return programOf(listed, Where(device).isHost(), flags, copies, into);
+  return PlanCache::ofThread().get(flags + (copies ? " to " : " ") + into, listed, device, rows, [&] {
+    return programOf(listed, DeviceContext(device).isHost(), flags, copies, into);
   });
 }
 
@@ -173,8 +173,8 @@ void GradientStep::bind(const Stream &stream, size_t set, const Pointers &pointe
   check(call(plan.get(), stream.name, own.data(), int64_t(own.size())));
 }
 
-GradientResults GradientStep::run(const Listed &listed, const std::vector<Other> &others) {
-  c10::OptionalDeviceGuard guard(where.device());
+GradientResults GradientStep::run(const CheckedList &listed, const std::vector<Other> &others) {
+  c10::OptionalDeviceGuard guard(context.device());
   if (bound != listed.pointers)
     for (size_t set = 0; set < places.size(); ++set)
       bind(*program->sets[set].grad, set, listed.pointers);
@@ -186,16 +186,16 @@ GradientResults GradientStep::run(const Listed &listed, const std::vector<Other>
         kind.bound = other.pointers;
       }
   values_->send(plan.get());
-  check(altgrad_run(plan.get(), workspace.data_ptr(), bytes, 0, -1, where.stream()));
-  if (!where.isHost()) {
+  check(altgrad_run(plan.get(), workspace.data_ptr(), bytes, 0, -1, context.stream()));
+  if (!context.isHost()) {
     Owned own;
     addTo(own);
-    own.record(where);
+    own.record(context);
   }
   auto result = [&](int32_t role) {
     for (const Scalar &single : program->singles)
       if (single.role == role && single.access == ALTGRAD_OUT)
-        return where.isHost() ? at::full({}, values_->number(role), at::kFloat) : values_->tensor(role).clone();
+        return context.isHost() ? at::full({}, values_->number(role), at::kFloat) : values_->tensor(role).clone();
     return Tensor();
   };
   return {norms.defined() ? norms.clone() : result(ALTGRAD_ROLE_NORM), result(ALTGRAD_ROLE_FLAG)};

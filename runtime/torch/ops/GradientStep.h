@@ -18,12 +18,12 @@ class GradientStep {
 public:
   // `program` has a set for each format of the list, in the order of their
   // words; `rows`: of each tensor as a matrix, where that matters.
-  GradientStep(std::shared_ptr<const Program> program, const Listed &listed, at::Device device,
+  GradientStep(std::shared_ptr<const Program> program, const CheckedList &listed, at::Device device,
                const std::vector<int64_t> &rows);
   // Of this thread and for such lists, made where there is none. `flags` are
   // altgrad-opt's, a line each; `copies`: results go elsewhere, as the word
   // `into` says they are stored, or as what they come from.
-  static GradientStep &of(const Listed &listed, at::Device device, const std::string &flags, bool copies,
+  static GradientStep &of(const CheckedList &listed, at::Device device, const std::string &flags, bool copies,
                           const std::string &into = "", const std::vector<int64_t> &rows = {});
 
   // What else each tensor has, by key: where results go, "copy" and its
@@ -33,13 +33,13 @@ public:
     std::string_view key;
     Pointers pointers;
   };
-  GradientResults run(const Listed &listed, const std::vector<Other> &others = {});
+  GradientResults run(const CheckedList &listed, const std::vector<Other> &others = {});
   Values &values() { return *values_; }
   // The memory that a run uses beside its caller's.
   void addTo(Owned &owned) const;
 
 private:
-  class Kept;
+  class PlanCache;
   void bindNorms(int64_t count);
   // Streams of a set that `others` may have, and what they were given last.
   struct Kind {
@@ -50,7 +50,7 @@ private:
   };
   void bind(const Stream &stream, size_t set, const Pointers &pointers);
 
-  Where where;
+  DeviceContext context;
   std::shared_ptr<const Program> program;
   size_t count;                            // tensors of a list
   std::vector<std::vector<size_t>> places; // of each set in the list

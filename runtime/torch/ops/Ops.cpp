@@ -4,7 +4,7 @@
 
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
-#include "tensors/Where.h"
+#include "tensors/DeviceContext.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -62,13 +62,13 @@ Tensor nothing(bool perTensor) {
 
 // Nothing where torch has to do it: a kernel takes other tensors, or is not
 // `wanted`.
-std::optional<Listed> look(const Tensors &tensors, bool written, bool wanted = true) {
+std::optional<CheckedList> listOf(const Tensors &tensors, bool written, bool wanted = true) {
   std::vector<const Tensor *> handles;
   for (const Tensor &tensor : tensors)
     handles.push_back(&tensor);
-  std::optional<Listed> listed;
+  std::optional<CheckedList> listed;
   if (wanted)
-    listed = lookAt(handles, written);
+    listed = listTensors(handles, written);
   // torch would write beyond a storage, too.
   for (const Tensor &tensor : tensors)
     if (!listed && tensor.layout() == at::kStrided && !tensor._is_zerotensor())
@@ -144,7 +144,7 @@ Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given, double normT
   if (grads.empty())
     return nothing(perTensor);
   const char *word = wordOf(normType);
-  auto listed = look(grads, false, word);
+  auto listed = listOf(grads, false, word);
   Tensor norm =
       listed ? GradientStep::of(*listed, grads[0].device(), flagsFor(std::string("--norm=") + word, perTensor), false)
                    .run(*listed)
@@ -167,7 +167,7 @@ Tensor altgrad::ops::clip_grad_norm_(at::TensorList parameters, double maxNorm, 
   if (errorIfNonfinite)
     compute_global_grad_norm(grads, normType, true, perTensor);
   const char *word = wordOf(normType);
-  auto listed = look(grads, true, word);
+  auto listed = listOf(grads, true, word);
   if (listed) {
     GradientStep &step = GradientStep::of(*listed, grads[0].device(), clipping(normType, perTensor), false);
     step.values().give(ALTGRAD_ROLE_MAX_NORM, single(maxNorm));
@@ -186,7 +186,7 @@ void altgrad::ops::clip_grad_value_(at::TensorList parameters, double value) {
   checkBound("clip_value", value);
   at::NoGradGuard none;
   Tensors grads = gradsOf(parameters);
-  auto listed = look(grads, true);
+  auto listed = listOf(grads, true);
   if (!listed) {
     for (Tensor &grad : grads)
       grad.clamp_(-value, value);
@@ -219,7 +219,7 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given, double maxN
     for (const Tensor &grad : grads)
       copies.push_back(at::empty_like(grad));
   bool wanted = wordOf(normType);
-  auto listed = look(grads, inplace, wanted), places = look(copies, false, wanted);
+  auto listed = listOf(grads, inplace, wanted), places = listOf(copies, false, wanted);
   if (listed && (inplace || places)) {
     for (const Tensor &copy : copies)
       unwritten(copy);

@@ -6,7 +6,7 @@
 #include "ops/Blocks.h"
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
-#include "tensors/Where.h"
+#include "tensors/DeviceContext.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -23,10 +23,10 @@ using at::Tensor;
 namespace {
 
 // A tensor that is one run of elements, or stretches of so many.
-Listed listedOf(const Tensor &x, int64_t columns, int64_t count = 1) {
+CheckedList listedOf(const Tensor &x, int64_t columns, int64_t count = 1) {
   const auto kind =
       uint8_t(std::find(std::begin(listFormats), std::end(listFormats), formatOf(x.scalar_type())) - listFormats);
-  Listed listed{std::vector<uint8_t>(size_t(count), kind), std::vector<int64_t>(size_t(count), columns), {}};
+  CheckedList listed{std::vector<uint8_t>(size_t(count), kind), std::vector<int64_t>(size_t(count), columns), {}};
   for (int64_t i = 0; i < count; ++i)
     listed.pointers.push_back(uint64_t(uintptr_t(x.const_data_ptr())) + uint64_t(i * columns * x.element_size()));
   return listed;
@@ -54,7 +54,7 @@ Tensor numbersOf(const std::string &format) {
 c10::ScalarType codesOf(const std::string &format) {
   TORCH_CHECK_VALUE(format != "f32" && altgrad_format_bits(format.c_str()) > 0, "altgrad: '", format,
                     "' is no format to round to; altgrad-opt --list-formats names them");
-  return c10::ScalarType(altgrad_table_dtype(format.c_str()));
+  return c10::ScalarType(altgrad_core_dtype(format.c_str()));
 }
 
 // The scales of `x` in f32, if they fit.
@@ -79,7 +79,7 @@ Tensor spread(const Tensor &scale, const Tensor &x, int64_t block) {
 
 void runStretches(const Tensor &x, const Tensor &out, const std::string &flags, const std::string &into,
                   const Tensor &scale, const altgrad_core_stretches &of) {
-  Listed from = listedOf(x, of.columns, of.count), to{{}, {}, {}}, by{{}, {}, {}};
+  CheckedList from = listedOf(x, of.columns, of.count), to{{}, {}, {}}, by{{}, {}, {}};
   for (int64_t i = 0; i < of.count; ++i) {
     to.pointers.push_back(uint64_t(uintptr_t(out.data_ptr())) + uint64_t(i * of.columns * out.element_size()));
     by.pointers.push_back(uint64_t(uintptr_t(scale.data_ptr<float>() + of.first[i])));
@@ -119,7 +119,7 @@ Tensor rounded(const Tensor &x, const std::string &format, const Tensor &scale, 
   if (!x.numel())
     return out;
   const Tensor from = hasLayoutOf(out, x) ? x : at::empty_like(x).copy_(x);
-  const Listed listed = listedOf(from, x.numel());
+  const CheckedList listed = listedOf(from, x.numel());
   GradientStep &step = GradientStep::of(listed, x.device(), flags, /*copies=*/true, into);
   if (scale.is_cpu())
     step.values().give(ALTGRAD_ROLE_SCALE, scale.item<double>());
@@ -185,7 +185,7 @@ std::pair<Tensor, Tensor> altgrad::quant::quantize_blocks(const Tensor &x, const
   at::NoGradGuard none;
   checkNumbers(x);
   const char *full = altgrad_core_blocks_word(given.c_str());
-  TORCH_CHECK_VALUE(full, "altgrad: ", altgrad_table_error());
+  TORCH_CHECK_VALUE(full, "altgrad: ", altgrad_core_error());
   const std::string word = full;
   altgrad_core_word of;
   checkTable(altgrad_core_word_of(full, &of));
@@ -197,7 +197,7 @@ std::pair<Tensor, Tensor> altgrad::quant::quantize_blocks(const Tensor &x, const
     int64_t dims = x.dim();
     std::vector<int64_t> sizes = x.sizes().vec(), strides = numbers.strides().vec();
     sizes.resize(size_t(dims) + 2), strides.resize(size_t(dims) + 2);
-    checkTable(altgrad_table_beside(/*copy=*/true, block, columns, packed, &dims, sizes.data(), strides.data()));
+    checkTable(altgrad_core_state_layout(/*copy=*/true, block, columns, packed, &dims, sizes.data(), strides.data()));
     sizes.resize(size_t(dims));
     return packed ? at::zeros(sizes, x.options().dtype(type)) : at::empty(sizes, x.options().dtype(type));
   };
@@ -220,7 +220,7 @@ void altgrad::optim::quantizeInto(const Tensor &numbers, CopyParts parts, const 
     most = at::empty({}, numbers.options().dtype(at::kFloat));
     parts["copy_amax"] = &most;
   }
-  const Listed listed = listedOf(numbers, numbers.numel());
+  const CheckedList listed = listedOf(numbers, numbers.numel());
   GradientStep &step =
       GradientStep::of(listed, numbers.device(), "--quantize=" + word.substr(0, word.find_first_of(":,")),
                        /*copies=*/true, word, std::move(rows));

@@ -24,10 +24,10 @@ bool Binding::isAsBound(const Groups &groups, const States &states) {
   }
   if (!hasSameStates(states))
     return false;
-  for (const Part &part : parts)
-    if (part.table->look() != Change::None)
+  for (const DevicePlan &part : plans)
+    if (part.table->validate() != Change::None)
       return false;
-  return !parts.empty() ||
+  return !plans.empty() ||
          std::none_of(idle.begin(), idle.end(), [](const Tensor *param) { return param->grad().defined(); });
 }
 
@@ -50,7 +50,7 @@ bool Binding::hasSameStates(const States &states) {
 }
 
 bool Binding::holdsRows(const States &states) const {
-  for (const Part &part : parts)
+  for (const DevicePlan &part : plans)
     for (const Row &row : part.table->rows()) {
       const RuleParamState *state = stateOf(states, *row.param);
       const Set &set = part.program->sets[size_t(row.set)];
@@ -69,7 +69,7 @@ Binding::Known Binding::boundRows(const States &states) const {
   Known known;
   if (!bound || options != boundOptions || scaler != boundScaler || !holdsRows(states))
     return known;
-  for (const Part &part : parts)
+  for (const DevicePlan &part : plans)
     for (const Row &row : part.table->rows())
       known.insert(row.param->unsafeGetTensorImpl());
   return known;

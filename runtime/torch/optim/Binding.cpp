@@ -1,8 +1,8 @@
 // Makes tables for an optimizer: everything is checked before anything is
 // changed.
 #include "optim/Binding.h"
-#include "optim/Kept.h"
-#include "table/Together.h"
+#include "optim/States.h"
+#include "table/JointStep.h"
 #include "tensors/Lasting.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-std::string Binding::lineOf(const Parts &of, const Tensor &param, const Matrices &matrices) {
+std::string Binding::lineOf(const MatrixOptions &of, const Tensor &param, const Matrices &matrices) {
   const Shard *shard = shardOf(param);
   const bool small = (shard ? shard->numel() : param.numel()) < ALTGRAD_BLOCKED_NUMEL ||
                      compiler.cutsBlocks(of.unitOf(matrices), param);
@@ -22,17 +22,17 @@ std::string Binding::lineOf(const Parts &of, const Tensor &param, const Matrices
 }
 
 // Of no parameter.
-std::string Binding::lineOf(const Parts &of) {
+std::string Binding::lineOf(const MatrixOptions &of) {
   return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, at::kFloat, /*small=*/false,
                           several || !of.rule().empty());
 }
 
 void Binding::findKinds(const Groups &groups) {
   units = false;
-  several = std::any_of(says.begin(), says.end(), [](const Parts &of) { return !of.rule().empty(); });
+  several = std::any_of(matrixOptions.begin(), matrixOptions.end(), [](const MatrixOptions &of) { return !of.rule().empty(); });
   for (size_t g = 0; !spec.matrices().empty() && g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
-      if (const Matrices of = says[g].of(groups[g].params()[i], {g, i}); of && of->count > 1 && !of->apart)
+      if (const Matrices of = matrixOptions[g].of(groups[g].params()[i], {g, i}); of && of->count > 1 && !of->apart)
         units = true;
 }
 
@@ -45,7 +45,7 @@ std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) 
       if (const Tensor &param = groups[g].params()[i];
           param.requires_grad() && (isSupported(param.scalar_type()) || compiler.codes() == param.scalar_type()) &&
           param.device() == device)
-        lines.insert(lineOf(says[g], param, says[g].of(param, {g, i})));
+        lines.insert(lineOf(matrixOptions[g], param, matrixOptions[g].of(param, {g, i})));
   return lines;
 }
 
@@ -64,14 +64,14 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
   findKinds(groups);
   firstLines = linesOf(groups, device);
   if (firstLines.empty())
-    firstLines.insert(lineOf(Parts(otherwise, spec.matrices())));
-  first = compiler.compile(firstLines, Where(device).isHost(), Joined::Nothing, "");
+    firstLines.insert(lineOf(MatrixOptions(otherwise, spec.matrices())));
+  first = compiler.compile(firstLines, DeviceContext(device).isHost(), Joined::Nothing, "");
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
-      checkTakes(says[g], groups[g].params()[i], {g, i});
+      checkTakes(matrixOptions[g], groups[g].params()[i], {g, i});
 }
 
-void Binding::checkTakes(const Parts &of, const Tensor &param, const Place &place) {
+void Binding::checkTakes(const MatrixOptions &of, const Tensor &param, const ParamIndex &place) {
   if (!param.requires_grad())
     return;
   checkParameter(param, place, compiler.codes());
@@ -83,11 +83,11 @@ void Binding::checkTakes(const Parts &of, const Tensor &param, const Place &plac
   const std::string line = lineOf(of, param, matrices);
   const auto found = firstLines.find(line);
   const bool isFirst = found != firstLines.end();
-  const auto program = isFirst ? first : compiler.compile({line}, Where(param.device()).isHost(), Joined::Nothing, "");
+  const auto program = isFirst ? first : compiler.compile({line}, DeviceContext(param.device()).isHost(), Joined::Nothing, "");
   checkMatrices(*program, isFirst ? int32_t(std::distance(firstLines.begin(), found)) : 0, param, place);
 }
 
-c10::ArrayRef<Scalar> Binding::hypers(const Parts &of) {
+c10::ArrayRef<Scalar> Binding::hypers(const MatrixOptions &of) {
   const auto found = hypersOf.find(of.rule());
   if (found != hypersOf.end())
     return found->second;
@@ -116,7 +116,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
       const Tensor &param = groups[g].params()[i];
       ++tag;
       TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}), " is undefined");
-      const Matrices matrices = says[g].of(param, {g, i});
+      const Matrices matrices = matrixOptions[g].of(param, {g, i});
       const int64_t before = more;
       more += matrices && matrices->apart ? matrices->count - 1 : 0;
       const bool has = param.grad().defined();
@@ -126,7 +126,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
       }
       checkParameter(param, {g, i}, compiler.codes());
       const std::pair<bool, int> device{param.is_cpu(), param.device().index()};
-      const std::string line = lineOf(says[g], param, matrices);
+      const std::string line = lineOf(matrixOptions[g], param, matrices);
       if (has) {
         checkGradient(param, param.grad(), {g, i});
         stepped.insert({device, line});
@@ -149,16 +149,16 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
 }
 
 // Compiles the sets of one device, and brings its drafts in their order.
-Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joined) {
+Binding::DevicePlan Binding::makeDevicePlan(const Groups &groups, Drafts &drafts, Joined joined) {
   at::Device device = drafts[0].param.device();
-  Part part{Where(device), nullptr, {}, nullptr};
+  DevicePlan part{DeviceContext(device), nullptr, {}, nullptr};
   std::set<std::string> lines;
   // A set without gradients would count draws, or decide how torch rounds a norm.
   if (!compiler.draws() && spec.profile().empty())
     lines = linesOf(groups, device);
   for (const Draft &draft : drafts)
     lines.insert(draft.line);
-  part.program = compiler.compile(lines, part.where.isHost(), joined, scaler);
+  part.program = compiler.compile(lines, part.context.isHost(), joined, scaler);
   for (Draft &draft : drafts) {
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
     const bool inOrder = part.program->sets[size_t(draft.set)].places || shardOf(draft.param);
@@ -168,36 +168,36 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, Joined joi
     }
   }
   std::stable_sort(drafts.begin(), drafts.end(), [](const Draft &a, const Draft &b) { return a.set < b.set; });
-  TORCH_CHECK(!part.where.isCapturing(), "altgrad: the tensors of this step are not those of the last "
+  TORCH_CHECK(!part.context.isCapturing(), "altgrad: the tensors of this step are not those of the last "
                                          "one; a graph can be captured after a step with the same "
                                          "parameters, gradients and options");
   // A driver or a GPU that is not as it should be refuses here.
-  altgrad_plan_free(part.where.makePlan(part.program->bundle.get()));
+  altgrad_plan_free(part.context.makePlan(part.program->bundle.get()));
   return part;
 }
 
-bool Binding::Part::multipliesOnDevice() const {
+bool Binding::DevicePlan::multipliesOnDevice() const {
   auto multiplies = [](const Set &set) { return set.multiplies != 0; };
-  return !where.isHost() && std::any_of(program->sets.begin(), program->sets.end(), multiplies);
+  return !context.isHost() && std::any_of(program->sets.begin(), program->sets.end(), multiplies);
 }
 
 void Binding::bind(const Groups &groups, States &states) {
   const Known known = boundRows(states);
   bound = false;
   hooks.remove();
-  parts.clear();
+  plans.clear();
   std::vector<Drafts> drafts = draft(groups, known);
-  std::vector<Part> made;
+  std::vector<DevicePlan> made;
   const bool others = drafts.size() > 1 || spec.all_gather();
   bool joined = (others && (hasNorm() || !scaler.empty())) || !shards.empty(), multiplied = false;
   for (Drafts &of : drafts) {
-    made.push_back(makePart(groups, of, joined ? Joined::Sums : Joined::Nothing));
+    made.push_back(makeDevicePlan(groups, of, joined ? Joined::Sums : Joined::Nothing));
     multiplied |= others && made.back().multipliesOnDevice();
   }
   Memory memory;
   for (size_t i = 0; i < made.size(); ++i) {
     if (multiplied) // what is wrong on one device skips the step of all
-      made[i] = makePart(groups, drafts[i], Joined::Products);
+      made[i] = makeDevicePlan(groups, drafts[i], Joined::Products);
     checkStates(made[i], drafts[i], states, memory);
   }
   for (const Drafts &of : drafts)
@@ -212,16 +212,16 @@ void Binding::bind(const Groups &groups, States &states) {
   for (size_t i = 0; i < made.size(); ++i)
     commit(made[i], rows[i], states);
   for (size_t i = 0; i < made.size(); ++i) {
-    Part &part = made[i];
+    DevicePlan &part = made[i];
     std::vector<int32_t> sets;
     for (const Cell &cell : part.cells)
       sets.push_back(cell.set);
-    part.table = std::make_unique<TensorTable>(part.program, part.where, std::move(rows[i]), sets,
+    part.table = std::make_unique<TensorTable>(part.program, part.context, std::move(rows[i]), sets,
                                                i == 0 ? idle : std::vector<const Tensor *>());
-    TORCH_INTERNAL_ASSERT(part.table->look() == Change::None);
+    TORCH_INTERNAL_ASSERT(part.table->validate() == Change::None);
   }
-  parts = std::move(made);
-  placeOwn();
+  plans = std::move(made);
+  bindOwn();
   if (spec.norm_in_backward())
     hooks.attach(tables());
   remember(groups, states);
@@ -229,16 +229,16 @@ void Binding::bind(const Groups &groups, States &states) {
 
 std::vector<TensorTable *> Binding::tables() const {
   std::vector<TensorTable *> tables;
-  for (const Part &part : parts)
+  for (const DevicePlan &part : plans)
     tables.push_back(part.table.get());
   return tables;
 }
 
 void Binding::run() {
-  for (const Part &part : parts)
+  for (const DevicePlan &part : plans)
     part.table->values.give(ALTGRAD_ROLE_MAX_NORM, spec.max_grad_norm().value_or(0));
-  if (parts.empty() && spec.all_gather() && hasNorm())
+  if (plans.empty() && spec.all_gather() && hasNorm())
     addNothing(spec.all_gather());
-  runTogether(tables(), spec.all_gather());
-  hooks.look();
+  runJointStep(tables(), spec.all_gather());
+  hooks.warnOfUnused();
 }

@@ -15,22 +15,22 @@
 namespace altgrad::optim {
 
 // Takes a Muon's profile out of the specification of its rule, where it has one.
-altgrad_table_profile takeProfile(RuleSpec &spec);
+altgrad_core_preset takePreset(RuleSpec &spec);
 
 class Binding {
 public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
   using States = ska::flat_hash_map<void *, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
-  explicit Binding(RuleSpec given) : profile(takeProfile(given)), spec(given), compiler(given) {}
+  explicit Binding(RuleSpec given) : profile(takePreset(given)), spec(given), compiler(given) {}
 
   // Compiles what the groups need; `otherwise` are the options where there is
   // no parameter.
   void prepare(const Groups &groups, const std::string &otherwise);
   // Throws for a parameter that a group which says this does not take.
-  void checkTakes(const Parts &of, const at::Tensor &param, const Place &place);
+  void checkTakes(const MatrixOptions &of, const at::Tensor &param, const ParamIndex &place);
   // What the rule of a group that says this takes.
-  c10::ArrayRef<Scalar> hypers(const Parts &of);
+  c10::ArrayRef<Scalar> hypers(const MatrixOptions &of);
   // Takes the gradients of a step; true if tables were made for it, so that
   // every value is to be given again. Throws before a tensor is changed.
   bool take(const Groups &groups, States &states);
@@ -40,8 +40,8 @@ public:
   void warnOfLimits();
 
   // Where a scaler's numbers are for the step that was taken.
-  void place(Scaling &scaling);
-  // Counts a step that a scaler has skipped without asking for it.
+  void bindScaler(ScalerStep &scalerStep);
+  // Counts a step that the scaler skipped without calling the optimizer.
   void skip();
 
   // How many of its steps were skipped, or what else is counted; 0 where nothing is.
@@ -82,7 +82,7 @@ public:
   };
   Marks marks;
   std::vector<std::string> options; // compile-time options of each group
-  std::vector<Parts> says;          // and what they say of matrices
+  std::vector<MatrixOptions> matrixOptions; // and what they say of matrices
   std::vector<char> changed;        // groups whose values are to be given again
   std::map<std::pair<size_t, std::string>, at::Tensor> tensors; // hyper-parameters of groups that lie in them
   std::string scaler;               // the variant of a loss scaler, or ""
@@ -94,26 +94,26 @@ public:
     int32_t set;
   };
   // The parameters on one device that have a gradient, or had one.
-  struct Part {
-    Where where;
+  struct DevicePlan {
+    DeviceContext context;
     std::shared_ptr<const Program> program;
     std::vector<Cell> cells;
     std::unique_ptr<TensorTable> table;
     bool multipliesOnDevice() const;
   };
-  std::vector<Part> parts; // none: no parameter has a gradient
-  altgrad_table_profile profile;
+  std::vector<DevicePlan> plans; // none: no parameter has a gradient
+  altgrad_core_preset profile;
   size_t begun = 0; // groups that have been parted and have the words of the profile
   RuleSpec spec;
 
 private:
   std::vector<TensorTable *> tables() const;
   at::Tensor beginOf(const std::string &name) const;
-  void placeOwn();
+  void bindOwn();
   // A parameter of a set, before anything is made for it.
   struct Draft {
     at::Tensor param, dense; // which are one where the parameter has no gaps
-    Place place;
+    ParamIndex place;
     Matrices matrices;
     std::string line; // of its set
     int64_t tag;      // which of all parameters it is
@@ -129,23 +129,23 @@ private:
   // Null where a parameter is a whole.
   const Shard *shardOf(const at::Tensor &param) const;
   void checkShard(const Program &program, const Draft &draft) const;
-  std::string lineOf(const Parts &of, const at::Tensor &param, const Matrices &matrices);
-  std::string lineOf(const Parts &of);
+  std::string lineOf(const MatrixOptions &of, const at::Tensor &param, const Matrices &matrices);
+  std::string lineOf(const MatrixOptions &of);
   std::set<std::string> linesOf(const Groups &groups, at::Device device);
   using Drafts = std::vector<Draft>;
   using Known = std::set<c10::TensorImpl *>;
   std::vector<Drafts> draft(const Groups &groups, const Known &known);
   Known boundRows(const States &states) const;
-  Part makePart(const Groups &groups, Drafts &drafts, Joined joined);
-  std::set<std::string> describedKeys() const;
+  DevicePlan makeDevicePlan(const Groups &groups, Drafts &drafts, Joined joined);
+  std::set<std::string> keysInFile() const;
   std::string storageLine() const;
   RuleParamState transcoded(const RuleParamState &state, const std::string &line, const at::Tensor &param,
                             at::Tensor &upper) const;
-  void checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const;
+  void checkStates(const DevicePlan &part, const Drafts &drafts, const States &states, Memory &memory) const;
   const at::Tensor *hold(at::Tensor tensor);
-  void commit(const Part &part, const std::vector<Row> &rows, States &states);
-  std::vector<Row> makeRow(const Part &part, const Draft &draft, const States &states);
-  std::vector<Row> makeRows(Part &part, const Drafts &drafts, const States &states);
+  void commit(const DevicePlan &part, const std::vector<Row> &rows, States &states);
+  std::vector<Row> makeRow(const DevicePlan &part, const Draft &draft, const States &states);
+  std::vector<Row> makeRows(DevicePlan &part, const Drafts &drafts, const States &states);
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;

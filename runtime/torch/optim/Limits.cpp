@@ -9,9 +9,9 @@ using namespace altgrad::optim;
 // Whether this is the first time in the process.
 static bool isNew(const std::string &text) {
   static std::mutex one;
-  static std::set<std::string> said;
+  static std::set<std::string> warned;
   std::lock_guard<std::mutex> lock(one);
-  return said.insert(text).second;
+  return warned.insert(text).second;
 }
 
 // The names of streams in "m=bf16 v=ocp.e5m2".
@@ -37,7 +37,7 @@ void Binding::warnOfLimits() {
   const std::set<std::string> names = namesIn(spec.storage());
   if (names.empty())
     return;
-  for (const Part &part : parts)
+  for (const DevicePlan &part : plans)
     for (size_t i = 0; i < part.cells.size(); ++i) {
       const int32_t index = part.cells[i].set;
       const Set &set = part.program->sets[size_t(index)];

@@ -33,7 +33,7 @@ static std::vector<int64_t> numbersIn(const std::string &text) {
   return numbers;
 }
 
-void Parts::read(const std::string &word) {
+void MatrixOptions::read(const std::string &word) {
   if (word.rfind("rule=", 0) == 0)
     return;
   if (!whole && word.rfind("split=", 0) == 0)
@@ -51,7 +51,7 @@ static std::string ruleIn(const std::string &words) {
   return begin == std::string::npos ? "" : words.substr(begin + 5, words.find(',', begin) - begin - 5);
 }
 
-Parts::Parts(const std::string &given, const std::string &kind)
+MatrixOptions::MatrixOptions(const std::string &given, const std::string &kind)
     : whole(kind.empty()), ofRows(kind == "rows"), rule_(ruleIn(given)) {
   TORCH_CHECK(whole || ofRows || kind == "units", "altgrad: matrices is '", kind, "', neither 'units' nor 'rows'");
   TORCH_CHECK(rule_.find_first_of(" {}") == std::string::npos, "altgrad: the option 'rule=", rule_,
@@ -64,26 +64,26 @@ Parts::Parts(const std::string &given, const std::string &kind)
     unturned = "equal=rows";
 }
 
-Matrices Parts::of(const Tensor &param, const Place &place) const {
+Matrices MatrixOptions::of(const Tensor &param, const ParamIndex &place) const {
   if (whole)
     return {};
-  altgrad_table_parts said{};
-  said.split = split.data();
-  said.count = int64_t(split.size());
-  said.spelled = split.empty() ? nullptr : spelled.c_str();
-  said.equal = split.size() == 1;
-  said.flat = flat;
-  said.apart = ofRows || isIn(options, "equal=rows");
-  said.turns = turns;
-  said.unturned = unturned.empty() ? nullptr : unturned.c_str();
-  said.otherwise = "a group with the option rule=adamw";
-  altgrad_table_matrices found{};
-  if (altgrad_table_find_matrices(&said, param.dim(), param.sizes().data(), &found))
-    C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());
+  altgrad_core_matrix_options native{};
+  native.split = split.data();
+  native.count = int64_t(split.size());
+  native.spelled = split.empty() ? nullptr : spelled.c_str();
+  native.equal = split.size() == 1;
+  native.flat = flat;
+  native.apart = ofRows || isIn(options, "equal=rows");
+  native.turns = turns;
+  native.unturned = unturned.empty() ? nullptr : unturned.c_str();
+  native.otherwise = "a group with the option rule=adamw";
+  altgrad_core_matrices found{};
+  if (altgrad_core_find_matrices(&native, param.dim(), param.sizes().data(), &found))
+    C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_core_error());
   return found;
 }
 
-std::string Parts::optionsFor(const Matrices &matrices, bool units) const {
+std::string MatrixOptions::optionsFor(const Matrices &matrices, bool units) const {
   std::string words = options;
   auto add = [&](const char *word) {
     if (!isIn(words, word))
@@ -96,7 +96,7 @@ std::string Parts::optionsFor(const Matrices &matrices, bool units) const {
   return words;
 }
 
-int64_t Parts::unitOf(const Matrices &matrices) const {
+int64_t MatrixOptions::unitOf(const Matrices &matrices) const {
   if (!matrices)
     return 0;
   return ofRows || isIn(options, "equal=rows") ? matrices->columns : matrices->unit;
@@ -104,8 +104,8 @@ int64_t Parts::unitOf(const Matrices &matrices) const {
 
 Tensor altgrad::optim::denseOf(const Tensor &param, const Matrices &matrices) {
   std::vector<int64_t> strides(size_t(param.dim()));
-  const bool fits = !matrices || isTrue(altgrad_table_lie(&*matrices, param.dim(), param.sizes().data(),
-                                                          param.strides().data(), strides.data()));
+  const bool fits = !matrices || isTrue(altgrad_core_matrix_layout(&*matrices, param.dim(), param.sizes().data(),
+                                                                   param.strides().data(), strides.data()));
   if (fits && param.is_non_overlapping_and_dense() && !param.is_neg())
     return param;
   Lasting lasting;

@@ -2,29 +2,29 @@
 #ifndef ALTGRAD_TORCH_MATRICES_H
 #define ALTGRAD_TORCH_MATRICES_H
 
-#include "core/table.h"
+#include "core/altgrad_core.h"
 #include "tensors/Checks.h"
 
 #include <optional>
 
 namespace altgrad::optim {
 
-using Matrices = std::optional<altgrad_table_matrices>;
+using Matrices = std::optional<altgrad_core_matrices>;
 
 // What a group says of them.
-class Parts {
+class MatrixOptions {
 public:
-  Parts() = default;
+  MatrixOptions() = default;
   // `options` are those of the group, by commas, and `kind` is RuleSpec::matrices.
-  Parts(const std::string &options, const std::string &kind);
+  MatrixOptions(const std::string &options, const std::string &kind);
 
   // The rule that the group has in the place of the optimizer's, or "".
   const std::string &rule() const { return rule_; }
   bool takesMatrices() const { return !whole; }
 
   // The matrices of a parameter, none where it is taken as a whole; throws for a shape that holds none. They refer to
-  // these Parts.
-  Matrices of(const at::Tensor &param, const Place &place) const;
+  // these MatrixOptions.
+  Matrices of(const at::Tensor &param, const ParamIndex &place) const;
   // The options of the rule for a parameter; `units`: some parameter of the optimizer has several matrices as units.
   std::string optionsFor(const Matrices &matrices, bool units) const;
   // How many elements each unit of the rule has in a parameter; 0: it has one.
@@ -35,7 +35,7 @@ private:
 
   bool whole = true;                             // nobody asks for matrices
   bool ofRows = false;                           // rows have values of their own
-  std::string rule_, options, spelled, unturned; // the rule and its own; of the split; see altgrad_table_parts
+  std::string rule_, options, spelled, unturned; // the rule and its own; of the split; see altgrad_core_matrix_options
   std::vector<int64_t> split;
   int32_t flat = -1, turns = 0;
 };

@@ -11,12 +11,12 @@ using namespace altgrad::optim;
 using at::Tensor;
 using torch::optim::OptimizerParamGroup;
 
-altgrad_table_profile altgrad::optim::takeProfile(RuleSpec &spec) {
+altgrad_core_preset altgrad::optim::takePreset(RuleSpec &spec) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  altgrad_table_profile found{{none, none, none}, {none, none, none}, ""};
+  altgrad_core_preset found{{none, none, none}, {none, none, none}, ""};
   if (spec.rule() != "muon" || spec.profile().empty())
     return found;
-  checkTable(altgrad_table_find_profile(spec.profile().c_str(), &found));
+  checkTable(altgrad_core_find_preset(spec.profile().c_str(), &found));
   if (spec.profile() != "torch") // which rounds gradients, too
     spec.profile("");
   return found;
@@ -28,7 +28,7 @@ static bool saysOf(const RuleOptions &options, const std::string &word) {
 }
 
 // The options of a profile that `options` do not decide, as `otherwise` has them, or as the profile.
-static void addOptions(RuleOptions &options, const altgrad_table_profile &profile, const RuleOptions *otherwise) {
+static void addOptions(RuleOptions &options, const altgrad_core_preset &profile, const RuleOptions *otherwise) {
   if (saysOf(options, "rule"))
     return;
   std::istringstream words(profile.options);
@@ -44,7 +44,7 @@ static void addOptions(RuleOptions &options, const altgrad_table_profile &profil
   }
 }
 
-static void addNumbers(RuleOptions &options, const altgrad_table_numbers &of) {
+static void addNumbers(RuleOptions &options, const altgrad_core_preset_numbers &of) {
   const std::pair<const char *, double> numbers[] = {{"lr", of.lr}, {"decay", of.decay}, {"eps", of.eps}};
   for (const auto &[name, value] : numbers)
     if (!std::isnan(value) && !options.hypers().count(name))
@@ -52,7 +52,7 @@ static void addNumbers(RuleOptions &options, const altgrad_table_numbers &of) {
 }
 
 // Leaves out of a profile's numbers for AdamW what the options of all groups decide.
-static void leaveOut(altgrad_table_numbers &of, const RuleOptions &common) {
+static void leaveOut(altgrad_core_preset_numbers &of, const RuleOptions &common) {
   const std::pair<const char *, double *> numbers[] = {{"lr", &of.lr}, {"decay", &of.decay}, {"eps", &of.eps}};
   for (const auto &[name, value] : numbers)
     if (common.hypers().count(name))
@@ -106,9 +106,9 @@ void RuleOptimizer::checkGroup(size_t g) const {
       return; // a function says which of them take Muon when the group begins
     addOptions(*own, binding->profile, common);
   }
-  const Parts says(optionsOf(*options), binding->spec.matrices());
+  const MatrixOptions matrixOptions(optionsOf(*options), binding->spec.matrices());
   for (size_t i = 0; i < param_groups_[g].params().size(); ++i)
-    binding->checkTakes(says, param_groups_[g].params()[i], {g, i});
+    binding->checkTakes(matrixOptions, param_groups_[g].params()[i], {g, i});
 }
 
 void RuleOptimizer::beginGroups() {

@@ -47,7 +47,7 @@ NormHooks::NormHooks() {
 
 NormHooks::~NormHooks() {
   {
-    auto last = turn();
+    auto last = lock();
     remove();
   }
   std::lock_guard<std::mutex> held(Live::instance().lock);
@@ -61,10 +61,10 @@ struct NormHooks::Hook : torch::autograd::FunctionPostHook {
     std::shared_ptr<Watched> of = watched.lock();
     // A step that runs in another thread does not wait, and nobody waits for
     // it.
-    std::unique_lock<std::mutex> turn;
+    std::unique_lock<std::mutex> lock;
     if (of)
-      turn = std::unique_lock(*of->running, std::try_to_lock);
-    if (turn && !of->tables.empty()) {
+      lock = std::unique_lock(*of->running, std::try_to_lock);
+    if (lock && !of->tables.empty()) {
       at::NoGradGuard disabled;
       of->tables[table]->sum(row);
     }
@@ -95,10 +95,10 @@ void NormHooks::attach(const std::vector<TensorTable *> &tables) {
     const TensorTable &table = *tables[t];
     const char *why = table.unsummed();
     if (why && *why)
-      say("", why);
+      warnOnce("", why);
     for (size_t row = 0; !why && row < table.rows().size(); ++row) {
       const Tensor &param = *table.rows()[row].param;
-      if (!param.requires_grad() || !param.is_leaf() || param.nbytes() < ALTGRAD_WORTH_A_HOOK)
+      if (!param.requires_grad() || !param.is_leaf() || param.nbytes() < ALTGRAD_HOOK_BYTES)
         continue;
       auto node = torch::autograd::impl::grad_accumulator(param);
       uintptr_t key = node->add_post_hook(std::make_unique<Hook>(watched, t, int64_t(row)));
@@ -107,17 +107,17 @@ void NormHooks::attach(const std::vector<TensorTable *> &tables) {
   }
 }
 
-void NormHooks::look() {
+void NormHooks::warnOfUnused() {
   int64_t changed = 0;
   if (watched)
     for (const TensorTable *table : watched->tables)
       changed += table->summedRows()[1];
   if (changed)
-    say(std::to_string(changed) + " ", "gradients were changed after backward, so the step read them once "
+    warnOnce(std::to_string(changed) + " ", "gradients were changed after backward, so the step read them once "
                                        "more");
 }
 
-void NormHooks::say(const std::string &count, const std::string &reason) {
-  if (said.insert(reason).second)
+void NormHooks::warnOnce(const std::string &count, const std::string &reason) {
+  if (warned.insert(reason).second)
     TORCH_WARN("altgrad: norm_in_backward: ", count, reason);
 }

@@ -58,7 +58,7 @@ void RuleOptimizer::prepare() {
   readOptions();
   binding->prepare(param_groups_, optionsOf(*defaults_));
   const bool matrices =
-      std::any_of(binding->says.begin(), binding->says.end(), [](const Parts &of) { return of.takesMatrices(); });
+      std::any_of(binding->matrixOptions.begin(), binding->matrixOptions.end(), [](const MatrixOptions &of) { return of.takesMatrices(); });
   if (matrices && binding->spec.max_grad_norm()) {
     TORCH_WARN_ONCE("altgrad: the update of a matrix does not depend on the length of its gradient, so max_grad_norm "
                     "only changes how much a step weighs in the momentum, and brings short gradients near eps; leave "
@@ -80,7 +80,7 @@ void RuleOptimizer::add_param_group(const OptimizerParamGroup &param_group) {
 void RuleOptimizer::checkNames(const RuleOptions &options) const {
   std::set<std::string> known;
   auto add = [&](const std::string &words) {
-    for (const Scalar &hyper : binding->hypers(Parts(words, binding->spec.matrices())))
+    for (const Scalar &hyper : binding->hypers(MatrixOptions(words, binding->spec.matrices())))
       known.insert(hyper.key);
   };
   add(optionsOf(options));
@@ -93,7 +93,7 @@ void RuleOptimizer::checkNames(const RuleOptions &options) const {
 
 // Fills in what `options` leave open.
 void RuleOptimizer::complete(RuleOptions &options) const {
-  for (const Scalar &hyper : binding->hypers(Parts(optionsOf(options), binding->spec.matrices()))) {
+  for (const Scalar &hyper : binding->hypers(MatrixOptions(optionsOf(options), binding->spec.matrices()))) {
     if (options.hypers().count(hyper.key))
       continue;
     const std::optional<double> found = hyperOf(options, hyper.key);
@@ -126,9 +126,9 @@ std::string RuleOptimizer::optionsOf(const OptimizerOptions &options) const {
 }
 
 void RuleOptimizer::addMark(const OptimizerOptions &options, std::vector<uint64_t> &words) const {
-  static std::atomic<uint64_t> asked = 0;
+  static std::atomic<uint64_t> reads = 0;
   bool own = typeid(options) == typeid(RuleOptions);
-  words.push_back(own ? static_cast<const RuleOptions &>(options).revision() : ++asked);
+  words.push_back(own ? static_cast<const RuleOptions &>(options).revision() : ++reads);
 }
 
 bool Binding::Marks::isSame(const Marks &other, size_t index) const {
@@ -150,12 +150,12 @@ void RuleOptimizer::readOptions() {
     add(group.options());
   bool all = !marks.isSame(binding->marks, 0);
   binding->options.resize(param_groups_.size());
-  binding->says.resize(param_groups_.size());
+  binding->matrixOptions.resize(param_groups_.size());
   binding->changed.resize(param_groups_.size(), true);
   for (size_t g = 0; g < param_groups_.size(); ++g)
     if (all || !marks.isSame(binding->marks, 1 + g)) {
       binding->options[g] = optionsOf(param_groups_[g].options());
-      binding->says[g] = Parts(binding->options[g], binding->spec.matrices());
+      binding->matrixOptions[g] = MatrixOptions(binding->options[g], binding->spec.matrices());
       binding->changed[g] = true;
     }
   binding->marks = std::move(marks);
@@ -165,7 +165,7 @@ void RuleOptimizer::giveHypers(bool all) {
   std::vector<char> &changed = binding->changed;
   if (all)
     std::fill(changed.begin(), changed.end(), true);
-  for (const Binding::Part &part : binding->parts) {
+  for (const Binding::DevicePlan &part : binding->plans) {
     std::vector<int64_t> cells;
     std::vector<double> numbers;
     std::vector<std::tuple<int64_t, size_t, const Tensor *>> lying;
@@ -201,20 +201,20 @@ Tensor RuleOptimizer::step(LossClosure closure) {
   return loss;
 }
 
-void RuleOptimizer::advance(Scaling *scaling) {
+void RuleOptimizer::advance(ScalerStep *scalerStep) {
   at::NoGradGuard disabled;
-  auto turn = binding->hooks.turn();
+  auto lock = binding->hooks.lock();
   readOptions();
   for (size_t g = 0; g < param_groups_.size(); ++g)
     if (auto *own = dynamic_cast<const RuleOptions *>(binding->changed[g] ? &param_groups_[g].options() : nullptr))
       checkNames(*own);
-  binding->scaler = scaling ? scaling->variant : "";
+  binding->scaler = scalerStep ? scalerStep->variant : "";
   const bool isNew = binding->take(param_groups_, state_);
   giveHypers(isNew);
   if (isNew)
     binding->warnOfLimits();
-  if (scaling)
-    binding->place(*scaling);
+  if (scalerStep)
+    binding->bindScaler(*scalerStep);
   binding->run();
 }
 
@@ -279,9 +279,9 @@ double RuleOptimizer::last_grad_norm() const {
 }
 
 Tensor RuleOptimizer::grad_norm() const {
-  if (!binding->hasNorm() || binding->parts.empty())
+  if (!binding->hasNorm() || binding->plans.empty())
     return Tensor();
-  const Values &values = binding->parts[0].table->values;
+  const Values &values = binding->plans[0].table->values;
   Tensor norm = values.tensor(ALTGRAD_ROLE_NORM);
   return norm.defined() ? norm.clone() : at::scalar_tensor(values.number(ALTGRAD_ROLE_NORM), at::kFloat);
 }
@@ -296,7 +296,7 @@ std::map<std::string, Tensor> RuleOptimizer::statistics() const {
   int64_t params = 0;
   for (const OptimizerParamGroup &group : param_groups_)
     params += int64_t(group.params().size());
-  for (const Binding::Part &part : binding->parts)
+  for (const Binding::DevicePlan &part : binding->plans)
     for (auto &[key, values] : part.table->statistics()) {
       Tensor &of = all[key];
       if (!of.defined())
@@ -318,7 +318,7 @@ void RuleOptimizer::set_tensor(size_t group, const std::string &hyper, Tensor va
   readOptions();
   TORCH_CHECK(group < param_groups_.size(), "altgrad: there is no group ", group, " (there are ", param_groups_.size(),
               ")");
-  const c10::ArrayRef<Scalar> hypers = binding->hypers(binding->says[group]);
+  const c10::ArrayRef<Scalar> hypers = binding->hypers(binding->matrixOptions[group]);
   TORCH_CHECK(std::any_of(hypers.begin(), hypers.end(), [&](const Scalar &of) { return of.key == hyper; }),
               "altgrad: the rule of group ", group, " has no hyper-parameter '", hyper, "'");
   TORCH_CHECK(!value.defined() || value.numel() == 1, "altgrad: '", hyper, "' is a tensor of ", value.numel(),

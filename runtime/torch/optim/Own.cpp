@@ -23,7 +23,7 @@ const struct {
   const char *name;
   c10::ScalarType type;
   int64_t numel;
-} filed[] = {{"seed", at::kLong, 1}, {"draws", at::kLong, 1}, {skipped, at::kLong, 1}, {history, at::kFloat, ALTGRAD_HISTORY}};
+} inFile[] = {{"seed", at::kLong, 1}, {"draws", at::kLong, 1}, {skipped, at::kLong, 1}, {history, at::kFloat, ALTGRAD_HISTORY}};
 
 // As what a single of the step is kept; "" where it is not.
 std::string nameOf(const Scalar &single) {
@@ -52,11 +52,11 @@ Tensor Binding::beginOf(const std::string &name) const {
                      : at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong);
 }
 
-// The memory of the first part that has one is the optimizer's own. All parts step together and find the same.
-void Binding::placeOwn() {
+// The memory of the first part that has one is the optimizer's own. All plans step together and find the same.
+void Binding::bindOwn() {
   Lasting lasting;
   std::set<std::string> placed;
-  for (const Part &part : parts)
+  for (const DevicePlan &part : plans)
     for (size_t i = 0; i < part.program->singles.size(); ++i) {
       const Scalar &single = part.program->singles[i];
       const std::string name = nameOf(single);
@@ -67,22 +67,22 @@ void Binding::placeOwn() {
         kept = beginOf(name);
       const bool isSeed = name == "seed", isFirst = placed.insert(name).second;
       Tensor memory =
-          kept.to(part.where.device(), typeOf(single), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
+          kept.to(part.context.device(), typeOf(single), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
                   /*copy=*/!isFirst && !isSeed);
       if (isFirst && !isSeed)
         kept = memory;
-      part.table->values.place(i, memory);
+      part.table->values.bind(i, memory);
     }
 }
 
-void Binding::place(Scaling &scaling) {
-  for (const Part &part : parts) {
-    LossScale &numbers = scaling.numbersOn(part.where.device());
+void Binding::bindScaler(ScalerStep &scalerStep) {
+  for (const DevicePlan &part : plans) {
+    LossScale &numbers = scalerStep.numbersOn(part.context.device());
     const c10::ArrayRef<Scalar> singles = part.program->singles;
     for (size_t i = 0; i < singles.size(); ++i)
       if (singles[i].role == ALTGRAD_ROLE_SCALE || (singles[i].role == ALTGRAD_ROLE_SCALER && nameOf(singles[i]).empty()))
-        part.table->values.place(i, numbers.at(singles[i].key));
-    scaling.devices.push_back(part.where.device());
+        part.table->values.bind(i, numbers.at(singles[i].key));
+    scalerStep.devices.push_back(part.context.device());
   }
 }
 
@@ -100,7 +100,7 @@ Tensor Binding::countOf(const std::string &name) const {
 }
 
 void Binding::saveOwn(torch::serialize::OutputArchive &archive) const {
-  for (const auto &of : filed)
+  for (const auto &of : inFile)
     if (const auto found = own.find(of.name); found != own.end())
       archive.write(of.name, found->second, /*is_buffer=*/true);
 }
@@ -110,7 +110,7 @@ void Binding::saveOwn(torch::serialize::OutputArchive &archive) const {
 void Binding::loadOwn(torch::serialize::InputArchive &archive) {
   Lasting lasting;
   std::map<std::string, Tensor> read;
-  for (const auto &of : filed) {
+  for (const auto &of : inFile) {
     Tensor given;
     if (!archive.try_read(of.name, given, /*is_buffer=*/true))
       continue;

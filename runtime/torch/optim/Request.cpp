@@ -2,7 +2,7 @@
 #include "optim/Request.h"
 #include "altgrad/rule_files.h"
 #include "core/altgrad_storage.h"
-#include "core/table.h"
+#include "core/altgrad_core.h"
 #include "tensors/Errors.h"
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
 // The rows of a step from an optimizer's states: checked first, then made as a
 // whole.
 #include "optim/Binding.h"
-#include "optim/Kept.h"
+#include "optim/States.h"
 #include "tensors/Lasting.h"
 
 #include <ATen/ops/zeros.h>
@@ -13,7 +13,7 @@ using at::Tensor;
 
 namespace {
 
-const Tensor &valueOf(const RuleParamState &state, const std::string &key, const Place &place) {
+const Tensor &valueOf(const RuleParamState &state, const std::string &key, const ParamIndex &place) {
   const Tensor &value = state.tensor(key);
   std::string names;
   for (auto &[name, other] : state.tensors())
@@ -32,7 +32,7 @@ c10::ScalarType countType(const Set &set) { return set.step->type == ALTGRAD_F32
 
 } // namespace
 
-void Binding::checkStates(const Part &part, const Drafts &drafts, const States &states, Memory &memory) const {
+void Binding::checkStates(const DevicePlan &part, const Drafts &drafts, const States &states, Memory &memory) const {
   for (const Draft &draft : drafts) {
     const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
     memory.add(param, place, "");
@@ -51,7 +51,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
       const Tensor &value = valueOf(*state, stream.state, place);
       const std::string scales = std::string(stream.state) + "_scale";
       const bool scaled = !keeps(scales) && state->tensor(scales).defined();
-      checkKept(value, *part.program, index, i, scaled, dense, matrices ? &*matrices : nullptr, place);
+      checkStoredState(value, *part.program, index, i, scaled, dense, matrices ? &*matrices : nullptr, place);
       if (isAsStored(value, dense, stream))
         memory.add(value, place, stream.state);
     }
@@ -86,7 +86,7 @@ static std::vector<Row> inPieces(const Row &whole) {
 }
 
 // Makes what the step wants and the state has not as it wants it; `states` stay.
-std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const States &states) {
+std::vector<Row> Binding::makeRow(const DevicePlan &part, const Draft &draft, const States &states) {
   const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
@@ -105,7 +105,7 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
     const Stream &stream = set.states.at[i];
     row.kept.push_back(hold(state ? asStored(state->tensor(stream.state), dense, stream)
-                                  : fresh(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
+                                  : createState(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
   }
   if (!state)
     beginCopy(set, row.kept, dense, compiler.copy());
@@ -116,7 +116,7 @@ std::vector<Row> Binding::makeRow(const Part &part, const Draft &draft, const St
   return inPieces(row);
 }
 
-std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const States &states) {
+std::vector<Row> Binding::makeRows(DevicePlan &part, const Drafts &drafts, const States &states) {
   Lasting lasting;
   std::vector<Row> rows;
   for (const Draft &draft : drafts) {
@@ -132,7 +132,7 @@ std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const State
 }
 
 // Puts what was made into the states: after all of it was made, or never.
-void Binding::commit(const Part &part, const std::vector<Row> &rows, States &states) {
+void Binding::commit(const DevicePlan &part, const std::vector<Row> &rows, States &states) {
   for (const Row &row : rows) {
     const Set &set = part.program->sets[size_t(row.set)];
     auto &slot = states[row.param->unsafeGetTensorImpl()];

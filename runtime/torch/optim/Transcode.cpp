@@ -1,7 +1,7 @@
 // States of one storage as those of another: compiled steps read and write their codes.
 #include "core/altgrad_storage.h"
 #include "optim/Binding.h"
-#include "optim/Kept.h"
+#include "optim/States.h"
 
 #include <ATen/Functions.h>
 #include <c10/util/ScopeExit.h>
@@ -55,7 +55,7 @@ static std::string wordOfState(const std::string &line, const std::string &key, 
 static Tensor decoded(const RuleParamState &state, const std::string &key, const std::string &line, const Tensor &param,
                       const RuleSpec &spec) {
   const Tensor &value = state.tensor(key);
-  const std::string word = altgrad_table_stored(line.c_str(), key.c_str());
+  const std::string word = altgrad_core_state_format(line.c_str(), key.c_str());
   Tensor numbers = at::zeros_like(param, param.options().dtype(at::kFloat));
   if (value.scalar_type() == at::kFloat || (word.empty() && at::isFloatingType(value.scalar_type())))
     return numbers.copy_(value);
@@ -99,7 +99,7 @@ static void putMaster(RuleParamState &state, const std::string &word, const Tens
 RuleParamState Binding::transcoded(const RuleParamState &state, const std::string &line, const Tensor &param,
                                    Tensor &upper) const {
   const std::string own = storageLine(), word = wordOf(own, "master"), copy = wordOf(own, "copy");
-  const std::set<std::string> keys = describedKeys();
+  const std::set<std::string> keys = keysInFile();
   RuleParamState next;
   next.count(state.count());
   for (auto &[key, value] : state.tensors()) {

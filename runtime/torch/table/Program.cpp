@@ -1,6 +1,6 @@
 // Compiles a step, and takes the core's description of it.
 #include "table/Program.h"
-#include "core/table.h"
+#include "core/altgrad_core.h"
 
 #include <c10/util/Exception.h>
 
@@ -11,7 +11,7 @@ using namespace altgrad::optim;
 using c10::ScalarType;
 
 std::string altgrad::optim::formatOf(ScalarType type) {
-  const char *format = altgrad_table_format(int32_t(type));
+  const char *format = altgrad_core_format(int32_t(type));
   TORCH_CHECK_TYPE(format, "altgrad: no stream is stored as ", type);
   return format;
 }
@@ -27,7 +27,7 @@ bool Stop::isAll(int32_t reduction) const {
 }
 
 Program::Program(const altgrad_core_program *of)
-    : described(of, altgrad_core_program_free), bundle(described, of->bundle) {
+    : description(of, altgrad_core_program_free), bundle(description, of->bundle) {
   sets = {of->sets, size_t(of->set_count)};
   singles = entries(of->singles);
   Stop verdicts{0, {}};

@@ -38,7 +38,7 @@ class Program {
 public:
   explicit Program(const altgrad_core_program *of);
 
-  std::shared_ptr<const altgrad_core_program> described;
+  std::shared_ptr<const altgrad_core_program> description;
   std::shared_ptr<altgrad_bundle> bundle; // its
   c10::ArrayRef<Set> sets;
   c10::ArrayRef<Scalar> singles; // of the whole step

@@ -1,4 +1,4 @@
-// Runs the step on what was looked at.
+// Runs the step on what was validated.
 #include "table/TensorTable.h"
 
 #include <c10/core/DeviceGuard.h>
@@ -8,10 +8,10 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-void TensorTable::runTo(int64_t phase) { checkTable(altgrad_table_run(table.get(), phase, where.stream())); }
+void TensorTable::runTo(int64_t phase) { checkTable(altgrad_table_run(table.get(), phase, context.stream())); }
 
 void TensorTable::begin() {
-  c10::OptionalDeviceGuard guard(where.device());
+  c10::OptionalDeviceGuard guard(context.device());
   const uint8_t *present = altgrad_table_present(table.get());
   for (size_t row = 0; row < takesPart.size(); ++row)
     for (auto &[key, memory] : statistics_)
@@ -23,7 +23,7 @@ void TensorTable::begin() {
 }
 
 bool TensorTable::advance(std::vector<Share> *words) {
-  c10::OptionalDeviceGuard guard(where.device());
+  c10::OptionalDeviceGuard guard(context.device());
   if (!words || nextStop == program_->stops.size()) {
     runTo(-1);
     finish();
@@ -40,9 +40,9 @@ bool TensorTable::advance(std::vector<Share> *words) {
 
 void TensorTable::finish() {
   copies.clear();
-  if (!where.isHost()) {
+  if (!context.isHost()) {
     Owned own;
     addOwn(own);
-    own.record(where);
+    own.record(context);
   }
 }

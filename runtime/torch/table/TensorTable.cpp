@@ -12,20 +12,20 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-TensorTable::TensorTable(std::shared_ptr<const Program> program, const Where &where, std::vector<Row> rows,
+TensorTable::TensorTable(std::shared_ptr<const Program> program, const DeviceContext &context, std::vector<Row> rows,
                          const std::vector<int32_t> &groups, std::vector<const Tensor *> idle)
-    : values(*program, groups, where), program_(std::move(program)), where(where), rows_(std::move(rows)),
+    : values(*program, groups, context), program_(std::move(program)), context(context), rows_(std::move(rows)),
       idle(std::move(idle)) {
-  c10::OptionalDeviceGuard guard(where.device());
+  c10::OptionalDeviceGuard guard(context.device());
   tellObjects();
-  altgrad_plan *handle = where.makePlan(program_->bundle.get());
+  altgrad_plan *handle = context.makePlan(program_->bundle.get());
   plan.reset(handle);
   check(altgrad_set_parallel_for(handle, torch_parallel_for));
   bindTensors(groups.size());
   bindStatistics();
   check(altgrad_workspace(handle, &bytes));
-  workspace = where.allocate(int64_t(bytes));
-  checkTable(altgrad_table_use(table.get(), workspace.data_ptr(), bytes, where.isHost()));
+  workspace = context.allocate(int64_t(bytes));
+  checkTable(altgrad_table_use(table.get(), workspace.data_ptr(), bytes, context.isHost()));
   check(keepInGraphs(handle, this));
 }
 
@@ -82,7 +82,7 @@ void TensorTable::addTo(Owned &owned) const {
 
 void TensorTable::bindStatistics() {
   Lasting lasting;
-  auto as = at::TensorOptions().dtype(at::kFloat).device(where.device());
+  auto as = at::TensorOptions().dtype(at::kFloat).device(context.device());
   for (size_t index = 0; index < program_->sets.size(); ++index)
     for (const Scalar &scalar : entries(program_->sets[index].statistics)) {
       Tensor &memory = statistics_[scalar.key];

@@ -1,8 +1,8 @@
-// Tensors bound to one plan: what is looked at before every step, and the step.
+// Tensors bound to one plan: what is validated before every step, and the step.
 #ifndef ALTGRAD_TORCH_TENSORTABLE_H
 #define ALTGRAD_TORCH_TENSORTABLE_H
 
-#include "core/table.h"
+#include "core/altgrad_core.h"
 #include "table/Program.h"
 #include "table/Values.h"
 #include "tensors/Objects.h"
@@ -24,7 +24,7 @@ struct Row {
   const at::Tensor *count = nullptr;    // of steps, where the rule has them
   int64_t place = -1;                   // among all parameters
   const at::Tensor *dense = nullptr;    // what kernels step in the place of a parameter with gaps
-  std::optional<altgrad_table_matrices> matrices;
+  std::optional<altgrad_core_matrices> matrices;
   int64_t piece = -1, more = 0; // as altgrad_core_row has them: a parameter of several pieces has a row for each
   at::IntArrayRef whole; // of a part: the sizes of the whole
   int64_t offset = 0;    // and the index in it of the first element
@@ -45,7 +45,7 @@ class TensorTable {
 public:
   // Rows come set by set and lie on one device; `groups` has the set of each
   // group of the plan, `idle` the parameters without a gradient.
-  TensorTable(std::shared_ptr<const Program> program, const Where &where, std::vector<Row> rows,
+  TensorTable(std::shared_ptr<const Program> program, const DeviceContext &context, std::vector<Row> rows,
               const std::vector<int32_t> &groups, std::vector<const at::Tensor *> idle);
 
   // Takes the gradients of this step, and keeps them alive until it has run. A
@@ -53,9 +53,9 @@ public:
   // Gradients: one came for a parameter without a row, is of another kind than
   // was bound, or all went. Tensors: a parameter or what is kept is not as it was
   // bound. Either asks for another table. Changes no tensor.
-  Change look();
+  Change validate();
 
-  // Runs the step on what look() took, all of it or from one exchange point to
+  // Runs the step on what validate() took, all of it or from one exchange point to
   // the next. What was written into a parameter from outside goes into its
   // master first.
   void run() {
@@ -104,13 +104,13 @@ private:
   void bindTensors(size_t groups);
   void bindStatistics();
 
-  int32_t lookAt(const AtenTensorHandle *given);
+  int32_t validateHandles(const AtenTensorHandle *given);
   bool copyOdd();
   void runTo(int64_t phase);
   void finish();
 
   std::shared_ptr<const Program> program_;
-  Where where;
+  DeviceContext context;
   std::vector<Row> rows_;
   std::vector<const at::Tensor *> idle;
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{nullptr, altgrad_plan_free};

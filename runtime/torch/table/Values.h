@@ -3,7 +3,7 @@
 #ifndef ALTGRAD_TORCH_VALUES_H
 #define ALTGRAD_TORCH_VALUES_H
 
-#include "core/table.h"
+#include "core/altgrad_core.h"
 #include "table/Program.h"
 #include "tensors/Owned.h"
 
@@ -14,12 +14,12 @@ namespace altgrad::optim {
 class Values {
 public:
   // `groups` has the set of each group of the plan.
-  Values(const Program &program, const std::vector<int32_t> &groups, const Where &where);
+  Values(const Program &program, const std::vector<int32_t> &groups, const DeviceContext &context);
 
   // Hyper-parameters of groups, each in the order of its set.
   void set(const std::vector<int64_t> &groups, const std::vector<double> &numbers);
   double hyper(int64_t group, size_t index) const {
-    return altgrad_table_values_get(values.get(), group, int64_t(index));
+    return altgrad_core_values_get(values.get(), group, int64_t(index));
   }
   // One that lies in a tensor, until it is set.
   void take(int64_t group, size_t index, const at::Tensor &value);
@@ -29,7 +29,7 @@ public:
 
   // From now on the `index`-th of the program's singles lies in `memory`, on
   // the plan's device, where the step reads it and writes it.
-  void place(size_t index, const at::Tensor &memory);
+  void bind(size_t index, const at::Tensor &memory);
 
   // Binds what is not bound to its cells yet, and queues copies of the tensors.
   void send(altgrad_plan *plan);
@@ -48,7 +48,7 @@ private:
   int64_t find(int32_t role, bool result) const;
 
   const Program &program;
-  std::unique_ptr<altgrad_table_values, void (*)(altgrad_table_values *)> values{nullptr, altgrad_table_values_free};
+  std::unique_ptr<altgrad_core_values, void (*)(altgrad_core_values *)> values{nullptr, altgrad_core_values_free};
   at::Tensor device;                                      // cells of 8 bytes; undefined on the host
   std::map<std::pair<int64_t, int64_t>, at::Tensor> held; // that are no cells
 };

@@ -2,7 +2,7 @@
 #include "tensors/Checks.h"
 #include "tensors/Errors.h"
 #include "tensors/Objects.h"
-#include "tensors/Where.h"
+#include "tensors/DeviceContext.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
@@ -10,12 +10,12 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-std::string altgrad::optim::toString(const Place &place) {
+std::string altgrad::optim::toString(const ParamIndex &place) {
   return "parameter " + std::to_string(place.index) + " of group " + std::to_string(place.group);
 }
 
 bool altgrad::optim::isStored(const Tensor &tensor) {
-  return tensor.layout() == at::kStrided && Where::isKnown(tensor.device()) &&
+  return tensor.layout() == at::kStrided && DeviceContext::isKnown(tensor.device()) &&
          !tensor.key_set().has(c10::DispatchKey::Python) && (tensor.has_storage() || tensor._is_zerotensor());
 }
 
@@ -28,23 +28,23 @@ bool altgrad::optim::isSupported(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
-void altgrad::optim::checkParameter(const Tensor &param, const Place &place, std::optional<c10::ScalarType> codes) {
+void altgrad::optim::checkParameter(const Tensor &param, const ParamIndex &place, std::optional<c10::ScalarType> codes) {
   TORCH_CHECK_TYPE(isSupported(param.scalar_type()) || codes == param.scalar_type(), "altgrad: ", toString(place),
                    " is ", param.scalar_type(), ", expected Float, BFloat16 or Half");
   TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place), " has layout ", param.layout(),
               ", expected Strided");
-  TORCH_CHECK(Where::isKnown(param.device()), "altgrad: ", toString(place), " is on ", param.device(),
+  TORCH_CHECK(DeviceContext::isKnown(param.device()), "altgrad: ", toString(place), " is on ", param.device(),
               "; this optimizer runs on the CPU and on NVIDIA's GPUs");
   TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
               " is a wrapper of other tensors, without memory of its own");
   checkWritable(param, toString(place));
   TORCH_CHECK(!param._is_zerotensor(), "altgrad: ", toString(place), " has no memory, as zeros have none: clone() it");
   TORCH_CHECK(altgrad_core_check_addresses(handleOf(param)) == ALTGRAD_OK, "altgrad: ", toString(place), " ",
-              altgrad_table_error());
+              altgrad_core_error());
   checkExtent(param);
 }
 
-void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad, const Place &place) {
+void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad, const ParamIndex &place) {
   TORCH_CHECK(!grad.is_sparse() && grad.layout() == at::kStrided, "altgrad does not support sparse gradients: that of ",
               toString(place), " has layout ", grad.layout());
   TORCH_CHECK(grad.device() == param.device(), "altgrad: the gradient of ", toString(place), " is on ", grad.device(),
@@ -73,13 +73,13 @@ int64_t altgrad::optim::rowsOf(const Tensor &param) {
   return param.dim() > 1 && param.numel() > 0 ? param.numel() / param.size(-1) : 1;
 }
 
-void altgrad::optim::checkCount(const Tensor &count, const std::string &key, const Place &place) {
+void altgrad::optim::checkCount(const Tensor &count, const std::string &key, const ParamIndex &place) {
   const std::string name = "'" + key + "' of " + toString(place);
   TORCH_CHECK(count.dim() == 0, "altgrad: ", name, " has sizes ", count.sizes(), ", expected []");
   checkStored(count, name);
   // A float beyond it becomes no int64, in which rules have the count.
   constexpr double most = 0x1p63;
-  if (!Where::isKnown(count.device()) || !Where(count.device()).isHost())
+  if (!DeviceContext::isKnown(count.device()) || !DeviceContext(count.device()).isHost())
     return;
   double steps = count.item<double>();
   TORCH_CHECK_VALUE(steps >= 0 && steps < most, "altgrad: ", name, " is ", steps,
@@ -103,14 +103,14 @@ void altgrad::optim::checkExtent(const Tensor &tensor) {
     checkTable(altgrad_core_check_extent(handleOf(tensor)));
 }
 
-void Memory::add(const Tensor &tensor, const Place &place, const std::string &what) {
+void Memory::add(const Tensor &tensor, const ParamIndex &place, const std::string &what) {
   if (tensor.numel() == 0)
     return;
   written.push_back(tensor);
   names.push_back(what.empty() ? toString(place) : "'" + what + "' of " + toString(place));
 }
 
-void Memory::addGradient(const Tensor &grad, const Place &place) {
+void Memory::addGradient(const Tensor &grad, const ParamIndex &place) {
   read.push_back(grad);
   names.push_back("the gradient of " + toString(place));
 }

@@ -12,16 +12,16 @@
 namespace altgrad::optim {
 
 // A parameter's place, for messages.
-struct Place {
+struct ParamIndex {
   size_t group, index;
 };
-std::string toString(const Place &place);
+std::string toString(const ParamIndex &place);
 
 // Whether a parameter may have this type.
 bool isSupported(c10::ScalarType type);
 // `codes`: another type that it may have, whose gradient may have any of these.
-void checkParameter(const at::Tensor &param, const Place &place, std::optional<c10::ScalarType> codes);
-void checkGradient(const at::Tensor &param, const at::Tensor &grad, const Place &place);
+void checkParameter(const at::Tensor &param, const ParamIndex &place, std::optional<c10::ScalarType> codes);
+void checkGradient(const at::Tensor &param, const at::Tensor &grad, const ParamIndex &place);
 // Throws unless a kernel can read and write a state where it lies.
 void checkStored(const at::Tensor &state, const std::string &name);
 // What one output of a layer is computed with, a part of dimension 0; a tensor
@@ -33,7 +33,7 @@ int64_t unitsOf(const at::Tensor &param);
 inline constexpr char columnsKey[] = "copy_columns";
 int64_t rowsOf(const at::Tensor &param);
 // A count of steps may lie on the CPU, from where it is taken to the parameter.
-void checkCount(const at::Tensor &count, const std::string &key, const Place &place);
+void checkCount(const at::Tensor &count, const std::string &key, const ParamIndex &place);
 
 // Whether the tensor is plain memory of the CPU or of a GPU.
 bool isStored(const at::Tensor &tensor);
@@ -47,9 +47,9 @@ struct Memory {
   std::vector<at::Tensor> written, read;
   std::vector<std::string> names; // of both, what is written first
   // `what` is the name of a state, "" for the parameter itself.
-  void add(const at::Tensor &tensor, const Place &place, const std::string &what);
+  void add(const at::Tensor &tensor, const ParamIndex &place, const std::string &what);
   // After all that is written.
-  void addGradient(const at::Tensor &grad, const Place &place);
+  void addGradient(const at::Tensor &grad, const ParamIndex &place);
   void check() const;
 };
 

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_TORCH_ERRORS_H
 #define ALTGRAD_TORCH_ERRORS_H
 
-#include "core/table.h"
+#include "core/altgrad_core.h"
 
 #include <c10/util/Exception.h>
 
@@ -13,8 +13,8 @@ inline void check(altgrad_status status, const char *(*words)() = altgrad_last_e
   TORCH_CHECK(status == ALTGRAD_OK, "altgrad: ", words());
 }
 
-// The same of a function of libaltgrad_torch.so.
-inline void checkTable(altgrad_status status) { check(status, altgrad_table_error); }
+// The same of a function of libaltgrad_core.so.
+inline void checkTable(altgrad_status status) { check(status, altgrad_core_error); }
 // What is 1 or 0, or -1 where there is no answer.
 inline bool isTrue(int32_t answer) {
   checkTable(answer < 0 ? ALTGRAD_SYSTEM : ALTGRAD_OK);

@@ -1,6 +1,6 @@
 #include "tensors/Lists.h"
 
-#include "core/table.h"
+#include "core/altgrad_core.h"
 #include "tensors/Errors.h"
 #include "tensors/Objects.h"
 
@@ -18,7 +18,7 @@ bool isPlain(const Tensor &tensor) {
 
 } // namespace
 
-std::optional<Listed> altgrad::optim::lookAt(const std::vector<const Tensor *> &tensors, bool written) {
+std::optional<CheckedList> altgrad::optim::listTensors(const std::vector<const Tensor *> &tensors, bool written) {
   if (tensors.empty() || !isPlain(*tensors[0]))
     return std::nullopt;
   tellObjects();
@@ -26,9 +26,9 @@ std::optional<Listed> altgrad::optim::lookAt(const std::vector<const Tensor *> &
   std::vector<AtenTensorHandle> handles;
   for (const Tensor *tensor : tensors)
     handles.push_back(handleOf(*tensor));
-  Listed listed{std::vector<uint8_t>(count), std::vector<int64_t>(count), std::vector<uint64_t>(count)};
+  CheckedList listed{std::vector<uint8_t>(count), std::vector<int64_t>(count), std::vector<uint64_t>(count)};
   int32_t taken = 0;
-  checkTable(altgrad_table_tensors(handles.data(), int64_t(count), written, listed.kinds.data(), listed.numels.data(),
-                                   listed.pointers.data(), &taken));
+  checkTable(altgrad_core_tensors(handles.data(), int64_t(count), written, listed.kinds.data(), listed.numels.data(),
+                                  listed.pointers.data(), &taken));
   return taken ? std::optional(std::move(listed)) : std::nullopt;
 }

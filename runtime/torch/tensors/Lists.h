@@ -14,7 +14,7 @@ namespace altgrad::optim {
 constexpr const char *listFormats[] = {"f32", "bf16", "f16"};
 
 // Of each tensor its format, its elements and where they begin.
-struct Listed {
+struct CheckedList {
   std::vector<uint8_t> kinds;
   std::vector<int64_t> numels;
   std::vector<uint64_t> pointers;
@@ -22,7 +22,7 @@ struct Listed {
 
 // Nothing unless each is one run of elements, all are of one device, within
 // their storages and, if they are to be `written`, apart.
-std::optional<Listed> lookAt(const std::vector<const at::Tensor *> &tensors, bool written);
+std::optional<CheckedList> listTensors(const std::vector<const at::Tensor *> &tensors, bool written);
 
 } // namespace altgrad::optim
 

@@ -1,6 +1,6 @@
 #include "tensors/Objects.h"
 
-#include "core/table.h"
+#include "core/altgrad_core.h"
 #include "tensors/Lasting.h"
 
 #include <ATen/ops/empty.h>
@@ -39,7 +39,7 @@ void altgrad::optim::tellObjects() {
     Tensor param = at::empty({1}, at::kCPU).requires_grad_();
     const c10::TensorImpl &impl = *param.unsafeGetTensorImpl();
     const char *kept = reinterpret_cast<const char *>(impl.autograd_meta());
-    altgrad_table_objects objects;
+    altgrad_core_objects objects;
     objects.keys = Peek::keysIn(impl);
     objects.negative = c10::DispatchKeySet(c10::DispatchKey::Negative).raw_repr();
     objects.counter = Peek::distance(impl, &impl.version_counter());
@@ -48,8 +48,8 @@ void altgrad::optim::tellObjects() {
     objects.gradient = reinterpret_cast<const char *>(&param.grad()) - kept;
     objects.nothing = c10::UndefinedTensorImpl::singleton();
     objects.dims = INT64_MAX;
-    altgrad_table_set_objects(&objects);
-    altgrad_set_gemm(nullptr, altgrad_table_multiply, nullptr);
+    altgrad_core_set_objects(&objects);
+    altgrad_set_gemm(nullptr, altgrad_core_multiply, nullptr);
     return true;
   }();
   (void)once;

@@ -1,4 +1,4 @@
-// Tensors as libaltgrad_torch.so takes them.
+// Tensors as libaltgrad_core.so takes them.
 #ifndef ALTGRAD_TORCH_OBJECTS_H
 #define ALTGRAD_TORCH_OBJECTS_H
 

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_TORCH_OWNED_H
 #define ALTGRAD_TORCH_OWNED_H
 
-#include "tensors/Where.h"
+#include "tensors/DeviceContext.h"
 
 #include <vector>
 
@@ -18,9 +18,9 @@ struct Owned {
   }
   // Keeps all of it from being used for something else before the current stream is
   // done with it.
-  void record(const Where &where) const {
+  void record(const DeviceContext &context) const {
     for (const c10::Storage &storage : storages)
-      where.record(storage.data_ptr());
+      context.record(storage.data_ptr());
   }
 };
 

@@ -157,7 +157,7 @@ def test_a_gpu_without_anything_that_multiplies_changes_nothing(monkeypatch):
     param, = matrices((4, 6))
     param.grad, before = torch.ones_like(param), param.detach().clone()
     optimizer = altgrad.optim.Muon([param])
-    multiply = ctypes.cast(core().altgrad_table_multiply, ctypes.c_void_p)
+    multiply = ctypes.cast(core().altgrad_core_multiply, ctypes.c_void_p)
     library().altgrad_set_gemm(None, None, None)
     monkeypatch.setenv("ALTGRAD_CUBLASLT", "/nowhere/libcublasLt.so.13")
     try:

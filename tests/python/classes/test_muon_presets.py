@@ -1,6 +1,6 @@
 """A profile of Muon is the defaults of its source's class: five steps are those of the source's formula in float64.
 
-The formulas are written from the sources; their commits are in runtime/core/Profiles.cpp. Products are in float32 here.
+The formulas are written from the sources; their commits are in runtime/core/Presets.cpp. Products are in float32 here.
 """
 import copy
 import pickle

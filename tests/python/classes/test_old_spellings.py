@@ -153,3 +153,18 @@ def test_ranks_have_the_old_names(tmp_path):
         del optimizer, owners, others
     finally:
         dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_scaler_finds_the_optimizer_of_a_rank_by_its_new_name(tmp_path):
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    try:
+        param, scaler = weight(), altgrad.amp.GradScaler("cpu", init_scale=2.0)
+        optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW, [param])
+        before = param.detach().clone()
+        scaler.scale(param.sum()).backward()
+        scaler.step(optimizer)
+        assert not torch.equal(param, before)
+        del optimizer
+    finally:
+        dist.destroy_process_group()

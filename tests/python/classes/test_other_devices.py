@@ -5,14 +5,14 @@ import torch
 import twins
 
 import altgrad
-from altgrad._binding import layout, where
+from altgrad._binding import layout, device_context
 from altgrad.optim import _fallback
 
 
 def test_cuda_is_no_device_of_ours_where_torch_is_for_rocm(monkeypatch):
-    assert where.is_known(torch.device("cuda", 0))
+    assert device_context.is_known(torch.device("cuda", 0))
     monkeypatch.setattr(torch.version, "hip", "6.4")
-    assert not where.is_known(torch.device("cuda", 0)) and where.is_known(torch.device("cpu"))
+    assert not device_context.is_known(torch.device("cuda", 0)) and device_context.is_known(torch.device("cpu"))
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def installation(tmp_path):
     """A copy of the library, its templates and its bundles."""
     root = tmp_path / "altgrad"
     (root / "lib").mkdir(parents=True)
-    for library in [LIBRARY, *LIBRARY.parent.glob("libaltgrad_torch.so")]:
+    for library in [LIBRARY, *LIBRARY.parent.glob("libaltgrad_core.so")]:
         shutil.copy(library, root / "lib")
     shutil.copytree(BUNDLES, root / "bundles")
     shutil.copytree(_library.find_templates(), root / "templates")

@@ -11,7 +11,7 @@ from torch._dynamo.utils import counters
 from torch.library import opcheck
 
 import altgrad
-from altgrad.optim._traced import said
+from altgrad.optim._traced import flatten_groups
 
 pytestmark = pytest.mark.skipif(not hasattr(config, "trace_autograd_ops"), reason="torch traces no backward")
 CLASSES = [("AdamW", {}), ("AdamW", dict(amsgrad=True, max_grad_norm=0.5)), ("Adam", {}), ("SGD", {}),
@@ -123,7 +123,7 @@ def test_the_operator_is_what_it_says():
     for p in params:
         p.grad = torch.ones_like(p)
     optimizer.step()
-    numbers, rates, words = said(optimizer.param_groups)
+    numbers, rates, words = flatten_groups(optimizer.param_groups)
     states = [state for p in params for state in optimizer.state[p].values()]
     opcheck(torch.ops.altgrad.step, (params, [p.grad for p in params], states, numbers, rates, list(range(4)),
                                      optimizer._name, words))
@@ -158,7 +158,7 @@ def test_what_the_operator_cannot_do_runs_beside_the_graph():
 
 def test_a_graph_of_other_groups_is_refused():
     (_, optimizer), _ = pair("AdamW")
-    numbers, rates, words = said(optimizer.param_groups)
+    numbers, rates, words = flatten_groups(optimizer.param_groups)
     param = optimizer.param_groups[0]["params"][0]
     call = lambda words, name=optimizer._name: torch.ops.altgrad.step(
         [param.detach()], [torch.ones_like(param)], [], numbers, rates, [0], name, words)

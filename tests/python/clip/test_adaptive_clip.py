@@ -172,7 +172,7 @@ def test_ranks_have_no_adaptive_bound(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("more", [dict(max_grad_norm="percentile:30"), dict(numerics="torch")], ids=str)
 def test_the_norm_may_be_summed_in_backward(more, dtype, monkeypatch):
-    monkeypatch.setattr(altgrad._binding.sums, "worth_a_hook", lambda: 0)
+    monkeypatch.setattr(altgrad._binding.early_norm, "hook_bytes", lambda: 0)
     pair = summed.ready(dtype=dtype, **more)
     for _ in range(3):
         pair.backward()

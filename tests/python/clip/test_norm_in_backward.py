@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.usefixtures("every_size"), pytest.mark.skipif(
 
 @pytest.fixture
 def every_size(monkeypatch):
-    monkeypatch.setattr(altgrad._binding.sums, "worth_a_hook", lambda: 0)
+    monkeypatch.setattr(altgrad._binding.early_norm, "hook_bytes", lambda: 0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -337,7 +337,7 @@ def test_what_cannot_be_summed_in_backward_is_said_once():
 
 
 def test_gradients_that_are_not_worth_a_hook_are_summed_in_the_step(monkeypatch):
-    monkeypatch.setattr(altgrad._binding.sums, "worth_a_hook", lambda: 1 << 16)
+    monkeypatch.setattr(altgrad._binding.early_norm, "hook_bytes", lambda: 1 << 16)
     pair = ready(shapes=[(16_383,), (16_384,), (5,), (200, 200)])
     pair.backward()
     assert pair.step() == (2, 0)
@@ -363,7 +363,7 @@ def test_backward_in_several_threads_at_once():
 
 
 def _train(views, rank):
-    altgrad._binding.sums.worth_a_hook = lambda: 0
+    altgrad._binding.early_norm.hook_bytes = lambda: 0
     torch.manual_seed(0)
     models = [torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Linear(30, 2)) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())

@@ -30,7 +30,7 @@ def measured(rank, group):
 
         def counted():
             send()
-            held = [bucket._arriving[2] for bucket in optimizer._buckets if bucket._arriving]
+            held = [bucket._pending[2] for bucket in optimizer._buckets if bucket._pending]
             most[0] = max(most[0], sum([grads.nbytes for grads in held]))
 
         def arrived():

@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_model
 from torch.distributed.fsdp import fully_shard
 
 import altgrad
-from altgrad.distributed._runs import boxes
+from altgrad.distributed._flat_shard import boxes
 
 CASES = {
     "f32": (altgrad.optim.AdamW, torch.float32, {}),

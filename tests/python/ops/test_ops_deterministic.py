@@ -5,13 +5,13 @@ import pytest
 import torch
 
 import altgrad
-from altgrad.ops import _bound
+from altgrad.ops import _plan_cache
 
 
 def clipped(threads, shift=0, dtype=torch.float32):
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    _bound._kept.bound.clear()
+    _plan_cache._cache.bound.clear()
     storages = [torch.empty(g.numel() + 8, dtype=dtype) for g in lists.grads(dtype)]
     torch.manual_seed(0)
     grads = [s[shift:shift + g.numel()].copy_(g.view(-1)) for s, g in zip(storages, lists.grads(dtype))]
@@ -25,5 +25,5 @@ def test_threads_and_places_do_not_change_the_bits(dtype, monkeypatch):
     expected = clipped(1, dtype=dtype)
     for threads, shift in ((2, 0), (3, 1), (1, 5), (7, 3)):
         assert lists.same(expected, clipped(threads, shift, dtype))
-    monkeypatch.setattr(_bound, "torch_parallel_for", lambda: None)
+    monkeypatch.setattr(_plan_cache, "torch_parallel_for", lambda: None)
     assert lists.same(expected, clipped(2, dtype=dtype))

@@ -5,15 +5,15 @@ import pytest
 import torch
 
 import altgrad
-from altgrad.ops import _bound
+from altgrad.ops import _plan_cache
 
 
 @pytest.fixture
 def made(monkeypatch):
     """The programs that were bound since the test began."""
-    _bound._kept.bound.clear()
-    counted, init = [], _bound.Bound.__init__
-    monkeypatch.setattr(_bound.Bound, "__init__", lambda self, *a: counted.append(a) or init(self, *a))
+    _plan_cache._cache.bound.clear()
+    counted, init = [], _plan_cache.BoundPlan.__init__
+    monkeypatch.setattr(_plan_cache.BoundPlan, "__init__", lambda self, *a: counted.append(a) or init(self, *a))
     return counted
 
 
@@ -30,9 +30,9 @@ def test_one_program_for_lists_of_one_kind(made):
 
 
 def test_few_are_kept(made):
-    for size in range(1, _bound._MOST + 8):
+    for size in range(1, _plan_cache._MOST + 8):
         altgrad.compute_global_grad_norm(torch.ones(size))
-    assert len(made) == _bound._MOST + 7 and len(_bound._kept.bound) <= _bound._MOST
+    assert len(made) == _plan_cache._MOST + 7 and len(_plan_cache._cache.bound) <= _plan_cache._MOST
 
 
 def test_autograd_is_told():

@@ -51,8 +51,8 @@ SCALES = [2.0**127, 1.5 * 2.0**127, 65536.0, 3.3e38, 1e-45, 0.0, math.inf, math.
 @pytest.mark.parametrize("tracker, interval", [(0, 1), (0, 2), (1, 2), (50, 3)])
 def test_every_bit_is_the_compiled_operations(tracker, interval, backoff):
     """`torch` of update_loss_scale for a tracker short of its interval; beyond it grows, too."""
-    from altgrad.amp._cells import Cells
-    cells = Cells(torch.device("cpu"), "torch")
+    from altgrad.amp._scaler_state import ScalerState
+    cells = ScalerState(torch.device("cpu"), "torch")
     cells.take_settings(dict(growth_factor=2.0, backoff_factor=backoff, growth_interval=interval,
                              hysteresis=1, min_scale=0.0, max_scale=math.inf))
     for scale in SCALES:

@@ -13,7 +13,7 @@ from altgrad._storage import limits
 
 @pytest.fixture(autouse=True)
 def forgetful():
-    limits._said.clear()
+    limits._warned.clear()
 
 
 def said(make, dtype=torch.float32, numel=8192):

@@ -1,4 +1,4 @@
-"""libaltgrad_torch.so: one library beside every torch and every Python."""
+"""libaltgrad_core.so: one library beside every torch and every Python."""
 
 import gc
 import re
@@ -17,7 +17,7 @@ import altgrad
 from altgrad import _core, _library, _objects
 from altgrad._binding import table
 
-LIBRARY = _library.find_library().parent / "libaltgrad_torch.so"
+LIBRARY = _library.find_library().parent / "libaltgrad_core.so"
 
 
 def step(times=1):
@@ -45,7 +45,7 @@ def fresh(monkeypatch):
 
 def test_one_that_is_not_there_is_named(fresh, monkeypatch, tmp_path):
     monkeypatch.setattr(_core, "find_library", lambda: tmp_path / "libaltgrad.so")
-    with pytest.raises(altgrad.Error, match="libaltgrad_torch.so is not in") as caught:
+    with pytest.raises(altgrad.Error, match="libaltgrad_core.so is not in") as caught:
         _core.core()
     assert caught.value.status == "NOT_FOUND"
 
@@ -99,7 +99,7 @@ def test_where_objects_are_not_understood_torch_is_asked(lacks):
             optimizer.step()
         finally:
             _core.tell(_core.core())
-        twins.append([tensor for p in optimizer._ours for tensor in (p, *optimizer.state[p].values())])
+        twins.append([tensor for p in optimizer._kernel_params for tensor in (p, *optimizer.state[p].values())])
     for one, other in zip(*twins):
         assert torch.equal(one, other) and one._version == other._version
 
@@ -111,7 +111,7 @@ def test_what_a_state_has_become_is_seen(change, known, request):
     _core.tell(_core.core(), **known)
     optimizer = step()
     bound, = optimizer._built.tables
-    state = optimizer.state[optimizer._ours[1]]["exp_avg"]
+    state = optimizer.state[optimizer._kernel_params[1]]["exp_avg"]
     assert optimizer._fit() == table.FRESH
     if change == "resize":
         state.resize_(5, 4)
@@ -124,7 +124,7 @@ def test_what_a_state_has_become_is_seen(change, known, request):
     else:
         torch.utils.swap_tensors(state, torch.zeros(4, 5))
     gc.collect()
-    assert bound.fresh(optimizer._ours, optimizer.state) == table.STALE
+    assert bound.validate(optimizer._kernel_params, optimizer.state) == table.STALE
 
 
 def test_many_parameters_make_no_more_work_for_the_collector():
@@ -152,7 +152,7 @@ def test_an_optimizer_that_its_parameter_leads_to_is_collected():
 
 def test_swapped_tensors_are_seen():
     optimizer = step()
-    param = optimizer._ours[0]
+    param = optimizer._kernel_params[0]
     other = torch.nn.Parameter(torch.full((3,), 5.0))
     param.grad = other.grad = None
     torch.utils.swap_tensors(param, other)
@@ -169,7 +169,7 @@ def test_a_refusal_of_the_runtime_has_its_status():
     bound, = optimizer._built.tables
     bound.rows[0].cell = 7
     with pytest.raises(altgrad.Error, match=r"group is 7, not in") as caught:
-        table.TensorTable(bound.bundle, bound.rows, [0], optimizer._ours, [], optimizer.state)
+        table.TensorTable(bound.bundle, bound.rows, [0], optimizer._kernel_params, [], optimizer.state)
     assert caught.value.status == "INVALID"
 
 
@@ -177,7 +177,7 @@ def test_without_pythons_lock_no_dict_list_or_gradient_is_read_by_c(monkeypatch)
     """Other threads may change them meanwhile. The same numbers; what is changed is seen."""
     torch.manual_seed(0)
     expected = step()
-    for name in ("altgrad_table_entries_create", "altgrad_table_entries_same", "altgrad_table_same_lists"):
+    for name in ("altgrad_core_entries_create", "altgrad_core_entries_same", "altgrad_core_same_lists"):
         monkeypatch.setattr(_core.core(), name, None)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     _core.tell(_core.core())
@@ -185,13 +185,13 @@ def test_without_pythons_lock_no_dict_list_or_gradient_is_read_by_c(monkeypatch)
         assert _core.knows().autograd == -1
         torch.manual_seed(0)
         optimizer = step()
-        for one, other in zip(optimizer._ours, expected._ours):
+        for one, other in zip(optimizer._kernel_params, expected._kernel_params):
             assert torch.equal(one, other)
         bound, = optimizer._built.tables
-        state = optimizer.state[optimizer._ours[0]]
-        assert bound.fresh(optimizer._ours, optimizer.state) == table.FRESH
+        state = optimizer.state[optimizer._kernel_params[0]]
+        assert bound.validate(optimizer._kernel_params, optimizer.state) == table.FRESH
         state["exp_avg"] = state["exp_avg"].clone()
-        assert bound.fresh(optimizer._ours, optimizer.state) == table.STALE
+        assert bound.validate(optimizer._kernel_params, optimizer.state) == table.STALE
     finally:
         monkeypatch.undo()
         _core.tell(_core.core())
@@ -202,8 +202,8 @@ def test_what_needs_more_memory_than_there_is_ends_no_process():
     bound, = optimizer._built.tables
     core, many = _core.core(), 1 << 60
     core.altgrad_table_watch(bound._handle, 8, many)
-    assert bound.fresh(optimizer._ours, optimizer.state) == table.STALE
+    assert bound.validate(optimizer._kernel_params, optimizer.state) == table.STALE
     with pytest.raises(altgrad.Error) as caught:
-        core.altgrad_table_lie(None, many, None, None, None)
+        core.altgrad_core_matrix_layout(None, many, None, None, None)
     assert caught.value.status == "SYSTEM"
     optimizer.step()

@@ -33,7 +33,7 @@ def trained():
 def test_a_gradient_that_another_thread_drops(trained):
     optimizer, params = trained
     table = optimizer._built.tables[0]
-    assert table.fresh(params, optimizer.state) == 2
+    assert table.validate(params, optimizer.state) == 2
     dropped = [StorageWeakRef(p.grad.untyped_storage()) for p in params]
     optimizer.zero_grad()
     assert not any(ref.expired() for ref in dropped)

@@ -12,7 +12,7 @@ import torch
 import twins
 
 import altgrad.optim
-from altgrad._binding import where
+from altgrad._binding import device_context
 
 pytestmark = pytest.mark.skipif(
     "ALTGRAD_STANDS_FOR_CUDA" not in os.environ, reason="needs the test driver (ctest -R sm90)")
@@ -113,7 +113,7 @@ def test_a_norm_is_the_users_own():
 
 
 def test_it_is_a_device():
-    assert not where.Where(torch.device("cpu")).on_host
+    assert not device_context.DeviceContext(torch.device("cpu")).on_host
 
 
 def test_norm_in_backward_is_said_to_be_in_the_step():

@@ -42,7 +42,7 @@ def test_a_step_inside_of_a_step(monkeypatch):
     with pytest.warns(UserWarning, match="float64"):
         optimizer.step()
     optimizer.step()
-    monkeypatch.setattr(optimizer._theirs, "step", lambda *_: optimizer.step())
+    monkeypatch.setattr(optimizer._fallback_part, "step", lambda *_: optimizer.step())
     with pytest.raises(RuntimeError, match=r"step\(\) was called while a step of this optimizer"):
         optimizer.step()
     monkeypatch.undo()

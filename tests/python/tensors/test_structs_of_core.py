@@ -19,10 +19,10 @@ CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
          for of in (_bundle._Stream, _bundle._Scalar, _bundle._Set, _bundle._Exchange, _bundle._Program, _bundle._Request,
                     word._Word, word._Line, word._Class, _states._State, _stretches._Stretches)] + [
     (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
-    (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row"), (_core._Python, "altgrad_table_python"),
-    (_core._Objects, "altgrad_table_objects"), (_bound._One, "altgrad_table_one"), (_shapes._Parts, "altgrad_table_parts"),
-    (_shapes.Matrices, "altgrad_table_matrices"), (_presets._Numbers, "altgrad_table_numbers"),
-    (_presets.Preset, "altgrad_table_profile")]
+    (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row"), (_core._Python, "altgrad_core_python"),
+    (_core._Objects, "altgrad_core_objects"), (_bound._One, "altgrad_core_one"), (_shapes._Parts, "altgrad_core_matrix_options"),
+    (_shapes.Matrices, "altgrad_core_matrices"), (_presets._Numbers, "altgrad_core_preset_numbers"),
+    (_presets.Preset, "altgrad_core_preset")]
 
 
 def members(name):

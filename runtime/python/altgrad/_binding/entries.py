@@ -40,9 +40,9 @@ class Entries:
         self._known = [*state, *dicts, *chain.from_iterable([chain.from_iterable(held.items())
                                                              for held in dicts if held])]
         handle = ctypes.c_void_p()
-        core().altgrad_table_entries_create(id(state), inner.buffer_info()[0], len(inner), ctypes.byref(handle))
-        weakref.finalize(self, core().altgrad_table_entries_free, handle).atexit = False
-        self._handle, self._same = handle.value, core().altgrad_table_entries_same
+        core().altgrad_core_entries_create(id(state), inner.buffer_info()[0], len(inner), ctypes.byref(handle))
+        weakref.finalize(self, core().altgrad_core_entries_free, handle).atexit = False
+        self._handle, self._same = handle.value, core().altgrad_core_entries_same
 
 
 def _all(state):

@@ -54,7 +54,7 @@ class Groups:
     def _are_same(self, lists):
         if has_lock() and set(map(type, lists)) <= {list}:
             lengths, ids = self._words
-            return core().altgrad_table_same_lists(id(lists), lengths, len(lists), ids)
+            return core().altgrad_core_same_lists(id(lists), lengths, len(lists), ids)
         return all(map(is_, chain.from_iterable(lists), self.params))
 
     def remember(self, param_groups, indices):
@@ -99,19 +99,19 @@ class Reading(dict):
 
     def __init__(self, group):
         super().__init__(group)
-        self.asked, self._group = set(), group
+        self.keys_read, self._group = set(), group
 
     def __getitem__(self, key):
-        self.asked.add(key)
+        self.keys_read.add(key)
         return self._group[key]
 
     def get(self, key, default=None):
-        self.asked.add(key)
+        self.keys_read.add(key)
         return self._group.get(key, default)
 
     def _all(name):
         def every(self, *arguments):
-            self.asked.update(dict.keys(self))
+            self.keys_read.update(dict.keys(self))
             return getattr(dict, name)(self, *arguments)
         return every
 

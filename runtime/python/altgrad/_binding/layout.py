@@ -1,4 +1,4 @@
-"""Which tensors kernels can work on. Other tensors are refused in words."""
+"""Which tensors kernels can work on, and whether any of them overlap. Other tensors are refused in words."""
 
 import ctypes
 import sys
@@ -9,7 +9,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from .._core import core, handle_of
 from .._library import Error
-from .where import is_known
+from .device_context import is_known
 
 # The dtypes that kernels read and write, and their names in a storage line.
 FORMATS = {
@@ -54,8 +54,8 @@ def is_dense(tensor):
 def same_order(tensor, strides):
     """Whether the elements of `tensor` lie as `strides` says; size-1 dimensions are free."""
     own = tensor.stride()
-    return own == strides or all(mine == theirs or size == 1
-                                 for mine, theirs, size in zip(own, strides, tensor.shape))
+    return own == strides or all(mine == wanted or size == 1
+                                 for mine, wanted, size in zip(own, strides, tensor.shape))
 
 
 def contiguous_strides(shape):
@@ -184,7 +184,7 @@ def check_grad(owner, param, grad):
     check_extent(grad)
 
 
-def check_apart(optimizer, params):
+def check_no_overlap(optimizer, params):
     """Raises if two parameters share an element: a kernel updates all of them at the same time."""
     _, pair = _overlap(params)
     if pair[0] >= 0:
@@ -193,7 +193,7 @@ def check_apart(optimizer, params):
                            "give one of them to the optimizer, once")
 
 
-def check_states_apart(optimizer, states):
+def check_states_no_overlap(optimizer, states):
     """Raises if a state shares an element with another or with a parameter of the optimizer.
 
     `states` holds (tensor, its key, its parameter) of everything that kernels write beside
@@ -205,12 +205,12 @@ def check_states_apart(optimizer, states):
     _, pair = _overlap([tensor for tensor, _, _ in places])
     if pair[0] >= 0 and places[pair[0]][1]:  # else it is among parameters that stay as they are
         (_, key, param), (_, its, owner) = [places[place] for place in pair]
-        beside = (f"state {its!r} of " if its else "") + name_of(optimizer, owner)
+        named = (f"state {its!r} of " if its else "") + name_of(optimizer, owner)
         raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: state {key!r} of {name_of(optimizer, param)} shares "
-                           f"memory with {beside}; clone() it")
+                           f"memory with {named}; clone() it")
 
 
-def find_met(tensors):
+def find_overlapping(tensors):
     """The indices of the strided tensors that occur twice or share an element with another one."""
     shared, _ = _overlap(tensors)
     return [place for place, shares in enumerate(shared) if shares]

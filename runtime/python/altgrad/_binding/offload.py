@@ -7,8 +7,8 @@ import torch
 
 from .._core import core
 from .layout import is_dtensor
-from .sums import in_ranks
-from .where import unwritten
+from .early_norm import in_ranks
+from .device_context import unwritten
 
 
 def check_offload(optimizer):
@@ -28,7 +28,7 @@ _BUCKET = 8 << 20
 _NOTHING = (lambda: None), 0
 
 
-class Twin:
+class HostCopy:
     """The parameter `param` on the host for `owner` on a device; numbers come on one stream and go on another.
 
     A gradient travels once if its object, its version counter and its norm are as they were: unscale_ and collectives
@@ -53,7 +53,7 @@ class Twin:
         """Whether `tensor` is what this has been for a parameter that is where it was."""
         return tensor is self.param and self._place == self.owner.data_ptr() and self.param.dtype == self.owner.dtype
 
-    def grad(self, slow):
+    def grad(self, fallbacks):
         """The gradient, which may be on its way here until `wait`; None without one."""
         self.fetch()
         return self.param.grad
@@ -115,19 +115,19 @@ class Twin:
 
 
 @torch.no_grad()
-def look_again(twins):
-    """Forgets the gradients that may have been changed, at the beginning of a step: those that came in an earlier one,
-    and those that came before it and whose norm is another now."""
+def drop_stale(host_copies):
+    """Drops fetched gradients that may be stale, at the beginning of a step: those of an earlier step, and early ones whose
+    norm has changed."""
     kept = defaultdict(list)
-    for twin in twins:
-        if twin._norm is not None and twin._is_here(twin.owner.grad):
-            kept[twin.owner.device].append(twin)
+    for host_copy in host_copies:
+        if host_copy._norm is not None and host_copy._is_here(host_copy.owner.grad):
+            kept[host_copy.owner.device].append(host_copy)
         else:
-            twin._fetched = _NOTHING
+            host_copy._fetched = _NOTHING
     for here in kept.values():
-        was, now = torch.stack([twin._norm for twin in here]), torch.stack(_norms([twin.owner.grad for twin in here]))
-        for twin, same in zip(here, (was.isfinite() & (was == now)).tolist()):
-            twin._fetched = twin._fetched if same else _NOTHING
+        was, now = torch.stack([host_copy._norm for host_copy in here]), torch.stack(_norms([host_copy.owner.grad for host_copy in here]))
+        for host_copy, same in zip(here, (was.isfinite() & (was == now)).tolist()):
+            host_copy._fetched = host_copy._fetched if same else _NOTHING
 
 
 def _norms(grads):
@@ -137,12 +137,12 @@ def _norms(grads):
 class Buckets:
     """The rows of a table in parts that are stepped one by one, while the numbers of others travel.
 
-    It is false where no row is a Twin's, or a Twin has several rows. `wait`: all gradients have to be here first.
+    It is false where no row is a HostCopy's, or a HostCopy has several rows. `wait`: all gradients have to be here first.
     """
 
     def __init__(self, rows, handle):
         self._handle, self._first_phase, self._parts = handle, core().altgrad_table_rows_from(handle), []
-        if any([isinstance(row.part, Twin) for row in rows]) and not any([row.piece >= 0 for row in rows]):
+        if any([isinstance(row.part, HostCopy) for row in rows]) and not any([row.piece >= 0 for row in rows]):
             self._cut(rows)
         # What is left of the first sweep is swept for all rows at once.
         self.wait = self._first_phase > 0 or not self or core().altgrad_table_unsummed(handle) is None
@@ -155,75 +155,75 @@ class Buckets:
         for place, row in enumerate(rows):
             size += row.param.nbytes
             if size >= _BUCKET or place + 1 == len(rows):
-                twins = [(at, rows[at].part) for at in range(first, place + 1) if isinstance(rows[at].part, Twin)]
-                self._parts.append((first, place + 1, twins))
+                host_copies = [(at, rows[at].part) for at in range(first, place + 1) if isinstance(rows[at].part, HostCopy)]
+                self._parts.append((first, place + 1, host_copies))
                 first, size = place + 1, 0
 
     def run(self, present, run_to):
         """Ends a step, of which `run_to(phase)` runs what rows share; parameters that are `present` go once done."""
         if self._first_phase:
             run_to(self._first_phase)
-        for first, last, twins in reversed(self._parts):  # backward has the last gradients first
-            twins = [twin for place, twin in twins if present[place]]
-            for twin in twins:
-                twin.wait()
+        for first, last, host_copies in reversed(self._parts):  # backward has the last gradients first
+            host_copies = [host_copy for place, host_copy in host_copies if present[place]]
+            for host_copy in host_copies:
+                host_copy.wait()
             core().altgrad_table_run_rows(self._handle, first, last, None)
-            for twin in twins:
-                twin.send()
+            for host_copy in host_copies:
+                host_copy.send()
 
 
 class Offload:
-    """The Twins of an optimizer, whose gradients come to the host while backward goes on, and are summed there."""
+    """The HostCopies of an optimizer, whose gradients come to the host while backward goes on, and are summed there."""
 
-    def __init__(self, turns):
-        self._twins, self._streams, self._handles = {}, {}, []
-        self._turns, self._rows, self._coming = turns, {}, deque()
+    def __init__(self, lock):
+        self._host_copies, self._streams, self._handles = {}, {}, []
+        self._lock, self._rows, self._coming = lock, {}, deque()
 
-    def twin(self, owner):
-        """The Twin of a parameter; None of one on the CPU."""
+    def host_copy(self, owner):
+        """The HostCopy of a parameter; None of one on the CPU."""
         if owner.device.type == "cpu":
             return None
-        twin = self._twins.get(id(owner))
-        if twin is None or twin.owner is not owner or not twin.is_still(twin.param):
+        host_copy = self._host_copies.get(id(owner))
+        if host_copy is None or host_copy.owner is not owner or not host_copy.is_still(host_copy.param):
             if owner.device not in self._streams:
                 stream = torch.get_device_module(owner.device).Stream
                 self._streams[owner.device] = stream(device=owner.device), stream(device=owner.device)
-            twin = self._twins[id(owner)] = Twin(owner, *self._streams[owner.device])
+            host_copy = self._host_copies[id(owner)] = HostCopy(owner, *self._streams[owner.device])
             if owner.requires_grad:
-                hook = _hook(weakref.ref(self), weakref.ref(twin))
+                hook = _hook(weakref.ref(self), weakref.ref(host_copy))
                 self._handles.append(owner.register_post_accumulate_grad_hook(hook))
-        return twin
+        return host_copy
 
     def attach(self, tables):
         """Has the gradients of these tables summed as they come, where the step begins with their norm."""
         self._coming.clear()
         self._rows = {row.part: (weakref.ref(table), index) for table in tables if table.unsummed() is None
-                      for index, row in enumerate(table.rows) if isinstance(row.part, Twin)}
+                      for index, row in enumerate(table.rows) if isinstance(row.part, HostCopy)}
 
-    def come(self, twin):
+    def come(self, host_copy):
         """Takes a gradient that is complete, and sums those that have arrived since."""
-        if in_ranks() or not self._turns.acquire(blocking=False):
+        if in_ranks() or not self._lock.acquire(blocking=False):
             return
         try:
-            twin.fetch(early=True)
-            if twin in self._rows:
-                self._coming.append(twin)
+            host_copy.fetch(early=True)
+            if host_copy in self._rows:
+                self._coming.append(host_copy)
             while self._coming and self._coming[0].arrived():
                 table, row = self._rows[self._coming.popleft()]
                 if table() is not None:
                     table().sum(row)
         finally:
-            self._turns.release()
+            self._lock.release()
 
     def remove(self):
         for handle in self._handles:
             handle.remove()
 
 
-def _hook(offload, twin):
+def _hook(offload, host_copy):
     def come(param):
-        if offload() is not None and twin() is not None:
-            offload().come(twin())
+        if offload() is not None and host_copy() is not None:
+            offload().come(host_copy())
     return come
 
 

@@ -1,4 +1,4 @@
-"""The processes that take a step together, and how they add up what each of them knows."""
+"""The processes that take a step together, and the all-reduce of what each of them knows."""
 
 import hashlib
 from contextlib import contextmanager
@@ -37,14 +37,14 @@ class Ranks:
         return bool(self._groups)
 
     def counts(self, at):
-        """Whether sums over all ranks take the parameter at this Place, or None, from here.
+        """Whether sums over all ranks take the parameter at this ShardLocation, or None, from here.
 
         The same plain tensor beside DTensors is on every rank of their mesh.
         """
         return self._first if at is None else at.counted
 
     def copies(self, at):
-        """The dimensions of the mesh along which other ranks have the same as the parameter at this Place, or None."""
+        """The dimensions of the mesh along which other ranks have the same as the parameter at this ShardLocation, or None."""
         return self._copies if at is None else at.copies
 
     def gather(self, words):
@@ -72,27 +72,27 @@ class Ranks:
             total += part
         return total[0] if own else total.item()
 
-    def agree(self, said):
+    def agree(self, text):
         """The first rank that does not say what rank 0 says, a string; None where all do."""
-        mine = int.from_bytes(hashlib.sha256(said.encode()).digest()[:6], "big")
+        mine = int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
         digests = self.gather(torch.tensor([mine], dtype=torch.int64, device="cpu")).view(-1).tolist()
         return next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
 
-    def check(self, optimizer, said):
+    def check(self, optimizer, text):
         """Raises where parameters of different meshes have to be added up; and where another rank has other DTensors to
-        add up: `said` tells them. All ranks have others in the same step, so they ask in the same."""
+        add up: `text` tells them. All ranks have others in the same step, so they ask in the same."""
         if self.mixed:
             names = " and ".join([name_of(optimizer, param) for param in self.mixed])
             raise RuntimeError(
                 f"altgrad.optim.{type(optimizer).__name__}: {names} are DTensors of different meshes, and the step "
                 "adds up what all processes know: give an optimizer parameters of one mesh")
-        if self.mesh is None or hash(said) in optimizer._agreed:
+        if self.mesh is None or hash(text) in optimizer._agreed:
             return
-        if (other := self.agree(said)) is not None:
+        if (other := self.agree(text)) is not None:
             raise ValueError(
                 f"altgrad.optim.{type(optimizer).__name__}: rank {other} of {self.mesh} has other DTensors with "
                 "gradients than rank 0, another order of them, or other options, so that the ranks cannot add up their parts")
-        optimizer._agreed = optimizer._agreed | {hash(said)}
+        optimizer._agreed = optimizer._agreed | {hash(text)}
 
 
 def ranks_of(optimizer):
@@ -114,21 +114,21 @@ def ranks_of(optimizer):
 
 def _device_for(group, device):
     """Where the group's ranks can exchange what lies on `device`."""
-    kinds = _kinds(group)
+    device_types = _device_types(group)
     # gloo names GPUs, too, where there are none.
-    return device if device.type in kinds or not kinds else torch.device("cpu" if "cpu" in kinds else kinds[0])
+    return device if device.type in device_types or not device_types else torch.device("cpu" if "cpu" in device_types else device_types[0])
 
 
-def _kinds(group):
+def _device_types(group):
     return [of.type for of in group._device_types]
 
 
 def check_reach(owner, params, group):
     """Raises ValueError for a parameter on a device for which a process group has no backend, so that it cannot travel."""
-    kinds = _kinds(group)
+    device_types = _device_types(group)
     for param in params:
         kind = local_of(param).device.type
-        if kinds and kind not in kinds:
+        if device_types and kind not in device_types:
             raise ValueError(f"{owner}: a parameter of shape {tuple(param.shape)} is on {kind}, and process_group exchanges "
-                             f"what is on {' and '.join(sorted(kinds))}: move the model, or begin the group with a backend "
+                             f"what is on {' and '.join(sorted(device_types))}: move the model, or begin the group with a backend "
                              "for each, such as init_process_group('cpu:gloo,cuda:nccl')")

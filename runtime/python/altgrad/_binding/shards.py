@@ -9,8 +9,8 @@ from .layout import contiguous_strides, is_dtensor, local_of
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the part of a tensor that lies here is in the whole, whose `shape` is given.
+class ShardLocation:
+    """Position of this rank's shard within the full tensor, whose `shape` is given.
 
     `offset` is the index in the whole of its first element; None where it is no run of neighbours. `counted`:
     whether sums over all processes take its elements from here, and not from an earlier replica. `parted`: whether
@@ -26,7 +26,7 @@ class Place:
     copies: tuple = ()
 
 
-class Part:
+class LocalShard:
     """What of a DTensor lies here."""
 
     is_whole = False
@@ -41,8 +41,8 @@ class Part:
         """Whether it is `tensor`."""
         return self.owner._local_tensor is tensor
 
-    def grad(self, slow):
-        return local_grad(self.owner, slow)
+    def grad(self, fallbacks):
+        return local_grad(self.owner, fallbacks)
 
 
 def check_placements(owner, param):
@@ -54,10 +54,10 @@ def check_placements(owner, param):
         raise ValueError(f"altgrad.optim.{owner}: this rank is not in the mesh {param.device_mesh} of a parameter")
 
 
-def local_grad(param, slow):
+def local_grad(param, fallbacks):
     """The gradient of a parameter as it lies here, or None.
 
-    Of a DTensor it gets the parameter's placements first, which the Counter `slow` counts: tensor parallel layers leave
+    Of a DTensor it gets the parameter's placements first, which the Counter `fallbacks` counts: tensor parallel layers leave
     sums that are to be added up.
     """
     grad = param.grad
@@ -66,14 +66,14 @@ def local_grad(param, slow):
     if grad.placements != param.placements:
         with torch.no_grad():
             param.grad = grad = grad.redistribute(placements=param.placements)
-        slow["redistributed"] += 1
+        fallbacks["redistributed"] += 1
     return local_of(grad)
 
 
-def place_of(param):
-    """The Place of a DTensor, or of a part that says its own; None of another tensor."""
+def location_of(param):
+    """The ShardLocation of a DTensor, or of a part that says its own; None of another tensor."""
     if not is_dtensor(param):
-        return getattr(param, "altgrad_place", None)
+        return getattr(param, "altgrad_shard_location", None)
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     mesh, shape = param.device_mesh, tuple(param.shape)
     here, first = compute_local_shape_and_global_offset(shape, mesh, param.placements)
@@ -82,7 +82,7 @@ def place_of(param):
     # On a mesh of one rank, too, so that its files are those of any other mesh.
     parted = not all(placement.is_replicate() for placement in param.placements)
     by_rows = all([of.is_replicate() or of.dim == 0 for of in param.placements])
-    return Place(shape, _offset(shape, here, first), counted, parted, max(1, prod(shape[1:])) if by_rows else 1, copies)
+    return ShardLocation(shape, _offset(shape, here, first), counted, parted, max(1, prod(shape[1:])) if by_rows else 1, copies)
 
 
 def _offset(shape, here, first):
@@ -103,7 +103,7 @@ def in_whole(local, param, block=1):
     if not is_dtensor(param) or not local.dim():
         return local
     part, shape = param._local_tensor, tuple(local.shape)
-    if place_of(param).parted:
+    if location_of(param).parted:
         if local.dim() == 1 < part.dim():
             local = local.view(part.shape[0], prod(param.shape[1:]) // block)
         shape = tuple(param.shape) if local.shape == part.shape else (param.shape[0], *local.shape[1:])
@@ -133,17 +133,17 @@ def _is_scale(key):
 def absent(param, dtype):
     """A parameter without elements in the place of one that another process steps as a whole; its gradients have `dtype`."""
     made = torch.nn.Parameter(torch.empty(0, dtype=param.dtype, device=local_of(param).device))
-    made.altgrad_place, made.grad_dtype = Place(tuple(param.shape), 0, True, False, 1), dtype
+    made.altgrad_shard_location, made.grad_dtype = ShardLocation(tuple(param.shape), 0, True, False, 1), dtype
     return made
 
 
 def shape_of(param):
     """The shape of a parameter, or of the whole of which it is a part."""
-    at = getattr(param, "altgrad_place", None)
+    at = getattr(param, "altgrad_shard_location", None)
     return tuple(param.shape) if at is None else at.shape
 
 
-def check_parts(at, bundle, index):
+def check_local_shard(at, bundle, index):
     """Raises ValueError where the step of a set of a Bundle does what a part of a tensor cannot have."""
     for stream in bundle.sets[index].states:
         if stream.role == "tensor_scale" or stream.columns:

@@ -14,14 +14,14 @@ from .._library import TensorWords
 from .._plan import Plan
 from .entries import Entries
 from .layout import check_extent, in_order
-from .offload import Buckets, Twin, look_again
-from .parts import Parts, late
+from .offload import Buckets, HostCopy, drop_stale
+from .partial_sums import PartialSums, merge_verdicts
 from .shards import shape_of
 from .values import Values
-from .where import Where, storages
+from .device_context import DeviceContext, storages
 from .workspace import Workspace
 
-# What TensorTable.fresh answers, and what the library may say of a gradient beside that.
+# What TensorTable.validate answers, and what the library may say of a gradient beside that.
 STALE, OTHER_GRADS, FRESH, _ODD = range(4)
 
 _data_ptr = torch.Tensor.data_ptr
@@ -40,11 +40,11 @@ class TensorTable:
       `place`, `owner`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `tensors` and `count`
       are read. A parameter of several pieces has a row for each, one behind the other;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
-    - `params`: every parameter of the optimizer, which `Row.place` counts;
+    - `params`: every parameter of the optimizer, which `Row.index` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
     - `state`: optimizer.state, a dict of dicts.
 
-    `fresh(params, state)` is called in every step and changes no tensor. Its answer is one of:
+    `validate(params, state)` is called in every step and changes no tensor. Its answer is one of:
     - STALE: a parameter is another object or has another address, shape, strides or dtype; or an entry of `state` is
       another object, is new or is missing; or a bound state or count has another address, shape, strides or dtype.
     - OTHER_GRADS: a parameter without a row has a gradient now, a gradient is of another kind, or no row of a set has one.
@@ -56,11 +56,11 @@ class TensorTable:
 
     `run(given)` runs the step on the gradients that were bound last and returns `results()`, {role: value}. It raises the
     version counters of everything that the step writes. `given` has the values of the whole step by role. A value that
-    has memory of its own is given by `place(entries)` instead: (index in bundle.singles, 0-dim tensor).
+    has memory of its own is given by `bind_values(entries)` instead: (index in bundle.singles, 0-dim tensor).
 
     `begin(given)`, followed by `advance()` until that returns None, does the same in parts, for steps on several devices
     or ranks. At each exchange point `advance()` returns a list of (reduction, word), this device's 0-dim tensors,
-    float32 or for ALL int32, which the caller overwrites with the combined values; or no word, and Shares of sums over
+    float32 or for ALL int32, which the caller overwrites with the combined values; or no word, and a TensorAllReduce of sums over
     tensors.
 
     `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `unsummed()`
@@ -75,7 +75,7 @@ class TensorTable:
 
     def __init__(self, bundle, rows, groups, params, idle, state):
         self.bundle, self.rows = bundle, rows
-        self.where = Where(rows[0].param.device)
+        self.context = DeviceContext(rows[0].param.device)
         self._params, self._entries = params, Entries(state)
         self._tensors, self._idle = [row.param for row in rows], idle
         # Some tensor subclasses have a property of this name.
@@ -83,23 +83,23 @@ class TensorTable:
         self._parts = [(place, row.part) for place, row in enumerate(rows) if row.part is not None]
         self._read = self._read and not self._parts
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
-        self._states = [tensor for row in rows for tensor in _beside(row)]
-        self._kept, self._twins = None, [part for _, part in self._parts if isinstance(part, Twin)]
-        self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
+        self._states = [tensor for row in rows for tensor in _kept_tensors(row)]
+        self._kept, self._host_copies = None, [part for _, part in self._parts if isinstance(part, HostCopy)]
+        self.plan = Plan(bundle, self.context.name, torch_parallel_for(), torch.get_num_threads())
         self._make(len(groups))
         self._bind_statistics()
-        self._values = Values(bundle, groups, self.where)
+        self._values = Values(bundle, groups, self.context)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
-        self.results, self.place = self._values.results, self._values.place
-        self._workspace = Workspace(self.plan, self.where)
-        core().altgrad_table_use(self._handle, *self._workspace.memory, self.where.on_host)
+        self.results, self.bind_values = self._values.results, self._values.bind
+        self._workspace = Workspace(self.plan, self.context)
+        core().altgrad_table_use(self._handle, *self._workspace.memory, self.context.on_host)
         self.words = self._workspace.every
-        self._shares = Parts(self.plan, bundle, rows, self.words())
+        self._shares = PartialSums(self.plan, bundle, rows, self.words())
         stops = sorted([*[(phase, ()) for phase in self._shares.phases],
                         *[(of.phase, of.words) for of in bundle.exchanges]], key=itemgetter(0))
-        self._phases, self._stops = sorted({phase for phase, _ in stops}), late(stops)
+        self._phases, self._stops = sorted({phase for phase, _ in stops}), merge_verdicts(stops)
         # Whether a step is the library's work alone, so that no operator of torch runs beside it.
-        self._alone = self.where.on_host and knows().counter >= 0 and not self._parts
+        self._alone = self.context.on_host and knows().counter >= 0 and not self._parts
         self._buckets = Buckets([] if self._dense else rows, self._handle)
         self._take_part(bytes([1]) * len(rows))
         self.plan.keep_in_graphs(self._memory)
@@ -113,10 +113,10 @@ class TensorTable:
             for row in self.rows if not row.dense}
         handle, rows, read = ctypes.c_void_p(), (CoreRow * len(self.rows))(), []  # `read`: what they point to
         for place, row in enumerate(self.rows):
-            tensors, shape = array("Q", map(handle_of, (row.param, *_beside(row)))), array("q", shape_of(row.owner))
+            tensors, shape = array("Q", map(handle_of, (row.param, *_kept_tensors(row)))), array("q", shape_of(row.owner))
             dense, offset = self._dense.get(id(row.param)), row.at.offset if row.at and row.at.parted else 0
             rows[place] = (_begin(tensors), 0 if dense is None else handle_of(dense), _begin(shape), len(shape), offset or 0,
-                           row.matrices and ctypes.addressof(row.matrices), row.piece, row.place, row.more, row.set,
+                           row.matrices and ctypes.addressof(row.matrices), row.piece, row.index, row.more, row.set,
                            row.cell)
             read += tensors, shape
         core().altgrad_table_create(self.bundle.handle, self.plan.handle, rows, len(rows), groups, ctypes.byref(handle))
@@ -145,7 +145,7 @@ class TensorTable:
             for scalar in part.statistics:
                 with torch.inference_mode(False), torch.no_grad():  # later steps clear them
                     memory = self._statistics.setdefault(scalar.key, torch.zeros(
-                        len(self.rows), dtype=torch.float32, device=self.where.device))
+                        len(self.rows), dtype=torch.float32, device=self.context.device))
                     memory[mine] = float("nan")  # until a step says it
                 self.plan.bind_scalar(scalar.name, list(map(_data_ptr, memory[mine].unbind())))
 
@@ -160,7 +160,7 @@ class TensorTable:
 
     # Called in every step.
 
-    def fresh(self, params, state):
+    def validate(self, params, state):
         """Whether everything is as it was when it was bound. Binds the gradients of this step."""
         known = self._params
         if params is not known and (len(params) != len(known) or not all(map(is_, params, known))):
@@ -169,18 +169,18 @@ class TensorTable:
             return STALE
         if self._parts and not all([part.is_still(self._tensors[place]) for place, part in self._parts]):
             return STALE
-        if self._twins:
-            look_again(self._twins)
+        if self._host_copies:
+            drop_stale(self._host_copies)
         self._kept = None
         if self._read:
-            found = self._look_at(None)
+            found = self._validate(None)
         else:
-            found = self._look_at(self._grads())
+            found = self._validate(self._grads())
             if found != STALE and any([params[place].grad is not None for place in self._idle]):
                 return OTHER_GRADS
         if found == _ODD:
             self._kept = self._in_memory(self._grads())
-            found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
+            found = self._validate(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH and (present := self._there.raw) != self._present:
             self._take_part(present)
         return OTHER_GRADS if found == _ODD else found
@@ -189,13 +189,13 @@ class TensorTable:
         """The gradients as they lie here, None for those that are not there."""
         grads = list(map(_grad, self._tensors))
         for place, part in self._parts:
-            grads[place] = part.grad(self.slow)
+            grads[place] = part.grad(self.fallbacks)
         return grads
 
-    def _look_at(self, grads, trusted=False):
+    def _validate(self, grads, trusted=False):
         """What the library says of gradients; None: of those that the parameters have."""
         given = grads and array("Q", [0 if grad is None else handle_of(grad) for grad in grads])
-        core().altgrad_table_look(self._handle, given and _begin(given), trusted, self._found)
+        core().altgrad_table_validate(self._handle, given and _begin(given), trusted, self._found)
         return self._found.value
 
     @torch.no_grad()
@@ -217,46 +217,46 @@ class TensorTable:
         # With experts this is another list in every step: what most steps do not need is not made.
         self._present = present
         self._written = None if knows().counter >= 0 else [
-            tensor for row in compress(self.rows, present) if row.piece <= 0 for tensor in (row.param, *_beside(row))]
+            tensor for row in compress(self.rows, present) if row.piece <= 0 for tensor in (row.param, *_kept_tensors(row))]
         for memory in self._statistics.values() if 0 in present else ():
             absent = [place for place, there in enumerate(present) if not there]
             memory[absent] = float("nan")  # until its next step says it
 
     _present = None
     counted = True  # whether sums over all ranks take these rows from here
-    slow = None  # a Counter of the tensors that took a slow way
-    folds = None  # the Folds of sums over all ranks with the bits of one process
+    fallbacks = None  # a Counter of the tensors that took a slow way
+    reproducible_sums = None  # the ReproducibleSums over all ranks, with the bits of one process
 
-    def run(self, given):
+    def run(self, scalars):
         """Runs the step and returns its results."""
-        self._prepare(given)
-        for phase in self._phases if self.folds else ():
+        self._prepare(scalars)
+        for phase in self._phases if self.reproducible_sums else ():
             self._run_to(phase)
-            with self.where.guard():
-                self.folds.take(phase, self._present)
+            with self.context.guard():
+                self.reproducible_sums.take(phase, self._present)
         self._run_to_end()
         self._finish()
         return self.results()
 
-    def begin(self, given):
+    def begin(self, scalars):
         """Does what has to be done before the kernels run, where `advance` runs them."""
-        self._prepare(given)
+        self._prepare(scalars)
         self._points = list(self._stops)
 
-    def _prepare(self, given):
+    def _prepare(self, scalars):
         if self._alone:
-            self._values.give(given)
+            self._values.give(scalars)
             self._values.send(self.plan)
             return
-        with torch.no_grad(), self.where.guard():
-            twins = self._present_parts(True)
-            for twin in twins:
-                twin.begin(self._buckets.wait)
-            self._values.give(given)
+        with torch.no_grad(), self.context.guard():
+            host_copies = self._present_parts(True)
+            for host_copy in host_copies:
+                host_copy.begin(self._buckets.wait)
+            self._values.give(scalars)
             self._values.send(self.plan)
             if self._written is not None:  # else the library does it
                 increment_version(self._written)
-            if len(twins) < len(self._parts):  # DTensors have versions of their own
+            if len(host_copies) < len(self._parts):  # DTensors have versions of their own
                 increment_version([part.owner for part in self._present_parts(False)])
 
     def _present_parts(self, whole):
@@ -289,11 +289,11 @@ class TensorTable:
         return tuple(counts)
 
     def _run_to(self, phase):
-        if self.where.on_host:
+        if self.context.on_host:
             core().altgrad_table_run(self._handle, phase, None)
             return
-        with self.where.guard():
-            core().altgrad_table_run(self._handle, phase, self.where.stream())
+        with self.context.guard():
+            core().altgrad_table_run(self._handle, phase, self.context.stream())
 
     def _run_to_end(self):
         """Runs what is left; where gradients come from a device, some rows while those of others travel."""
@@ -306,13 +306,13 @@ class TensorTable:
         self._kept = None
         if self._alone:
             return
-        if not self.where.on_host:
-            self.where.record(self._own())
-        for twin in self._present_parts(True) if self._parts and not self._buckets else ():
-            twin.send()
+        if not self.context.on_host:
+            self.context.record(self._own())
+        for host_copy in self._present_parts(True) if self._parts and not self._buckets else ():
+            host_copy.send()
 
 
-def _beside(row):
+def _kept_tensors(row):
     """What a step keeps beside a parameter, its count at the end."""
     return row.tensors if row.count is None else (*row.tensors, row.count)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from .where import stays_on_device
+from .device_context import stays_on_device
 
 
 class Tables:
@@ -20,7 +20,7 @@ class Tables:
 
     def __init__(self, tables, owners, places, uncounted, param_groups):
         self.tables, self.uncounted = tables, uncounted
-        self.on_host = all([table.where.on_host for table in tables])
+        self.on_host = all([table.context.on_host for table in tables])
         self.cells = [[] for _ in range(param_groups)]
         for cell, (group, _) in enumerate(places):
             self.cells[group].append(cell)
@@ -44,7 +44,7 @@ class Tables:
 
     def is_capturing(self):
         """Whether a CUDA graph is being captured."""
-        return any([table.where.is_capturing() for table in self.tables])
+        return any([table.context.is_capturing() for table in self.tables])
 
     def check_capture(self, owner, param_groups):
         """Raises torch's error where a captured graph would keep numbers that are meant to change."""
@@ -87,7 +87,7 @@ class Tables:
                 value = value if part is None else value[part]
                 if stays_on_device(value):
                     entries.append((own, place, value))
-            if entries and not self.tables[table].where.on_host:
+            if entries and not self.tables[table].context.on_host:
                 self.tables[table].set_tensors(entries)
 
     def _mark_of(self, value):

@@ -1,4 +1,4 @@
-"""The memory that holds values from one phase of a step to a later one."""
+"""The workspace of a step: memory that holds values from one phase to a later one."""
 
 import torch
 
@@ -15,10 +15,10 @@ class Workspace:
     With `sums` it is that of folds and totals alone, without whole tensors, which lie behind the partial sums.
     """
 
-    def __init__(self, plan, where, sums=False):
+    def __init__(self, plan, context, sums=False):
         offset, count, chunks = plan.partials()
         size = -(-(offset + 4 * count * chunks) // _ALIGNMENT) * _ALIGNMENT if sums else plan.workspace_bytes()
-        self.tensor = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=where.device)
+        self.tensor = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=context.device)
         self._begin = -self.tensor.data_ptr() % _ALIGNMENT
         self.memory = self.tensor.data_ptr() + self._begin, size
 

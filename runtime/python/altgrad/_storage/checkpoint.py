@@ -5,23 +5,23 @@ from contextlib import contextmanager
 
 import torch
 
-from .._binding.kinds import BOUND
+from .._binding.group_rules import BOUND
 from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
 from .._binding.offload import home_of
 from .blocks import COLUMNS, SCALES, is_of_copy, scale_key
-from .described import LINE, check_file, described
-from .filed import filed as filed_entry, in_bytes
+from .storage_line import LINE, check_file, storage_entry
+from .file_entries import encode_entry, in_bytes
 from .lacking import from_flat, may_lack
-from .master import kept_beside
+from .master import extra_streams
 from .portable import in_blocks, in_numbers, travels
-from .rungs import code_dtypes, take_gradients
+from .grid import code_dtypes, take_gradients
 
 
 _MISSING = object()
 
 
 @contextmanager
-def kept_dtypes(optimizer):
+def preserve_dtypes(optimizer):
     """While torch's load_state_dict runs: hides the values that it would cast to the parameter's dtype.
 
     This happens between the hooks of the user. The bound of the norm stays where the file
@@ -31,7 +31,7 @@ def kept_dtypes(optimizer):
 
     def hide(_, given):
         given = check_file(optimizer, from_flat(optimizer, given))
-        optimizer._tallies.check(given["param_groups"])
+        optimizer._counters.check(given["param_groups"])
         states = dict(given["state"])
         for index, param in zip(_flat(given["param_groups"]), _flat(optimizer.param_groups)):
             if index in states:
@@ -92,7 +92,7 @@ def _take_blocks(optimizer):
     for group in optimizer.param_groups if words else ():
         for param in group["params"]:
             if isinstance(held := optimizer.state.get(param), dict) and held:
-                at, matrices = getattr(param, "altgrad_place", None), optimizer._matrices_of(group, param)
+                at, matrices = getattr(param, "altgrad_shard_location", None), optimizer._matrices_of(group, param)
                 unit = optimizer._unit_of(optimizer._options_of(group), matrices) if matrices else 0
                 optimizer.state[param] = in_blocks(held, words, param, at.cut if at and at.parted else unit)
 
@@ -105,33 +105,33 @@ def _is_stale(optimizer, key):
     """Whether a state of a file is a copy of the parameter that this optimizer does not write."""
     if not isinstance(key, str) or not is_of_copy(key) or key in optimizer._keys.values():
         return False
-    written = [held for _, held in kept_beside(optimizer._words)]
+    written = [held for _, held in extra_streams(optimizer._words)]
     return (COLUMNS if key.startswith(COLUMNS) else "copy") not in written
 
 
 def _keeps_dtype(optimizer, param, value):
     """Whether a loaded state keeps its dtype: not where torch steps the parameter."""
-    ours = *PARAM_DTYPES, *code_dtypes(optimizer._words)
-    return param.dtype in ours and (not isinstance(value, torch.Tensor)
-                                    or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
+    kernel_dtypes = *PARAM_DTYPES, *code_dtypes(optimizer._words)
+    return param.dtype in kernel_dtypes and (not isinstance(value, torch.Tensor)
+                                             or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
 
 
-def filed(optimizer, given):
+def encode_state_dict(optimizer, given):
     """The state_dict of a file, from that which torch's state_dict() gives."""
-    groups = optimizer._filed_groups(optimizer._tallies.filed(given["param_groups"]))
-    return may_lack(optimizer, {**given, "state": _filed_states(optimizer, given["state"]), "param_groups": groups})
+    groups = optimizer._encode_groups(optimizer._counters.encode(given["param_groups"]))
+    return may_lack(optimizer, {**given, "state": _encode_states(optimizer, given["state"]), "param_groups": groups})
 
 
-def _filed_states(optimizer, states):
+def _encode_states(optimizer, states):
     """The states of a file, by places, from those that torch's state_dict() has."""
     params, words, (far, whole) = dict(enumerate(_flat(optimizer.param_groups))), _words_by_keys(optimizer), travels()
     unbegun, entries = optimizer._not_begun(), {}
     for place, held in states.items():
         param = params.get(place) if isinstance(held, dict) else None
         held = _without(optimizer, held) if id(params.get(place)) in unbegun else held
-        held = filed_entry(in_numbers(held, words, param) if far and param is not None else held, optimizer._keys.values())
+        held = encode_entry(in_numbers(held, words, param) if far and param is not None else held, optimizer._keys.values())
         # altgrad.distributed gathers nothing.
-        entries[place] = in_bytes(held) if whole and param is not None and not hasattr(param, "altgrad_place") else held
+        entries[place] = in_bytes(held) if whole and param is not None and not hasattr(param, "altgrad_shard_location") else held
     return entries
 
 
@@ -174,7 +174,7 @@ def fill_older(optimizer):
         for key, value in optimizer._older.items():
             group.setdefault(key, value)
         group.pop(LINE, None)
-        group.update(described(optimizer._words, optimizer._keys))
+        group.update(storage_entry(optimizer._words, optimizer._keys))
         take_gradients(group["params"], optimizer._words)
         for param in group["params"]:
             held = optimizer.state.get(param) or {}

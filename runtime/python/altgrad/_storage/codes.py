@@ -14,7 +14,7 @@ from .word import word_of
 _LEAST, _MOST = 2.0**-120, 2.0**126
 _HALF_LEAST, _HALF_MOST, _BENT_LEAST = 2.0**-24, 65504.0, 1e-12
 # What a word says where a number above 0 is not stored as 0.
-KEPT = "keep_positive"
+KEEP_POSITIVE = "keep_positive"
 # SHA-256 of bitsandbytes' and torchao's 256 float32 begins so; unsigned and signed.
 _MAPS = {False: "305f002cc11278fb", True: "e732639a65f497b4"}
 
@@ -24,14 +24,14 @@ def encode(word, numbers, scaled=False):
 
     `scaled`: a scale keeps them within the format. Raises altgrad.Error for no format.
     """
-    name, said = word_of(word).format, word.split(",")[1:]
+    name, modifiers = word_of(word).format, word.split(",")[1:]
     numbers = numbers.detach().float().cpu().contiguous()
     if name == "f32":
         return numbers.clone()
     codes = torch.empty(numbers.shape, dtype=dtype_of(name), device="cpu")
-    numbers = kept_positive(word, numbers)
+    numbers = keep_positive(word, numbers)
     narrow = library().altgrad_format_bits(name.encode()) <= 8
-    saturates = scaled or "saturate" in said or (narrow and "nonfinite" not in said)
+    saturates = scaled or "saturate" in modifiers or (narrow and "nonfinite" not in modifiers)
     library().altgrad_format_encode(name.encode(), saturates, numbers.data_ptr(), codes.data_ptr(),
                                     numbers.numel())
     return codes
@@ -82,7 +82,7 @@ def encode_blocks(word, numbers, block, by_kernel):
 def encode_under(word, numbers, scales, block):
     """The codes of numbers under these scales."""
     name, units = word_of(word).format, spread(scales.float(), block, len(numbers))
-    numbers = kept_positive(word, _rooted(word, numbers), units)
+    numbers = keep_positive(word, _rooted(word, numbers), units)
     if word_of(word).bent:
         return _bend(word, numbers, units)
     least = library().altgrad_book_least_scale(name.encode())
@@ -94,11 +94,11 @@ def _encode_powers(word, numbers, by_kernel):
     numbers = numbers.detach().float().cpu().contiguous()
     codes = torch.empty(numbers.shape, dtype=dtype_of(word_of(word).format), device="cpu")
     scales = torch.empty(-(-len(numbers) // word_of(word).block), dtype=SCALES[word_of(word).scales], device="cpu")
-    said = [part for part in word.split(",") if part not in ("stochastic", KEPT)]
-    by_kernel(numbers, codes, scales, ",".join(said))
-    if KEPT in word.split(","):
-        kept = kept_positive(word, numbers, spread(scales.float(), word_of(word).block, len(numbers)))
-        by_kernel(kept, codes, scales, ",".join(said))
+    modifiers = [part for part in word.split(",") if part not in ("stochastic", KEEP_POSITIVE)]
+    by_kernel(numbers, codes, scales, ",".join(modifiers))
+    if KEEP_POSITIVE in word.split(","):
+        kept = keep_positive(word, numbers, spread(scales.float(), word_of(word).block, len(numbers)))
+        by_kernel(kept, codes, scales, ",".join(modifiers))
     return codes, scales
 
 
@@ -114,10 +114,10 @@ def _least_share(name, bent):
     return numbers[numbers > 0].min().item() if (numbers == 0).any() else 0
 
 
-def kept_positive(word, numbers, units=None):
+def keep_positive(word, numbers, units=None):
     """Where a word says so, numbers above 0 are at least what the smallest positive code stands for
     (dialect/frontend/BlockCodec.cpp). `units` are the scales of each element; None where there are none."""
-    share = _least_share(word_of(word).format, word_of(word).bent) if KEPT in word.split(",") else 0
+    share = _least_share(word_of(word).format, word_of(word).bent) if KEEP_POSITIVE in word.split(",") else 0
     if not share:
         return numbers
     share = torch.tensor(share, dtype=torch.float32, device="cpu") * torch.tensor(1.001, dtype=torch.float32, device="cpu")
@@ -136,10 +136,10 @@ def decode_blocks(word, codes, scales, block):
 
 def _encode_bent(word, numbers, block, most):
     """FlashOptim's companding, as dialect/frontend/Companding.cpp has it."""
-    floored = KEPT in word.split(",") and word_of(word).scales == "f16"
+    floored = KEEP_POSITIVE in word.split(",") and word_of(word).scales == "f16"
     scales = largest(_rooted(word, numbers), block).clamp(_HALF_LEAST if floored else _BENT_LEAST, most)
     units = spread(scales, block, len(numbers))
-    return _bend(word, kept_positive(word, _rooted(word, numbers), units), units), scales
+    return _bend(word, keep_positive(word, _rooted(word, numbers), units), units), scales
 
 
 def _rooted(word, numbers):

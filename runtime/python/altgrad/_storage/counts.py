@@ -3,7 +3,7 @@
 import torch
 
 from .._binding.layout import check_extent, check_memory
-from .._binding.where import is_host
+from .._binding.device_context import is_host
 
 # From here on a float32 count cannot become an int64, in which rules have it.
 _MOST_STEPS = 2.0**63

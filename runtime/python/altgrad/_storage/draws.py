@@ -35,7 +35,7 @@ def _draws(name, modifiers):
     return bool({"stochastic", "stochastic32"} & set(modifiers)) or (name == "rungs" and not rounded)
 
 
-def place(optimizer, built):
+def bind_draws(optimizer, built):
     """Lets the steps of these Tables, which are new, draw by the optimizer's seed and count.
 
     The steps raise the count where it lies, so it is not copied after a step. Each device has a count of its own. All
@@ -55,19 +55,19 @@ def place(optimizer, built):
         group[SEED], group[COUNT] = seed, last
     drawing = [table for table in tables if any([scalar.role == "random" for scalar in table.bundle.singles])]
     for place, table in enumerate(drawing):
-        device = table.where.device
+        device = table.context.device
         count = last if place == 0 and last.device == device else _number(last, device)
         memory = {SEED: _number(seed, device), COUNT: count}
-        table.place([(number, memory[scalar.key])
-                     for number, scalar in enumerate(table.bundle.singles)
-                     if scalar.role == "random"])
+        table.bind_values([(number, memory[scalar.key])
+                           for number, scalar in enumerate(table.bundle.singles)
+                           if scalar.role == "random"])
         if place == 0:
             for group in groups:
                 group[SEED], group[COUNT] = seed, count
     built.watch(groups[0], (SEED, COUNT))
 
 
-def keep_apart(group, keys):
+def unshare(group, keys):
     """Gives a group its own tensors under these keys, so that they do not change with another group's."""
     for key in keys:
         if isinstance(group.get(key), torch.Tensor):

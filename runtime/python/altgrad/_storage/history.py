@@ -2,7 +2,7 @@
 
 import torch
 
-from .._binding.kinds import OF_PARAMETERS
+from .._binding.group_rules import OF_PARAMETERS
 from .._binding.layout import check_extent, name_of
 from .._bundle import HISTORY as NUMBERS
 
@@ -10,7 +10,7 @@ from .._bundle import HISTORY as NUMBERS
 HISTORY = "norm_history"
 
 
-def check_adaptive(optimizer, clip, entries, theirs, group):
+def check_adaptive(optimizer, clip, entries, fallback_part, group):
     """Raises where an adaptive bound would be one of a part of the gradients, or `entries`, the
     first param_group, has no history but something else."""
     held = entries.get(HISTORY)
@@ -18,16 +18,16 @@ def check_adaptive(optimizer, clip, entries, theirs, group):
             not isinstance(held, torch.Tensor) or held.shape != (NUMBERS,)):
         raise ValueError(f"{HISTORY} of the first param_group is no tensor of {NUMBERS} numbers; "
                          "remove it, and a new history begins")
-    if clip in ("percentile", *OF_PARAMETERS) and (theirs or group is not None):
+    if clip in ("percentile", *OF_PARAMETERS) and (fallback_part or group is not None):
         whose = "there is a process_group"
-        if theirs:
-            param, reason = theirs.first
+        if fallback_part:
+            param, reason = fallback_part.first
             whose = f"{name_of(optimizer, param)} {reason}, so torch's class steps it"
         raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: max_grad_norm is {clip!r} and {whose}; "
                            "an adaptive bound needs all gradients in the kernels of one process: give a number")
 
 
-def place_history(entries, built):
+def bind_history(entries, built):
     """Lets the step keep its norms in `entries`, the first param_group, with a new history if need be.
 
     Tables find the same norm, and each notes it in a history of its own; the group holds that of
@@ -36,12 +36,12 @@ def place_history(entries, built):
     for place, table in enumerate(built.tables):
         for index, scalar in enumerate(table.bundle.singles):
             if scalar.role == "history":
-                kept = _on(table.where.device, entries.get(HISTORY))
+                kept = _on(table.context.device, entries.get(HISTORY))
                 if place == 0:
                     entries[HISTORY] = kept
                 else:
                     kept = kept.clone()  # several tables may have one device
-                table.place([(index, kept)])
+                table.bind_values([(index, kept)])
     built.watch(entries, (HISTORY,))
 
 

@@ -10,11 +10,11 @@ import copy
 import sys
 from collections import OrderedDict
 
-from .._binding.kinds import BOUND
-from .described import LINE
+from .._binding.group_rules import BOUND
+from .storage_line import LINE
 from .draws import COUNT, SEED
 from .history import HISTORY
-from .master import names_beside
+from .master import extra_keys
 from .portable import callers
 
 _GROUPS, _STATE = "param_groups", "state"
@@ -38,8 +38,8 @@ def may_lack(optimizer, given):
 
 def _names(optimizer):
     """The keys that a group of a file may lack, and those that the states of a parameter may."""
-    groups = {BOUND, LINE, SEED, COUNT, HISTORY, *optimizer._tallies.KEYS, *optimizer._older}
-    return groups, names_beside(optimizer._words)
+    groups = {BOUND, LINE, SEED, COUNT, HISTORY, *optimizer._counters.KEYS, *optimizer._older}
+    return groups, extra_keys(optimizer._words)
 
 
 def from_flat(optimizer, given):
@@ -50,7 +50,7 @@ def from_flat(optimizer, given):
         return given
     groups, (of_groups, of_states) = list(given[_GROUPS]), _names(optimizer)
     if groups and groups[0]["params"]:
-        keys = {f"{_GROUPS}.{groups[0]['params'][0]}.{name}": name for name in optimizer._tallies.KEYS}
+        keys = {f"{_GROUPS}.{groups[0]['params'][0]}.{name}": name for name in optimizer._counters.KEYS}
         groups[0] = {**groups[0], **{name: flat[key] for key, name in keys.items() if key in flat}}
     return {**given, _GROUPS: [_without_empty(group, {*of_groups, _MARK}) for group in groups],
             _STATE: {place: _without_empty(entry, of_states) for place, entry in given[_STATE].items()}}
@@ -100,8 +100,8 @@ def _planned():
     frame = sys._getframe(2)
     while frame and frame.f_code.co_name != "set_up_planner":
         frame = frame.f_back
-    said = frame.f_locals if frame else {}
-    return said.get("state_dict"), said.get("metadata")
+    variables = frame.f_locals if frame else {}
+    return variables.get("state_dict"), variables.get("metadata")
 
 
 def _take_out(tree, metadata, path=()):

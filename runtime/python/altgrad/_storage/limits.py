@@ -2,7 +2,7 @@
 
 from .._warn import warn
 
-_said = set()
+_warned = set()
 
 
 def warn_of_limits(owner, bundle, cells, words, numbers):
@@ -17,8 +17,8 @@ def warn_of_limits(owner, bundle, cells, words, numbers):
         values = {hyper.key: next(numbers) for hyper in part.hypers}
         for limit in bundle.limits:
             named = {"param"} if limit.stream == part.param.key else {limit.stream, "states"}
-            if limit.set != index or not named & words.keys() or limit in _said:
+            if limit.set != index or not named & words.keys() or limit in _warned:
                 continue
             if not limit.hyper or limit.above < values[limit.hyper] < limit.below:
-                _said.add(limit)
+                _warned.add(limit)
                 warn(f"altgrad.optim.{owner}: {limit.text}")

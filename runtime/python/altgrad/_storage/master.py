@@ -9,16 +9,16 @@ from .word import word_of
 REMAINDER = "remainder"
 
 
-def kept_beside(words):
+def extra_streams(words):
     """(the compiler's word, key in state) of the master and the further copies."""
     return [(word, REMAINDER if word_of(words[word]).split else word)
             for word in ("master", "copy") if word in words] + [
                 ("copy", COLUMNS)] * word_of(words.get("copy", "")).both
 
 
-def names_beside(words):
+def extra_keys(words):
     """The keys of these in state, which a step makes of the parameter where they are missing, and of their scales."""
-    return {name for _, key in kept_beside(words) for name in (key, scale_key(key))}
+    return {name for _, key in extra_streams(words) for name in (key, scale_key(key))}
 
 
 def check_master(words, held, names, param):
@@ -27,9 +27,9 @@ def check_master(words, held, names, param):
     known = [key for _, key in names]
     lone = [key for key in ("master", REMAINDER) if key in held and key not in known]
     if divided and lone or not divided and REMAINDER in lone:
-        said = f"storage says master={words['master']}" if "master" in words else (
+        expected = f"storage says master={words['master']}" if "master" in words else (
             "storage says nothing of a master")
-        raise ValueError(f"there is a state {lone[0]!r}, but {said}: make the optimizer with the "
+        raise ValueError(f"there is a state {lone[0]!r}, but {expected}: make the optimizer with the "
                          "storage that its states have, or altgrad.transcode them")
     if divided and REMAINDER in held and param.itemsize != 2:
         raise ValueError(f"there is a state {REMAINDER!r} of a {param} parameter, which needs none")

@@ -2,7 +2,7 @@
 
 import torch
 
-from .._core import beside
+from .._core import state_layout
 from .._library import library
 from .word import word_of
 
@@ -17,7 +17,7 @@ def layout_of(packed, shape):
     strides, count = [1] * len(shape), 1
     for i in reversed((*ahead, *inner[:len(shape)])):
         strides[i], count = count, count * shape[i]
-    if beside(shape, strides, pairs=True)[0] != tuple(packed.shape):
+    if state_layout(shape, strides, pairs=True)[0] != tuple(packed.shape):
         raise ValueError(f"codes of shape {tuple(packed.shape)}, two to a byte, do not belong to a tensor of shape {shape}")
     return tuple(strides)
 

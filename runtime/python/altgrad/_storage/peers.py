@@ -10,7 +10,7 @@ from .._binding.layout import CODES, FORMATS, is_dense
 from .._core import blocked_numel, dtype_of
 from .blocks import SCALES, is_of_copy, scale_key
 from .codes import decode, decode_blocks, decode_book, dynamic_map, encode_book, largest, spread
-from .filed import taken
+from .file_entries import decode_entry
 from .packed import layout_of, unpack
 from .word import word_of
 
@@ -26,7 +26,7 @@ _TORCHAO_CLASSES = {name for _, name, _ in _TORCHAO.values()}
 
 
 @dataclass
-class Kept:
+class AdamState:
     """What is kept of a parameter, in numbers: `states` are float32 tensors by torch's keys.
 
     Their strides are the order of memory in which blocks are neighbours. `master` is a float32
@@ -54,31 +54,31 @@ def shaped(values, like):
 #===-- Reading ----------------------------------------------------------------===#
 
 def read(entry, words, where, param=None):
-    """The Kept of an entry of `state` in any known layout.
+    """The AdamState of an entry of `state` in any known layout.
 
     `words` are words of storage by keys, for codes that torch has no dtype for; `where` names the
     parameter in messages, and `param` is it, which codes that share bytes need for their shape. Raises ValueError or TypeError for what no known optimizer keeps.
     """
     if not isinstance(entry, dict):
         raise TypeError(f"the state of {where} is {type(entry).__name__}, not a dict")
-    entry = taken(entry)
+    entry = decode_entry(entry)
     entry = {**entry, **entry.get(_BNB_WRAPPED, {})}
     entry.pop(_BNB_WRAPPED, None)
-    kept = Kept(step=_step_of(entry.pop("step", None), where))
+    adam = AdamState(step=_step_of(entry.pop("step", None), where))
     for value in entry.values():
         if isinstance(value, torch.Tensor):
-            kept.device = value.device
+            adam.device = value.device
             break
     if "state1" in entry:
-        _read_bitsandbytes(entry, kept, where)
-        return kept
+        _read_bitsandbytes(entry, adam, where)
+        return adam
     for key, value in entry.items():
         if key.endswith("_scale") and key.removesuffix("_scale") in entry or is_of_copy(key) or value is None:
             continue
         if key.endswith("_scale") and word_of(words.get(key.removesuffix("_scale"), "")).block > 1:
             raise ValueError(f"{where} has a state {key!r} without its {key.removesuffix('_scale')!r}")
-        _read_state(entry, key, value, words, kept, f"state {key!r} of {where}", param)
-    return kept
+        _read_state(entry, key, value, words, adam, f"state {key!r} of {where}", param)
+    return adam
 
 
 def _step_of(value, where):
@@ -88,9 +88,9 @@ def _step_of(value, where):
         raise TypeError(f"the step of {where} is {value!r}, not a number") from None
 
 
-def _read_state(entry, key, value, words, kept, what, param):
+def _read_state(entry, key, value, words, adam, what, param):
     if type(value).__name__ in _TORCHAO_CLASSES:
-        kept.states[key] = _read_torchao(value)
+        adam.states[key] = _read_torchao(value)
         return
     if not isinstance(value, torch.Tensor) or type(value).__name__ == "DTensor":
         raise TypeError(f"{what} is {type(value).__name__}, which no known optimizer keeps as a state: "
@@ -104,12 +104,12 @@ def _read_state(entry, key, value, words, kept, what, param):
         halves = value.dtype in (torch.int16, torch.int8)
         if not halves and (value.dtype != torch.float32 or key == "remainder") or halves and key == "master":
             raise TypeError(f"{what} is {value.dtype}; a master is float32, a remainder int16 or int8")
-        setattr(kept, "remainder" if halves else "master", value.detach())
+        setattr(adam, "remainder" if halves else "master", value.detach())
         return
     word = words.get(key, words.get("states", ""))
     if word_of(word).packed and value.dtype == torch.uint8 and scale_key(key) in entry:
         value = _unpacked(word, value, param, what)
-    kept.states[key] = shaped(_numbers(entry, key, value, words, what), value)
+    adam.states[key] = shaped(_numbers(entry, key, value, words, what), value)
 
 
 def _unpacked(word, value, param, what):
@@ -155,7 +155,7 @@ def _numbers(entry, key, value, words, what):
     return decode_blocks(word, flat(value), scales, found[0])
 
 
-def _read_bitsandbytes(entry, kept, where):
+def _read_bitsandbytes(entry, adam, where):
     unknown = sorted(set(entry) - {f"{name}{n}" for n in _BNB for name in ("state", "absmax", "qmap")}
                      - {"unorm_vec"})
     if "state2" not in entry or unknown:
@@ -167,14 +167,14 @@ def _read_bitsandbytes(entry, kept, where):
             raise ValueError(f"state{number} of {where} has strides {tuple(state.stride())}; blocks of "
                              "bitsandbytes are of a contiguous tensor")
         if state.dtype != torch.uint8:
-            kept.states[key] = state.detach().cpu().float().clone()
+            adam.states[key] = state.detach().cpu().float().clone()
             continue
         book, scales = (entry.get(f"{name}{number}") for name in ("qmap", "absmax"))
         blocks = -(-state.numel() // _BNB_BLOCK)
         if book is None or scales is None or len(book) != 256 or scales.shape != (blocks,):
             raise ValueError(f"{what} has codes, and not 256 numbers in qmap{number} and {blocks} in "
                              f"absmax{number}")
-        kept.states[key] = decode_book(flat(state).cpu(), book.cpu(), scales.cpu(), _BNB_BLOCK).view(state.shape)
+        adam.states[key] = decode_book(flat(state).cpu(), book.cpu(), scales.cpu(), _BNB_BLOCK).view(state.shape)
 
 
 def _read_torchao(state):
@@ -190,30 +190,30 @@ def _read_torchao(state):
 
 #===-- Writing ----------------------------------------------------------------===#
 
-def write_torch(kept):
+def write_torch(adam):
     """torch.optim's: float32 states and a float32 step."""
-    entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32, device="cpu")}
-    return {**entry, **{key: state.to(kept.device) for key, state in kept.states.items()}}
+    entry = {} if adam.step is None else {"step": torch.tensor(adam.step, dtype=torch.float32, device="cpu")}
+    return {**entry, **{key: state.to(adam.device) for key, state in adam.states.items()}}
 
 
-def write_transformer_engine(kept):
+def write_transformer_engine(adam):
     """What FusedAdam.state_dict() gives: float32 states, `master_param` in float32 or, of a
     bfloat16 parameter, its int16 remainder. The step is the group's."""
-    _check_adam(kept, "TransformerEngine's FusedAdam", _ADAM[:2])
-    entry = {key: kept.states[key].to(kept.device) for key in _ADAM[:2]}
-    master = kept.master if kept.remainder is None else kept.remainder
+    _check_adam(adam, "TransformerEngine's FusedAdam", _ADAM[:2])
+    entry = {key: adam.states[key].to(adam.device) for key in _ADAM[:2]}
+    master = adam.master if adam.remainder is None else adam.remainder
     if master is not None and master.dtype == torch.int8:
         raise ValueError("TransformerEngine has no remainders in int8: transcode to master=bf16+i16 first")
-    return entry if master is None else {**entry, "master_param": master.to(kept.device)}
+    return entry if master is None else {**entry, "master_param": master.to(adam.device)}
 
 
-def write_bitsandbytes(kept):
+def write_bitsandbytes(adam):
     """AdamW8bit's: places in the dynamic maps for blocks of 256, float32 below 4096 elements."""
-    _check_adam(kept, "bitsandbytes' AdamW", _ADAM[:2])
-    _check_finite(kept, "bitsandbytes' AdamW")
-    entry = {"step": int(kept.step or 0)}
+    _check_adam(adam, "bitsandbytes' AdamW", _ADAM[:2])
+    _check_finite(adam, "bitsandbytes' AdamW")
+    entry = {"step": int(adam.step or 0)}
     for number, key in _BNB.items():
-        state = kept.states[key].contiguous()
+        state = adam.states[key].contiguous()
         if state.numel() < blocked_numel():
             entry[f"state{number}"] = state
             continue
@@ -221,25 +221,25 @@ def write_bitsandbytes(kept):
         places, scales = encode_book(flat(state), book, _BNB_BLOCK)
         entry.update({f"state{number}": places.view(state.shape), f"qmap{number}": book.clone(),
                       f"absmax{number}": scales})
-    return {key: value.to(kept.device) if isinstance(value, torch.Tensor) else value
+    return {key: value.to(adam.device) if isinstance(value, torch.Tensor) else value
             for key, value in entry.items()}
 
 
-def write_torchao(kept, kind):
+def write_torchao(adam, kind):
     """torchao.optim's: its subclasses of tensors where blocks fill a state of 4096 elements or more."""
     module, name, block = _TORCHAO[kind]
     try:
         cls = getattr(import_module(f"torchao.optim.{module}"), name)
     except ImportError:
         raise ImportError(f"to={kind!r} makes tensors of torchao's classes: install torchao") from None
-    _check_adam(kept, "torchao's AdamW", _ADAM[:2], _ADAM)
-    _check_finite(kept, "torchao's AdamW")
-    entry = {"step": torch.tensor(kept.step or 0.0, dtype=torch.float32, device="cpu")}
-    for key, state in kept.states.items():
+    _check_adam(adam, "torchao's AdamW", _ADAM[:2], _ADAM)
+    _check_finite(adam, "torchao's AdamW")
+    entry = {"step": torch.tensor(adam.step or 0.0, dtype=torch.float32, device="cpu")}
+    for key, state in adam.states.items():
         state = state.contiguous()
         if state.numel() >= blocked_numel() and state.numel() % block == 0:
             state = _torchao_state(cls, kind, block, state, key == "exp_avg")
-        entry[key] = state.to(kept.device)
+        entry[key] = state.to(adam.device)
     return entry
 
 
@@ -259,14 +259,14 @@ def _torchao_state(cls, kind, block, state, signed):
     return made
 
 
-def _check_adam(kept, who, needed, allowed=None):
+def _check_adam(adam, who, needed, allowed=None):
     """Raises ValueError unless the states are those of `who`."""
-    if not set(needed) <= set(kept.states) <= set(allowed or needed):
+    if not set(needed) <= set(adam.states) <= set(allowed or needed):
         raise ValueError(f"{who} has the states {', '.join(needed)}, and the file has "
-                         f"{', '.join(sorted(kept.states)) or 'none'}")
+                         f"{', '.join(sorted(adam.states)) or 'none'}")
 
 
-def _check_finite(kept, who):
-    for key, state in kept.states.items():
+def _check_finite(adam, who):
+    for key, state in adam.states.items():
         if not state.isfinite().all():
             raise ValueError(f"{key} has numbers that are not finite, which {who} does not store")

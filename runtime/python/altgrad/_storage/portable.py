@@ -12,7 +12,7 @@ import torch
 
 from .._binding.layout import is_dtensor
 from .._binding.shards import shape_of
-from .._core import beside, blocked_numel, dtype_of
+from .._core import state_layout, blocked_numel, dtype_of
 from .._library import library
 from . import peers
 from .blocks import scale_key
@@ -85,7 +85,7 @@ def _blocks(word, key, value, param):
     codes, scales = again(word, peers.flat(order), word_of(word).block)
     yield scale_key(key), scales.to(value.device)
     if word_of(word).packed:
-        shape, strides = beside(order.shape, order.stride(), pairs=True)
+        shape, strides = state_layout(order.shape, order.stride(), pairs=True)
         yield key, pack(word, codes).to(value.device).as_strided(shape, strides)
     else:
         yield key, peers.shaped(codes, order).to(value.device)

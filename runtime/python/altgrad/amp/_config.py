@@ -76,7 +76,7 @@ class AmpConfig:
             ValueError: torch does not see a device, or `devices` is empty.
         """
         choice = choose_for(devices, query, process_group)
-        return _said(cls(getattr(torch, choice.format), _kind(devices, query), choice.why))
+        return _logged(cls(getattr(torch, choice.format), _kind(devices, query), choice.why))
 
     @classmethod
     def force_bf16(cls, devices: Devices = None, *, query: TorchDevices | None = None,
@@ -96,17 +96,17 @@ class AmpConfig:
             raise RuntimeError(f"AmpConfig.force_bf16: {choice.why}, so torch would emulate bfloat16; "
                                "emulate=True accepts that, AmpConfig.auto() chooses another dtype")
         why = "asked for" if choice.bf16 else f"asked for and emulated, for {choice.why}"
-        return _said(cls(torch.bfloat16, _kind(devices, query), why))
+        return _logged(cls(torch.bfloat16, _kind(devices, query), why))
 
     @classmethod
     def force_fp16(cls, devices: Devices = None, *, query: TorchDevices | None = None) -> "AmpConfig":
         """float16 with a loss scale, on any device. The arguments are those of `auto`."""
-        return _said(cls(torch.float16, _kind(devices, query)))
+        return _logged(cls(torch.float16, _kind(devices, query)))
 
     @classmethod
     def force_fp32(cls, devices: Devices = None, *, query: TorchDevices | None = None) -> "AmpConfig":
         """float32, without autocast and loss scale. The arguments are those of `auto`."""
-        return _said(cls(torch.float32, _kind(devices, query)))
+        return _logged(cls(torch.float32, _kind(devices, query)))
 
     @property
     def loss_scale(self) -> str:
@@ -145,6 +145,6 @@ def _kind(devices, query):
     return next((kind for kind in kinds if kind != "cpu"), "cpu")
 
 
-def _said(config):
+def _logged(config):
     _log.info("%s on %s: %s", config.precision, config.device_type, config.reason)
     return config

@@ -12,8 +12,8 @@ from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from .._binding.hooks import uncompiled
 from ..optim import Optimizer
-from ..optim._together import over_ranks
-from ._cells import Cells
+from ..optim._joint_step import all_reduce
+from ._scaler_state import ScalerState
 
 VARIANTS = "torch", "boostr"
 
@@ -54,7 +54,7 @@ class GradScaler(torch.amp.GradScaler):
         >>> scaler.update()
     """
 
-    _main = None  # the Cells in which the scale lives
+    _main = None  # the ScalerState in which the scale lives
 
     def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
                  backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True, *,
@@ -77,10 +77,10 @@ class GradScaler(torch.amp.GradScaler):
 
     @uncompiled
     def _lazy_init_scale_growth_tracker(self, dev):
-        cells = self._all_cells[dev] = Cells(dev, self._variant)
-        cells.set(grad_scale=self._init_scale, growth_tracker=self._init_growth_tracker,
-                  hysteresis_tracker=self._init_left)
-        self._main = cells
+        scaler_state = self._all_cells[dev] = ScalerState(dev, self._variant)
+        scaler_state.set(grad_scale=self._init_scale, growth_tracker=self._init_growth_tracker,
+                         hysteresis_tracker=self._init_left)
+        self._main = scaler_state
 
     # torch's names. Some programs assign to them.
 
@@ -108,18 +108,18 @@ class GradScaler(torch.amp.GradScaler):
             self._lazy_init_scale_growth_tracker(*[value.device for value in numbers.values()])
         self._main.set(**numbers)
 
-    def _cells_of(self, device):
+    def _state_on(self, device):
         """The numbers on a device, as this step needs them."""
-        cells = self._all_cells.get(device)
-        if cells is None:
-            cells = self._all_cells[device] = Cells(device, self._variant)
-        if cells is not self._main:
-            cells.follow(self._main)
-        cells.take_settings({
+        scaler_state = self._all_cells.get(device)
+        if scaler_state is None:
+            scaler_state = self._all_cells[device] = ScalerState(device, self._variant)
+        if scaler_state is not self._main:
+            scaler_state.follow(self._main)
+        scaler_state.take_settings({
             "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval, "hysteresis": self._hysteresis,
             "min_scale": self._min_scale, "max_scale": self._max_scale})
-        return cells
+        return scaler_state
 
     # Steps.
 
@@ -137,7 +137,7 @@ class GradScaler(torch.amp.GradScaler):
         Raises:
             RuntimeError: A closure is given, or it is the second step before `update`.
         """
-        if self._enabled and isinstance(getattr(optimizer, "own", None), Optimizer):
+        if self._enabled and isinstance(getattr(optimizer, "local_optimizer", None), Optimizer):
             return optimizer.step(*args, grad_scaler=self, **kwargs)  # one of altgrad.distributed
         if not self._enabled or not isinstance(optimizer, Optimizer):
             return super().step(optimizer, *args, **kwargs)
@@ -163,7 +163,7 @@ class GradScaler(torch.amp.GradScaler):
         shares = [share.to(self._scale.device) for share in state["found_inf_per_device"].values()]
         found = sum(shares, torch.zeros_like(self._scale))
         if optimizer.process_group is not None:  # whose scales stay the same, too
-            found = over_ranks(optimizer.process_group, found).float()
+            found = all_reduce(optimizer.process_group, found).float()
             state["found_inf_per_device"] = {found.device: found}
         optimizer.grad_scale, optimizer.found_inf = own, found
         try:
@@ -188,18 +188,18 @@ class GradScaler(torch.amp.GradScaler):
     def _bind(self, tables):
         """Places the numbers where these tables find them."""
         for table in tables:
-            cells = self._cells_of(table.where.device)
-            if getattr(table, "scaler", None) is not cells:
-                table.place([(index, cells.at[scalar.key]) for index, scalar in enumerate(table.bundle.singles)
-                             if scalar.key in cells.at and scalar.role in ("scale", "scaler")])
-                table.scaler = cells
+            scaler_state = self._state_on(table.context.device)
+            if getattr(table, "scaler", None) is not scaler_state:
+                table.bind_values([(index, scaler_state.at[scalar.key]) for index, scalar in enumerate(table.bundle.singles)
+                                   if scalar.key in scaler_state.at and scalar.role in ("scale", "scaler")])
+                table.scaler = scaler_state
 
     def _end_step(self, tables, flag):
         """Says that the kernels have run; `flag` is not 0 where the step was skipped."""
         self._flag = None if tables else flag  # a kernel has seen gradients, and says it in the numbers
         for table in tables:
-            self._all_cells[table.where.device].stepped()
-            self._used.add(table.where.device)
+            self._all_cells[table.context.device].stepped()
+            self._used.add(table.context.device)
 
     @uncompiled
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
@@ -221,9 +221,9 @@ class GradScaler(torch.amp.GradScaler):
             self._main.set(found=0.0)
         else:
             self._take_next()
-        for cells in self._all_cells.values():
-            if cells is not self._main:
-                cells.follow(self._main, forget=True)
+        for scaler_state in self._all_cells.values():
+            if scaler_state is not self._main:
+                scaler_state.follow(self._main, forget=True)
         self._used = set()
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
@@ -234,10 +234,10 @@ class GradScaler(torch.amp.GradScaler):
             raise AssertionError("No inf checks were recorded prior to update.")
         main = self._scale.device
         shares += [self._all_cells[device].at["found"] for device in self._used - {main}]
-        cells = self._cells_of(main)
-        if shares or not cells.is_ahead():
-            cells.compute_next(shares)
-        cells.advance()
+        scaler_state = self._state_on(main)
+        if shares or not scaler_state.is_ahead():
+            scaler_state.compute_next(shares)
+        scaler_state.advance()
 
     # Files and copies.
 

@@ -19,7 +19,7 @@ from lightning.pytorch.utilities import GradClipAlgorithmType
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.amp.grad_scaler import OptState
 
-from .._binding.kinds import BOUND
+from .._binding.group_rules import BOUND
 from ..optim import Optimizer
 from ..optim._record import scale_of
 from ._config import AmpConfig
@@ -78,11 +78,11 @@ class FusedPrecision(MixedPrecision):
             raise MisconfigurationException(f"FusedPrecision: its config is for {self.device}, the model is on "
                                             f"{', '.join(kinds)}; pass AmpConfig.auto({sorted(kinds)})")
         self._optimizers = list(optimizers)
-        ours = [optimizer for optimizer in optimizers if isinstance(optimizer, Optimizer)]
-        self._chosen = {optimizer: optimizer.max_grad_norm for optimizer in ours
+        fused = [optimizer for optimizer in optimizers if isinstance(optimizer, Optimizer)]
+        self._chosen = {optimizer: optimizer.max_grad_norm for optimizer in fused
                         if optimizer.max_grad_norm is not None and not _is_trainers(optimizer)}
         self._clipped.clear()
-        for optimizer in ours:
+        for optimizer in fused:
             optimizer.fused_amp = self.scaler is not None
         return super().connect(model, optimizers, lr_schedulers)
 
@@ -129,9 +129,9 @@ class FusedPrecision(MixedPrecision):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes the scale from a checkpoint of Lightning's own plugin."""
-        theirs = checkpoint.get(MixedPrecision.__qualname__)
-        if theirs and type(self).__qualname__ not in checkpoint:
-            self.load_state_dict(theirs)
+        other_state = checkpoint.get(MixedPrecision.__qualname__)
+        if other_state and type(self).__qualname__ not in checkpoint:
+            self.load_state_dict(other_state)
 
 
 def _no_optimizers():
@@ -223,21 +223,21 @@ class StepStatistics(Callback):
                 if getattr(optimizer, "_step_supports_amp_scaling", False):
                     values["skipped_steps"] = skipped[index]
             if isinstance(optimizer, Optimizer) and optimizer._measures:
-                values |= self._said_by(optimizer, pl_module, values)
+                values |= self._statistics_of(optimizer, pl_module, values)
             suffix = f"_{index}" if len(trainer.optimizers) > 1 else ""
             for name, value in values.items():
                 if value is not None:
                     pl_module.log(f"{self.prefix}{name}{suffix}", value)
 
-    def _said_by(self, optimizer, pl_module, known):
-        said = optimizer.statistics()
-        values = {name: value for name, value in said.summary().items()
+    def _statistics_of(self, optimizer, pl_module, known):
+        stats = optimizer.statistics()
+        values = {name: value for name, value in stats.summary().items()
                   if known.get(name) is None and name not in _LOGGED_OTHERWISE}
         if self.per_tensor:
             names = {id(param): name for name, param in pl_module.named_parameters()}
             params = [param for group in optimizer.param_groups for param in group["params"]]
-            for key in said.columns:
-                values |= {f"{key}/{names[id(param)]}": value for param, value in zip(params, getattr(said, key))
+            for key in stats.columns:
+                values |= {f"{key}/{names[id(param)]}": value for param, value in zip(params, getattr(stats, key))
                            if id(param) in names}
         return values
 

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from .._binding.ranks import exchange
-from .._binding.shards import Place
+from .._binding.shards import ShardLocation
 from .._core import chunk
 from .._warn import renamed
 from ..optim import Optimizer
@@ -16,8 +16,8 @@ _ALIGNED = 256
 IN_FLIGHT = 2
 
 
-class Arriving:
-    """Gradients whose average is on its way: `_arriving` is None or (work, what arrives, what is read meanwhile)."""
+class PendingBucket:
+    """Gradients whose average is on its way: `_pending` is None or (work, what arrives, what is read meanwhile)."""
 
     def is_here(self, place):
         """Whether this rank steps a parameter, or a part of it."""
@@ -29,7 +29,7 @@ class Arriving:
 
     def is_still(self, place):
         """Whether a parameter lies where it was laid."""
-        return lies(self.params[place]) == self._laid[place]
+        return layout_of(self.params[place]) == self._laid[place]
 
     def follow(self, place):
         """Lays a parameter again whose memory is another one and alike, if it can; whether it did."""
@@ -37,22 +37,22 @@ class Arriving:
 
     def wait(self):
         """Adds what arrives to the sum of earlier backward passes; whether anything came."""
-        if not self._arriving:
+        if not self._pending:
             return False
-        work, part, _ = self._arriving
+        work, part, _ = self._pending
         with exchange("the average of gradients"):
             work.wait()
         self.sum = part if self.sum is None else self.sum.add_(part)
-        self._arriving = None
+        self._pending = None
         return True
 
 
 @dataclass
-class Bucket(Arriving):
+class Bucket(PendingBucket):
     """Parameters of one dtype on one device, one behind the other in `flat`; `own` is what this rank steps of them.
 
     `reduce_dtype` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`, which has
-    a row for each rank's part. Behind each part are `words` numbers, 0 unless `say` sets them: their averages come as `said`.
+    a row for each rank's part. Behind each part are `words` numbers, 0 unless `piggyback` sets them: their averages come as `piggybacked`.
     """
 
     params: list
@@ -65,16 +65,16 @@ class Bucket(Arriving):
     seen: set = field(default_factory=set)
     sum: torch.Tensor | None = None
     words: int = 0
-    said: torch.Tensor | None = None
-    _arriving: tuple | None = None
+    piggybacked: torch.Tensor | None = None
+    _pending: tuple | None = None
 
     def __post_init__(self):
-        self._laid, self._size = list(map(lies, self.params)), self.own.stop - self.own.start
+        self._laid, self._size = list(map(layout_of, self.params)), self.own.stop - self.own.start
 
     def follow(self, place):
         # Accelerate moves a model on the CPU to cpu:0, which copies it, when the optimizer is made already.
         param, start = self.params[place], self.starts[place]
-        if lies(param, moves=True)[1:] != self._laid[place][1:]:
+        if layout_of(param, moves=True)[1:] != self._laid[place][1:]:
             return False
         laid = self.flat[start:start + param.numel()].view(param.shape)
         param.data = laid.copy_(param.data)
@@ -101,8 +101,8 @@ class Bucket(Arriving):
                                      device=self.flat.device)
         return self.grads
 
-    def say(self, numbers):
-        """Has numbers travel with the gradients: every rank finds the averages of all ranks in `said`."""
+    def piggyback(self, numbers):
+        """Has numbers travel with the gradients: every rank finds the averages of all ranks in `piggybacked`."""
         self._rows()[:, self._size:self._size + len(numbers)] = torch.tensor(numbers, dtype=self.reduce_dtype, device="cpu")
 
     def is_full(self):
@@ -115,12 +115,12 @@ class Bucket(Arriving):
         part = torch.empty(self._size + self.words, dtype=self.reduce_dtype, device=self.flat.device)
         work = dist.reduce_scatter_tensor(part, rows.view(-1), group=self.group, async_op=True)
         # Until it is done, the gradients are read.
-        self._arriving, self.grads, self.seen = (work, part[:self._size], rows), None, set()
-        self.said = part[self._size:]
+        self._pending, self.grads, self.seen = (work, part[:self._size], rows), None, set()
+        self.piggybacked = part[self._size:]
 
     def clear(self):
         self.wait()
-        self.grads, self.seen, self.sum, self.said = None, set(), None, None
+        self.grads, self.seen, self.sum, self.piggybacked = None, set(), None, None
 
     def gather(self):
         """Begins to give every rank the parts of all."""
@@ -128,7 +128,7 @@ class Bucket(Arriving):
         part = part.clone() if part.device.type == "cpu" else part
         return dist.all_gather_into_tensor(self.flat, part, group=self.group, async_op=True)
 
-    def run_of(self, place):
+    def range_of(self, place):
         """(begin, end) in `flat` of what this rank steps of a parameter; empty where that is nothing."""
         start = self.starts[place]
         begin, end = max(start, self.own.start), min(start + self.params[place].numel(), self.own.stop)
@@ -136,24 +136,24 @@ class Bucket(Arriving):
 
     def part_of(self, place):
         """A parameter of its own for what this rank steps of one, in the memory of `flat`."""
-        begin, end = self.run_of(place)
+        begin, end = self.range_of(place)
         part, shape = torch.nn.Parameter(self.flat[begin:end]), tuple(self.params[place].shape)
-        part.altgrad_place = Place(shape, begin - self.starts[place] if begin < end else 0, True, True, chunk())
+        part.altgrad_shard_location = ShardLocation(shape, begin - self.starts[place] if begin < end else 0, True, True, chunk())
         if self.reduce_dtype != part.dtype:
             part.grad_dtype = self.reduce_dtype
         return part
 
     def grad_of(self, place):
-        begin, end = self.run_of(place)
+        begin, end = self.range_of(place)
         return self.sum[begin - self.own.start:end - self.own.start]
 
 
-def room_for(ranks, params):
+def piggyback_words(ranks, params):
     """The words behind each rank's part of the last bucket: one for each rank, and one for each parameter."""
     return -(-(ranks + params) // _ALIGNED) * _ALIGNED
 
 
-def lies(tensor, moves=False):
+def layout_of(tensor, moves=False):
     """Where a tensor lies, unless it `moves` with its owner, and how."""
     address = 0 if moves or not tensor.numel() else tensor.data_ptr()
     return address, tensor.dtype, tensor.device, tensor.shape, tensor.stride()
@@ -189,7 +189,7 @@ def grouped(params, most):
     return made
 
 
-def laid_out(params, ranks):
+def bucket_layout(params, ranks):
     """(where each parameter begins, elements of a rank's part) in the bucket of some parameters.
 
     Parts are cut between chunks, in which a step sums, of every parameter.
@@ -219,7 +219,7 @@ def make_buckets(params, group, most, reduce_dtype):
     """Buckets of up to `most` bytes, which become the memory of the parameters; these are in the order of backward."""
     rank, world, made = dist.get_rank(group), dist.get_world_size(group), []
     for some in grouped(params, most):
-        starts, size = laid_out(some, world)
+        starts, size = bucket_layout(some, world)
         flat = torch.zeros(size * world, dtype=some[0].dtype, device=some[0].device)
         for param, start in zip(some, starts):
             flat[start:start + param.numel()].view(param.shape).copy_(param)

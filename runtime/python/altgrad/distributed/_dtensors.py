@@ -8,20 +8,20 @@ import torch.distributed as dist
 
 from .._binding.layout import is_dtensor, local_of
 from .._binding.ranks import Ranks, check_reach, exchange
-from .._binding.shards import absent, check_placements, local_grad, place_of
+from .._binding.shards import absent, check_placements, local_grad, location_of
 from .._core import chunk
-from ._buckets import lies
-from ._whole import cost_of, owners_of, stand_in
+from ._buckets import layout_of
+from ._owned import cost_of, owners_of, placeholder
 
 
-class _Parts:
+class DTensorBucket:
     """DTensors of one dtype on one device, in the interface of a Bucket. Their gradients are averages already."""
 
     def __init__(self, params, group, reduce_dtype):
-        self.params, self.slow = params, Counter()
-        self._laid = [self._lies(param) for param in params]
+        self.params, self.fallbacks = params, Counter()
+        self._laid = [self._layout_of(param) for param in params]
         self._group, self._reduce_dtype = group, reduce_dtype
-        self.sum, self._arriving, self._grads = None, None, {}
+        self.sum, self._pending, self._grads = None, None, {}
 
     def share(self):
         """Every rank has its part already."""
@@ -31,18 +31,18 @@ class _Parts:
     def is_here(self, place):
         return True
 
-    def _lies(self, param):
-        return param.device_mesh, param.placements, param.shape, lies(local_of(param), self.moves)
+    def _layout_of(self, param):
+        return param.device_mesh, param.placements, param.shape, layout_of(local_of(param), self.moves)
 
     def is_still(self, place):
-        return self._lies(self.params[place]) == self._laid[place]
+        return self._layout_of(self.params[place]) == self._laid[place]
 
     def take(self, place):
         param = self.params[place]
-        self._grads[place], param.grad = local_grad(param, self.slow).to(self._reduce_dtype), None
+        self._grads[place], param.grad = local_grad(param, self.fallbacks).to(self._reduce_dtype), None
 
     def clear(self):
-        self.sum, self._arriving, self._grads = None, None, {}
+        self.sum, self._pending, self._grads = None, None, {}
 
     def grad_of(self, place):
         return self.sum.get(place)
@@ -54,14 +54,14 @@ class _Parts:
                 for place, param in enumerate(self.params)]
 
 
-class Stay(_Parts):
+class ShardedParameters(DTensorBucket):
     """DTensors that a rule updates element by element: each rank steps what it has of them."""
 
     def __init__(self, params, group, reduce_dtype):
         super().__init__(params, group, reduce_dtype)
         self._parts = [torch.nn.Parameter(local_of(param).detach()) for param in params]
         for part, param in zip(self._parts, params):
-            part.altgrad_place = place_of(param)
+            part.altgrad_shard_location = location_of(param)
             part.grad_dtype = reduce_dtype
 
     def part_of(self, place):
@@ -69,18 +69,18 @@ class Stay(_Parts):
 
     def send(self):
         """Nothing travels, there or back."""
-        self._arriving = dict(enumerate(self._take_all()))
+        self._pending = dict(enumerate(self._take_all()))
 
     def wait(self):
-        came = self._arriving is not None
-        self.sum, self._arriving = self._arriving if came else self.sum, None
+        came = self._pending is not None
+        self.sum, self._pending = self._pending if came else self.sum, None
         return came
 
     def gather(self):
         return self
 
 
-class Gathered(_Parts):
+class GatheredMatrices(DTensorBucket):
     """DTensors of which each has an owner, who steps a plain parameter of its own that has all of it."""
 
     moves = True  # what lies here is read in every step
@@ -110,7 +110,7 @@ class Gathered(_Parts):
     def part_of(self, place):
         if place in self._wholes:
             return self._wholes[place]
-        return absent(self.params[place], self._reduce_dtype) if self._reproducible else stand_in(self.params[place])
+        return absent(self.params[place], self._reduce_dtype) if self._reproducible else placeholder(self.params[place])
 
     def grad_of(self, place):
         if place in self._wholes or not self._reproducible:
@@ -121,30 +121,30 @@ class Gathered(_Parts):
         """Begins to give owners the gradients, and the parameters as the ranks have them now."""
         values = [local_of(param).detach() for param in self.params]
         self._sums = {place: self._empty(place, self._reduce_dtype) for place in self._wholes}
-        self._arriving = self._to_owners(self._take_all(), self._sums), self._to_owners(values, self._wholes)
+        self._pending = self._to_owners(self._take_all(), self._sums), self._to_owners(values, self._wholes)
 
     def _to_owners(self, parts, wholes):
         given = [[parts[place] for place in of if self._sent[self._rank][place]] for of in self._owned]
-        return Swap(given, [[_at(whole, boxes[place]) for place, whole in wholes.items() if boxes[place]]
-                            for boxes in self._sent], parts[0], self._group)
+        return AllToAll(given, [[_at(whole, boxes[place]) for place, whole in wholes.items() if boxes[place]]
+                                for boxes in self._sent], parts[0], self._group)
 
     def wait(self):
-        if not self._arriving:
+        if not self._pending:
             return False
-        for swap in self._arriving:
+        for swap in self._pending:
             swap.wait()
-        self.sum, self._arriving = self._sums, None
+        self.sum, self._pending = self._sums, None
         return True
 
     def gather(self):
         """Begins to give every rank its parts of what was stepped."""
         given = [[_at(whole, boxes[place]) for place, whole in self._wholes.items()] for boxes in self._boxes]
         values = [local_of(param).detach() for param in self.params]
-        return Swap(given, [[values[place] for place in of] for of in self._owned], values[0], self._group)
+        return AllToAll(given, [[values[place] for place in of] for of in self._owned], values[0], self._group)
 
 
-class Swap:
-    """Every rank gives each one the tensors `given[rank]`; `wait()` puts what comes from each into `into[rank]`."""
+class AllToAll:
+    """An all-to-all: every rank gives each one the tensors `given[rank]`; `wait()` puts what comes from each into `into[rank]`."""
 
     def __init__(self, given, into, like, group):
         self._into = [tensor for of in into for tensor in of]
@@ -179,7 +179,7 @@ def _boxes_of(params, group):
 
 
 def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible):
-    """Stays and Gathereds for DTensors; `groups` has the options of each. Raises TypeError or ValueError for others.
+    """ShardedParameters and GatheredMatrices for DTensors; `groups` has the options of each. Raises TypeError or ValueError for others.
 
     `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too.
     """
@@ -201,8 +201,8 @@ def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible):
         if not stays:
             check_reach(owner, some, group)
         costs = [cost_of(param, groups[param]) for param in some]
-        made.append(Stay(some, group, reduce_dtype or dtype) if stays else
-                    Gathered(some, owners_of(costs, group), group, reduce_dtype or dtype, reproducible))
+        made.append(ShardedParameters(some, group, reduce_dtype or dtype) if stays else
+                    GatheredMatrices(some, owners_of(costs, group), group, reduce_dtype or dtype, reproducible))
     return made
 
 

@@ -11,52 +11,52 @@ import torch.distributed as dist
 from .._binding.layout import contiguous_strides, is_dtensor, local_of
 from .._binding.ranks import exchange
 from .._binding.shards import in_whole, shape_of
-from .._core import beside
+from .._core import state_layout
 from .._storage.word import word_of
-from ._runs import PartOf, Run
+from ._flat_shard import PartOf, FlatShard
 
 _SCALE = "_scale"
 REMEDY = "give the files of all ranks to altgrad.distributed.merge_state_dicts, or use torch.distributed.checkpoint"
 
 
-def filed(part, given, owners, elsewhere):
+def encode_shards(part, given, owners, elsewhere):
     """The state_dict `given` of the optimizer `part` of a rank's parts, which says of each state where it is in the whole.
 
-    It is a DTensor where `owners` has one for the part, and else a Run. Of parts `elsewhere`, which other ranks step as a
+    It is a DTensor where `owners` has one for the part, and else a FlatShard. Of parts `elsewhere`, which other ranks step as a
     whole, it has no element: torch.distributed.checkpoint wants every rank to know the same states.
     """
     def placed(at, param, key, value):
         whole, begin, elements = _layout(part, at, key, value)
-        return in_whole(value, owners[param], elements) if param in owners else Run(value, whole, begin)
+        return in_whole(value, owners[param], elements) if param in owners else FlatShard(value, whole, begin)
 
     return _with_nothing(part, _changed(part, _without(part, given, elsewhere), placed), elsewhere)
 
 
-def taken(owner, part, given, elsewhere):
-    """`given`, which has whole tensors or Runs of this rank, as the optimizer `part` of this rank's parts loads it.
+def decode_shards(owner, part, given, elsewhere):
+    """`given`, which has whole tensors or FlatShards of this rank, as the optimizer `part` of this rank's parts loads it.
 
-    Raises ValueError for the Runs of another rank or of other buckets, and for tensors of other sizes.
+    Raises ValueError for the FlatShards of another rank or of other buckets, and for tensors of other sizes.
     """
     def own(at, param, key, value):
         parted = is_dtensor(value)
         value = local_of(value) if parted else value
         whole, begin, elements = _layout(part, at, key, value if isinstance(value, torch.Tensor) else value["run"])
         count = -(-param.numel() // elements)
-        said = _run_of(value)
-        if said is None and value.numel() == (count if parted else prod(whole)):
+        run = _shard_of(value)
+        if run is None and value.numel() == (count if parted else prod(whole)):
             local = value.reshape(-1)
             return _shaped(local if parted else local[begin:begin + count].clone(), param, elements)
-        if said is None or said[1:] != (whole, begin) or said[0].numel() != count:
+        if run is None or run[1:] != (whole, begin) or run[0].numel() != count:
             raise ValueError(
                 f"{owner}: the file has {_words(value)} of a state {key!r}, and this rank has {count} elements from {begin} "
                 f"of {whole}, for other buckets or another model: {REMEDY}")
-        return said[0]
+        return run[0]
     return _changed(part, _without(part, given, elsewhere), own)
 
 
 def _shaped(local, param, elements):
     """A state in the form that a step makes it in: codes of 4 bits and numbers lie as their parameter, scales in one row."""
-    if param.dim() < 2 or elements > 2 or len(local) != prod(shape := param.shape if elements == 1 else beside(
+    if param.dim() < 2 or elements > 2 or len(local) != prod(shape := param.shape if elements == 1 else state_layout(
             param.shape, param.stride(), pairs=True)[0]):
         return local
     return local.view(shape)
@@ -69,12 +69,12 @@ def _without(part, given, elsewhere):
 
 
 def _with_nothing(part, given, elsewhere):
-    """A state_dict with a Run without elements of the numbers that other ranks keep, if any rank has states yet."""
+    """A state_dict with a FlatShard without elements of the numbers that other ranks keep, if any rank has states yet."""
     state = dict(given["state"])
     for group, param, place in _places(part, given) if part.state else ():
         if param in elsewhere:
-            rule, options, *_ = part._kind_of(group)
-            held = {key: Run(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options)
+            rule, options, *_ = part._group_rule(group)
+            held = {key: FlatShard(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options)
                     if name in rule.declared("state") and not part._words.get(name, part._words.get("states", ""))}
             state |= {place: held} if held else {}
     return {**given, "state": state}
@@ -82,8 +82,8 @@ def _with_nothing(part, given, elsewhere):
 
 def _places(part, given):
     """(group, parameter, its place in the state_dict `given`) of everything."""
-    return [(mine, param, place) for mine, theirs in zip(part.param_groups, given["param_groups"])
-            for param, place in zip(mine["params"], theirs["params"])]
+    return [(mine, param, place) for mine, entries in zip(part.param_groups, given["param_groups"])
+            for param, place in zip(mine["params"], entries["params"])]
 
 
 def merge_state_dicts(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def merge_state_dicts(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
         >>> files = [optimizer.state_dict()]  # of each rank
         >>> optimizer.load_state_dict(altgrad.distributed.merge_state_dicts(files))
     """
-    said = sorted(tuple(file.get("ranks", ())) for file in files)
-    if not said or said != [(rank, len(said)) for rank in range(len(said))]:
-        raise ValueError(f"altgrad.distributed.merge_state_dicts: the files are of (rank, ranks) {said}; it takes that of each rank, once")
+    found = sorted(tuple(file.get("ranks", ())) for file in files)
+    if not found or found != [(rank, len(found)) for rank in range(len(found))]:
+        raise ValueError(f"altgrad.distributed.merge_state_dicts: the files are of (rank, ranks) {found}; it takes that of each rank, once")
     state = {}
     for file in files:
         for place, held in file["state"].items():
@@ -112,7 +112,7 @@ def merge_state_dicts(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"state": state, "param_groups": files[0]["param_groups"]}
 
 
-def gathered(part, group, to):
+def gather_states(part, group, to):
     """The state_dict `part` of every rank, as one with whole states on the CPU of rank `to`; None on the others."""
     rank, files = dist.get_rank(group), [_plain(part)]
     with exchange("the exchange of states"):
@@ -129,8 +129,8 @@ def gathered(part, group, to):
 
 def _plain(value):
     """What a file has of a state_dict, in the memory of the host."""
-    if isinstance(value, Run):
-        return _plain(value.described())
+    if isinstance(value, FlatShard):
+        return _plain(value.as_entry())
     if isinstance(value, dict):
         return type(value)((key, _plain(of)) for key, of in value.items())
     return value.cpu() if isinstance(value, torch.Tensor) else tuple(value) if isinstance(value, PartOf) else value
@@ -138,7 +138,7 @@ def _plain(value):
 
 def _join(state, held):
     for key, value in held.items():
-        if (run := _run_of(value)) is not None:
+        if (run := _shard_of(value)) is not None:
             local, shape, begin = run
             if prod(shape) and not local.numel():
                 continue
@@ -153,33 +153,33 @@ def _join(state, held):
             state.setdefault(key, value)
 
 
-def _run_of(value):
-    """(local, whole shape, begin) of a Run, as it is or as a file has it; None of anything else."""
-    if isinstance(value, Run):
+def _shard_of(value):
+    """(local, whole shape, begin) of a FlatShard, as it is or as a file has it; None of anything else."""
+    if isinstance(value, FlatShard):
         return value.local, tuple(value.shape), value.begin
     return (value["run"], tuple(value["whole"]), value["begin"]) if type(value) is OrderedDict and "run" in value else None
 
 
 def _words(value):
-    run = _run_of(value)
+    run = _shard_of(value)
     return f"shape {tuple(value.shape)}" if run is None else f"{run[0].numel()} elements from {run[2]} of {run[1]}"
 
 
 def _changed(part, given, change):
-    """A state_dict whose states with elements, of parameters that have a Place, are what `change` makes of them."""
+    """A state_dict whose states with elements, of parameters that have a ShardLocation, are what `change` makes of them."""
     params = [param for group in part.param_groups for param in group["params"]]
     places = [place for group in given["param_groups"] for place in group["params"]]
     state = dict(given["state"])
     for place, param in zip(places, params):
-        at = getattr(param, "altgrad_place", None)
+        at = getattr(param, "altgrad_shard_location", None)
         if at is not None and place in state:
             state[place] = _of(state[place], lambda key, value: change(at, param, key, value))
     return {**given, "state": state}
 
 
 def _of(held, change, outer=None):
-    return {key: _of(value, change, key) if isinstance(value, dict) and _run_of(value) is None else
-            change(outer or key, value) if _run_of(value) is not None or (isinstance(value, torch.Tensor) and value.dim())
+    return {key: _of(value, change, key) if isinstance(value, dict) and _shard_of(value) is None else
+            change(outer or key, value) if _shard_of(value) is not None or (isinstance(value, torch.Tensor) and value.dim())
             else value for key, value in held.items()}
 
 
@@ -194,5 +194,5 @@ def _layout(part, at, key, value):
         whole = (at.shape[0], row // block) if len(at.shape) > 1 and row % block == 0 else (-(-prod(at.shape) // block),)
         return whole, at.offset // block, block
     if value.dtype == torch.uint8 and word_of(word).packed:
-        return beside(at.shape, contiguous_strides(at.shape), pairs=True)[0], at.offset // 2, 2
+        return state_layout(at.shape, contiguous_strides(at.shape), pairs=True)[0], at.offset // 2, 2
     return at.shape, at.offset, 1

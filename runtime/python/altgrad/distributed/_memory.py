@@ -8,7 +8,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._core import blocked_numel
-from ._buckets import IN_FLIGHT, check_kind, grouped, laid_out, room_for, take_reduce_dtype, way_of
+from ._buckets import IN_FLIGHT, check_kind, grouped, bucket_layout, piggyback_words, take_reduce_dtype, way_of
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
     group_of = {param: index for index, of in enumerate(groups) for param in of["params"] if param.requires_grad}
     given = list(params) if isinstance(params, (list, tuple)) else []
     options = [of if isinstance(of, dict) else {} for of in given] if len(given) == len(groups) else [{}] * len(groups)
-    rates, states, shares, whole, largest, said = {}, [0.0] * ranks, 0, 0, 0, 0
+    rates, states, shares, whole, largest, piggyback = {}, [0.0] * ranks, 0, 0, 0, 0
     for some in grouped(list(group_of)[::way], bucket_bytes):
-        starts, size = laid_out(some, ranks)
+        starts, size = bucket_layout(some, ranks)
         bytes_on_wire = (reduce_dtype or some[0].dtype).itemsize
         whole, shares = whole + size * ranks * some[0].itemsize, shares + size * bytes_on_wire
         largest = max(largest, size * ranks * bytes_on_wire)
-        said = room_for(ranks, len(group_of)) * ranks * bytes_on_wire  # of the last one
+        piggyback = piggyback_words(ranks, len(group_of)) * ranks * bytes_on_wire  # of the last one
         for param, start in zip(some, starts):
             key = group_of[param], param.dtype, param.numel() < blocked_numel()
             if key not in rates:
@@ -85,7 +85,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
             for rank in range(start // size, min(ranks, -(-(start + param.numel()) // size))):
                 states[rank] += rates[key] * (min(start + param.numel(), (rank + 1) * size) - max(start, rank * size))
     frozen = sum([param.nbytes for of in groups for param in of["params"] if not param.requires_grad])
-    return Memory(whole + frozen, shares, largest * (1 + IN_FLIGHT) + said, round(max(states)))
+    return Memory(whole + frozen, shares, largest * (1 + IN_FLIGHT) + piggyback, round(max(states)))
 
 
 def _bytes_per_element(kind, options, words, dtype, reduce_dtype, small):

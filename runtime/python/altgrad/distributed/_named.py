@@ -9,7 +9,7 @@ from .. import optim
 from .._binding.layout import is_dtensor
 from ._dtensors import make_dtensors
 from ._sharded import Sharded
-from ._whole import cost_of, make_whole
+from ._owned import cost_of, make_owned
 
 
 class DistAdamW(Sharded):
@@ -60,4 +60,4 @@ class DistMuon(Sharded):
         if any(map(is_dtensor, params)):
             return make_dtensors(owner, params, groups, group, reduce_dtype, self._reproducible)
         costs = [cost_of(param, groups[param]) for param in params]
-        return make_whole(params, costs, group, reduce_dtype, self._reproducible)[::self._backward]
+        return make_owned(params, costs, group, reduce_dtype, self._reproducible)[::self._backward]

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from ._agreed import read, words_of
+from ._agreement import unpack_changes, pack_changes
 from ._buckets import IN_FLIGHT
 
 
@@ -47,7 +47,7 @@ class Sending:
             parts = [self._parts[param] for param in bucket.params]
             for place, part in enumerate(parts):
                 part.grad = bucket.grad_of(place)
-            self._sums.take(self._inner, parts)
+            self._early_norm.take(self._inner, parts)
 
     def _flush(self, takes=True):
         """Sends what backward has not: what no_sync has left behind, and zeros for gradients that are missing."""
@@ -65,28 +65,28 @@ class Sending:
             self._send()
             self._sent = 0
 
-    def _tell(self, change, used):
+    def _exchange_changes(self, change, used):
         """(the Change that each rank found, which parameters have a gradient on some rank). Reading it waits for a GPU."""
-        rank, ranks = self._place()
+        rank, ranks = self._rank_and_size()
         if not self._waits:
-            said = self._say(*words_of(change, used, rank, ranks)).mean(0)
+            averages = self._gather_numbers(*pack_changes(change, used, rank, ranks)).mean(0)
         else:
-            self._buckets[-1].say(words_of(change, used, rank, ranks))
+            self._buckets[-1].piggyback(pack_changes(change, used, rank, ranks))
             self._send_last()
             self._arrive(self._buckets[-1])
-            said = self._buckets[-1].said
-        return read(said, ranks, len(used))
+            averages = self._buckets[-1].piggybacked
+        return unpack_changes(averages, ranks, len(used))
 
     def _send_rest(self, takes):
         """Sends what backward has left; where it has sent all, nothing. `takes`: whether the gradients are of use."""
-        sent = self._waits or not self._tells and any([bucket.sum is not None or bucket._arriving for bucket in self._buckets])
+        sent = self._waits or not self._tells and any([bucket.sum is not None or bucket._pending for bucket in self._buckets])
         if not sent or any([param.grad is not None for param in self._at]):
             self._send_last()
             self._flush(takes)
 
-    def _say(self, *numbers):
+    def _gather_numbers(self, *numbers):
         """[ranks, numbers]: what every rank says of itself."""
         return self._ranks.gather(torch.tensor(numbers, dtype=torch.float32, device=self._device))
 
-    def _place(self):
+    def _rank_and_size(self):
         return dist.get_rank(self._group), dist.get_world_size(self._group)

@@ -12,22 +12,22 @@ from torch.optim.optimizer import ParamsT
 from .. import optim
 from .._binding.layout import is_dtensor, local_of
 from .._binding.ranks import Ranks, check_reach, exchange
-from .._binding.sums import Ahead
+from .._binding.early_norm import EarlyNorm
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
 from .._storage.lacking import may_lack
 from .._warn import warn_renamed
-from ..optim._around import warn_of_ddp
+from ..optim._integrations import warn_of_ddp
 from ..optim._shapes import whole_ways
-from ..optim._together import check_group
-from ._agreed import Change, are_same, check_changes, check_same, hook, look, parameters_of
-from ._buckets import Bucket, check_kind, make_buckets, room_for, take_reduce_dtype, way_of
-from ._dtensors import Stay, make_dtensors
-from ._files import REMEDY, filed, gathered, taken
-from ._runs import PartOf
+from ..optim._joint_step import check_group
+from ._agreement import Change, are_same, check_changes, check_same, hook, find_change, parameters_of
+from ._buckets import Bucket, check_kind, make_buckets, piggyback_words, take_reduce_dtype, way_of
+from ._dtensors import ShardedParameters, make_dtensors
+from ._files import REMEDY, encode_shards, gather_states, decode_shards
+from ._flat_shard import PartOf
 from ._scaled import check_scaler, step_part
 from ._sending import Sending
-from ._whole import stand_in
+from ._owned import placeholder
 
 _ASIDE = "params",
 
@@ -54,8 +54,8 @@ class Sharded(Sending, torch.optim.Optimizer):
             step begins, with what ranks say of their gradients.
         order: In which order backward is expected to finish gradients: "reversed", that of `params` from the last one
             on, or "given", that of `params`. Buckets are sent in this order, and come back in the other one.
-        reproducible: Whether norms have the bits of one process, too, on any number of ranks: instead of a sum, each
-            rank gives 4 bytes for each 4,096 elements. A DTensor whose shards do not end on multiples of 4,096 elements
+        reproducible: Whether norms have the bits of one process, too, on any number of ranks: they exchange one
+            partial sum per 4,096 elements (4 bytes) instead of one number. A DTensor whose shards do not end on multiples of 4,096 elements
             is stepped by one rank as a whole.
         words: What the class takes besides.
 
@@ -90,12 +90,12 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._inner, self._overlap, self._syncs, self._hooks = None, overlap, True, ()
         super().__init__(params, {})
         self._group, self._ranks = group, Ranks([group])
-        self._asked = kind, words, bucket_bytes, reduce_dtype
+        self._settings = kind, words, bucket_bytes, reduce_dtype
         self._bind()
 
     def _bind(self):
         """Lays out the parameters that the groups have now, and makes the optimizer of this rank's part."""
-        owner, (kind, words, most, reduce_dtype) = f"altgrad.distributed.{type(self).__name__}", self._asked
+        owner, (kind, words, most, reduce_dtype) = f"altgrad.distributed.{type(self).__name__}", self._settings
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
         check_reach(owner, [param for param in every if not is_dtensor(param)], self._group)
         check_same(owner, self.param_groups, self._group, words, kind, most, reduce_dtype, self._reproducible, self._backward)
@@ -112,16 +112,16 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._inner = kind(self._groups_of_parts(), process_group=self._group, **words)
         self._inner._reproducible = self._reproducible
         for bucket in self._buckets:
-            bucket.slow = self._inner._tallies.slow
+            bucket.fallbacks = self._inner._counters.fallbacks
         self.defaults: dict[str, Any] = self._inner.defaults
-        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
+        for mine, inner in zip(self.param_groups, self._inner.param_groups):
             mine.pop("orthogonalize", None)  # whose words are entries of their own by now
-            for key, value in theirs.items():
+            for key, value in inner.items():
                 mine.setdefault(key, value)
-        self._sent, self._backward_of, self._sums, self._waits = 0, None, Ahead(), False
+        self._sent, self._backward_of, self._early_norm, self._waits = 0, None, EarlyNorm(), False
         self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
         if self._tells:
-            self._buckets[-1].words = room_for(dist.get_world_size(self._group), len(self._order))
+            self._buckets[-1].words = piggyback_words(dist.get_world_size(self._group), len(self._order))
         for handle in self._hooks:
             handle.remove()
         self._travels = not any(map(is_dtensor, every))
@@ -130,7 +130,7 @@ class Sharded(Sending, torch.optim.Optimizer):
 
     def _groups_of_parts(self):
         """The groups with what this rank steps of each parameter."""
-        return [{**of, "params": [self._parts[param] if param in self._parts else stand_in(param) if is_dtensor(param) else
+        return [{**of, "params": [self._parts[param] if param in self._parts else placeholder(param) if is_dtensor(param) else
                                   param for param in of["params"]]} for of in self.param_groups]
 
     _whole = False
@@ -206,8 +206,8 @@ class Sharded(Sending, torch.optim.Optimizer):
                 part.grad = None
         self._tell_groups()
         step_part(self._inner, self._ranks, grad_scaler)
-        for mine, theirs in zip(self.param_groups, self._inner.param_groups):  # steps count in tensors that all groups share
-            mine.update({key: theirs[key] for key in (COUNT, HISTORY) if key in theirs})
+        for mine, inner in zip(self.param_groups, self._inner.param_groups):  # steps count in tensors that all groups share
+            mine.update({key: inner[key] for key in (COUNT, HISTORY) if key in inner})
         # Those that forward needs first come first.
         with exchange("the exchange of parameters"):
             for work in [bucket.gather() for bucket in reversed(self._buckets)]:
@@ -217,21 +217,21 @@ class Sharded(Sending, torch.optim.Optimizer):
         return loss
 
     def _tell_groups(self):
-        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
-            for key in {*theirs} - {*mine, *_ASIDE}:
-                del theirs[key]
-            theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
+        for mine, inner in zip(self.param_groups, self._inner.param_groups):
+            for key in {*inner} - {*mine, *_ASIDE}:
+                del inner[key]
+            inner.update({key: value for key, value in mine.items() if key not in _ASIDE})
 
     def _meet(self):
         """Sends what backward has not sent, and follows what became of the parameters; who has a gradient on some rank.
 
         Every rank learns what the others found before it raises, so that none is left waiting.
         """
-        change, why = look(self)
+        change, why = find_change(self)
         if self._travels:  # before all else: others may have sent theirs during backward
             self._send_rest(change <= Change.REGROUPED)
         used = [param in self._used or param.grad is not None for param in self._order]
-        changes, used = self._tell(change, used)
+        changes, used = self._exchange_changes(change, used)
         check_changes(f"altgrad.distributed.{type(self).__name__}", changes, change, why)
         if change == Change.OTHERS:
             self._clear()
@@ -277,9 +277,9 @@ class Sharded(Sending, torch.optim.Optimizer):
         Raises:
             RuntimeError: The groups have other parameters now, and there are states of those that they had.
         """
-        change, why = look(self)
+        change, why = find_change(self)
         if change == Change.OTHERS:  # before they are laid out there are no states
-            return {**super().state_dict(), "ranks": PartOf(self._place())}
+            return {**super().state_dict(), "ranks": PartOf(self._rank_and_size())}
         if not are_same(self._laid, self.param_groups):
             if why:
                 raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: {why}")
@@ -288,9 +288,9 @@ class Sharded(Sending, torch.optim.Optimizer):
         given = self._inner.state_dict()
         if self._whole_states is not None:
             return {**self._whole_states, "param_groups": given["param_groups"]}
-        owners = {part: param for param, part in self._parts.items() if isinstance(self._at[param][0], Stay)}
-        given = may_lack(self._inner, filed(self._inner, given, owners, self._elsewhere))
-        return {**given, "ranks": PartOf(self._place())}
+        owners = {part: param for param, part in self._parts.items() if isinstance(self._at[param][0], ShardedParameters)}
+        given = may_lack(self._inner, encode_shards(self._inner, given, owners, self._elsewhere))
+        return {**given, "ranks": PartOf(self._rank_and_size())}
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Brings the states of all ranks to one, where `state_dict()` is whole until the next step. All ranks call it.
@@ -302,7 +302,7 @@ class Sharded(Sending, torch.optim.Optimizer):
             to: The rank that saves. The states are in the memory of its host.
         """
         self._whole_states = None
-        self._whole_states = gathered(self.state_dict(), self._group, to)
+        self._whole_states = gather_states(self.state_dict(), self._group, to)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads what `state_dict()` gave on this rank, or whole states. Parameters are not in it: load the model's, too.
@@ -318,30 +318,30 @@ class Sharded(Sending, torch.optim.Optimizer):
         """
         owner = f"altgrad.distributed.{type(self).__name__}"
         change = Change.NONE if are_same(self._laid, self.param_groups) else Change.OTHERS
-        check_changes(owner, self._say(change)[:, 0].tolist(), change, None)
+        check_changes(owner, self._gather_numbers(change)[:, 0].tolist(), change, None)
         if change:
             self._bind()
         given, error = None, None
         try:
-            given = self._taken(owner, state_dict)
+            given = self._decode(owner, state_dict)
         except ValueError as refusal:
             error = refusal
-        refused = self._say(error is not None)[:, 0].tolist()
+        refused = self._gather_numbers(error is not None)[:, 0].tolist()
         if error is not None:
             raise error
         if any(refused):
             raise ValueError(f"{owner}: the file of rank {refused.index(1.0)} does not fit there, as that rank says")
         self._whole_states = None
         self._inner.load_state_dict(given)
-        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
-            mine.update({key: value for key, value in theirs.items() if key not in _ASIDE})
+        for mine, inner in zip(self.param_groups, self._inner.param_groups):
+            mine.update({key: value for key, value in inner.items() if key not in _ASIDE})
         self.state.clear()
         self._show_states()
 
-    def _taken(self, owner, given):
-        if (saved := tuple(given.get("ranks", self._place()))) != self._place():
-            raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._place()}: {REMEDY}")
-        return taken(owner, self._inner, {key: value for key, value in given.items() if key != "ranks"}, self._elsewhere)
+    def _decode(self, owner, given):
+        if (saved := tuple(given.get("ranks", self._rank_and_size()))) != self._rank_and_size():
+            raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._rank_and_size()}: {REMEDY}")
+        return decode_shards(owner, self._inner, {key: value for key, value in given.items() if key != "ranks"}, self._elsewhere)
 
     def _show_states(self):
         """Under the parameters, for torch.distributed.checkpoint asks which keys there are."""

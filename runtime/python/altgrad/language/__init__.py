@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ._errors import RuleError, fail
 from ._functions import (abs, clamp, copysign, exp, floor, fma, log, lerp, maximum, minimum, rms, sign, sqrt, where)
 from ._functions import EXTENTS as _EXTENTS
-from ._hints import said_of_function as _said
+from ._hints import hint_of_function as _hint
 from ._matrices import descend, matrix, orthogonalize, product, scale_by_shape
 from ._reductions import extent as _extent
 from ._rule import Rule, rule
@@ -37,5 +37,5 @@ if not TYPE_CHECKING:
         if name in _EXTENTS:
             return _extent(name)
         if _now.get() is not None and not name.startswith("_"):
-            fail(_said(name))
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {_said(name)}")
+            fail(_hint(name))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {_hint(name)}")

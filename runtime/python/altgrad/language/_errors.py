@@ -16,7 +16,7 @@ from .._library import Error
 _INNER = "altgrad", "torch", "numpy", "functools", "contextlib"
 
 
-class Place(NamedTuple):
+class ShardLocation(NamedTuple):
     """Somewhere in a file; columns count bytes from 0, as code objects have them, and may be unknown."""
 
     file: str
@@ -47,7 +47,7 @@ class RuleError(Error, SyntaxError):
 RuleError.__module__ = "altgrad.language"
 
 
-def fail_at(place: Place, words: str) -> NoReturn:
+def fail_at(place: ShardLocation, words: str) -> NoReturn:
     line = linecache.getline(place.file, place.line)
     last = line if place.end_line in (None, place.line) else linecache.getline(place.file, place.end_line)
     where = place.file, place.line, _character(line, place.column), line or None
@@ -58,7 +58,7 @@ def fail_at(place: Place, words: str) -> NoReturn:
 
 def fail(words: str) -> NoReturn:
     """Refuses what the user's line does that is now being run."""
-    fail_at(place_of(*here()), words)
+    fail_at(location_of(*here()), words)
 
 
 def _character(line, column):
@@ -73,14 +73,14 @@ def here() -> tuple[CodeType, int, int]:
     return frame.f_code, frame.f_lasti, frame.f_lineno
 
 
-def place_of(code: CodeType, instruction: int, line: int) -> Place:
+def location_of(code: CodeType, instruction: int, line: int) -> ShardLocation:
     if not hasattr(code, "co_positions"):  # Python 3.10
-        return Place(code.co_filename, line)
+        return ShardLocation(code.co_filename, line)
     first, last, column, end = next(islice(code.co_positions(), instruction // 2, None))
-    return Place(code.co_filename, first or line, column, last, end)
+    return ShardLocation(code.co_filename, first or line, column, last, end)
 
 
-def place_of_argument(function: Any, name: str | None = None) -> Place:
+def place_of_argument(function: Any, name: str | None = None) -> ShardLocation:
     """Where a function names an argument; its first line where there is no source."""
     code = function.__code__
     found, _ = inspect.findsource(code) if linecache.getline(code.co_filename, code.co_firstlineno) else ([], 0)
@@ -88,8 +88,8 @@ def place_of_argument(function: Any, name: str | None = None) -> Place:
     for number, line in enumerate(found[code.co_firstlineno - 1:], code.co_firstlineno):
         if match := pattern.search(line):
             start = len(line[:match.start()].encode())
-            return Place(code.co_filename, number, start, number, start + len(match[0].encode()))
-    return Place(code.co_filename, code.co_firstlineno)
+            return ShardLocation(code.co_filename, number, start, number, start + len(match[0].encode()))
+    return ShardLocation(code.co_filename, code.co_firstlineno)
 
 
 _DECIDES = "only an ag.Option decides an `if`; for numbers write ag.where(condition, a, b)"
@@ -112,7 +112,7 @@ _ANY = ("a value of a rule is neither true nor false while the rule is traced: "
 def fail_as_truth() -> NoReturn:
     """Refuses a value where Python wants true or false, in the words of what the line does."""
     code, *at = here()
-    place = place_of(code, *at)
+    place = location_of(code, *at)
     fail_at(place, _TRUTH.get(_asks(place, code.co_firstlineno), _ANY))
 
 

@@ -37,14 +37,14 @@ def instead_of(name: str) -> str:
     return f"there are {', '.join(sorted(_functions()))}"
 
 
-def said_of_function(name: str) -> str:
+def hint_of_function(name: str) -> str:
     """Of ag.name, which there is not."""
     if name in _LATER:
         return f"ag.{name} is not there yet: {_LATER[name]} come with a later version"
     return f"there is no ag.{name}; {instead_of(name)}"
 
 
-def said_of_attribute(name: str) -> str:
+def hint_of_attribute(name: str) -> str:
     """Of x.name, which there is not."""
     if name == "grad":
         return "a value has no .grad: the gradient is an argument of its own, g: ag.Grad"
@@ -55,7 +55,7 @@ def said_of_attribute(name: str) -> str:
     return f"a value has no .{name}; {instead_of(name)}"
 
 
-def said_of_library(library: str, name: str) -> str:
+def hint_of_library(library: str, name: str) -> str:
     """Of torch.name(x) and numpy.name(x)."""
     return (f"{library}'s {name} in a rule, which runs once and on no tensors; of its values {instead_of(name.strip('_'))}; a number of "
             f"{library}'s is one as float(x)")

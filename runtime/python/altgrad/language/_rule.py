@@ -9,7 +9,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from .._library import Error
-from ._errors import RuleError, fail, fail_at, place_of
+from ._errors import RuleError, fail, fail_at, location_of
 from ._signature import Signature
 from ._text import write
 from ._trace import now
@@ -143,7 +143,7 @@ def _told(error, places, signature):
         at = places[int(found[1]) - 1]
         if at[1] < 0:
             signature.fail(named, words)
-        fail_at(place_of(*at), words)
+        fail_at(location_of(*at), words)
     except RuleError as told:
         return told.with_traceback(None)
 

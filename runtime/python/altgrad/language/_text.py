@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._arithmetic import check, level_of, narrow
-from ._errors import Place, RuleError, fail_at
+from ._errors import ShardLocation, RuleError, fail_at
 from ._signature import Param, Signature, State, Step, Unit
 from ._trace import ELEMENT, HYPER, STEP, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
@@ -102,4 +102,4 @@ class _Results:
         if argument:
             self.signature.fail(argument, words)
         code = self.signature.function.__code__
-        fail_at(Place(code.co_filename, max(line for _, _, line in code.co_lines() if line)), words)
+        fail_at(ShardLocation(code.co_filename, max(line for _, _, line in code.co_lines() if line)), words)

@@ -7,7 +7,7 @@ from . import _arithmetic as arithmetic
 from . import _matrices as matrices
 from . import _reductions as reductions
 from ._errors import fail, fail_as_truth
-from ._hints import said_of_attribute, said_of_library
+from ._hints import hint_of_attribute, hint_of_library
 from ._trace import LEVELS, Symbol
 
 
@@ -144,11 +144,11 @@ class Value(Symbol):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        fail(said_of_attribute(name))
+        fail(hint_of_attribute(name))
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        fail(said_of_library("torch", getattr(function, "__name__", "")))
+        fail(hint_of_library("torch", getattr(function, "__name__", "")))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        fail(said_of_library("numpy", ufunc.__name__))
+        fail(hint_of_library("numpy", ufunc.__name__))

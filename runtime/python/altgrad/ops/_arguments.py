@@ -12,10 +12,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from .._binding.layout import PARAM_DTYPES, check_extent
-from .._binding.where import is_host
+from .._binding.device_context import is_host
 from .._library import library
 from ._lists import single
-from ._look import PLAIN
+from ._tensor_list import PLAIN
 
 
 def constant(fn):
@@ -116,7 +116,7 @@ def _read(scale, x):
     return scale if torch.compiler.is_compiling() or not scale.has_names() else scale.rename(None)
 
 
-def looked_at(scale):
+def check_scale(scale):
     """Checks that a scale on the host is positive and finite, and makes a single one a number. Reads nothing from a GPU."""
     if type(scale) is float or not is_host(scale.device) or scale.numel() == 0:
         return scale
@@ -187,7 +187,7 @@ def is_differentiated():
     return forward_ad._current_level >= 0 or bool(_levels() & {TransformType.Grad, TransformType.Jvp})
 
 
-def is_seen(x):
+def needs_dispatch(x):
     """Whether more than autograd has to see the call: a tracer, a transform, a mode, the class of a tensor; or whether
     the tensor is on the meta device. Otherwise the kernel is called directly, because the call of an operator takes
     longer than rounding 10,000 elements."""
@@ -195,10 +195,10 @@ def is_seen(x):
             or type(x) not in PLAIN or x.is_meta or _len_torch_dispatch_stack() > 0 or _is_tracing())
 
 
-def are_seen(x, scale):
-    """`is_seen` of both tensors: an operator also asks the class of a scale. Otherwise raises RuntimeError if elements
+def need_dispatch(x, scale):
+    """`needs_dispatch` of both tensors: an operator also asks the class of a scale. Otherwise raises RuntimeError if elements
     lie beyond the end of a storage."""
-    if is_seen(x) or (isinstance(scale, torch.Tensor) and type(scale) not in PLAIN):
+    if needs_dispatch(x) or (isinstance(scale, torch.Tensor) and type(scale) not in PLAIN):
         return True
     check_memory(x, scale)
     return False

@@ -4,14 +4,14 @@ from array import array
 
 import torch
 
-from .._core import beside, core, dtype_of
-from .._binding.where import unwritten
+from .._core import state_layout, core, dtype_of
+from .._binding.device_context import unwritten
 from .._library import Error
 from .._storage.blocks import COLUMNS, SCALES, rows_of, scale_key, span_of
 from .._storage.word import first_word, in_full, word_of
-from ._arguments import check_numbers, is_seen, plain
-from ._bound import run
-from ._look import Look, look
+from ._arguments import check_numbers, needs_dispatch, plain
+from ._plan_cache import run
+from ._tensor_list import TensorList, tensor_list
 
 
 def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, torch.Tensor]:
@@ -39,7 +39,7 @@ def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, 
     Example:
         >>> codes, scales = altgrad.quant.quantize_blocks(weight, "mxfp8")
     """
-    if isinstance(x, torch.Tensor) and is_seen(x):
+    if isinstance(x, torch.Tensor) and needs_dispatch(x):
         return torch.ops.altgrad.quantize_blocks(x.detach(), fmt)
     return blocks_of(x, fmt)
 
@@ -102,7 +102,7 @@ def _empties(x, word):
     front = x.shape[:-1] if not columns else ()
     row = *[1 for _ in front], *x.shape[len(front):]
     strides = [*[row[-1]] * len(front), 1] if front else x.stride()
-    codes, scales = [(*front, *beside(row, strides, *of, copy=True)[0][len(front):])
+    codes, scales = [(*front, *state_layout(row, strides, *of, copy=True)[0][len(front):])
                      for of in ((1, 0, word_of(word).packed), (block, columns))]
     return (x.new_empty(codes, dtype=torch.uint8 if word_of(word).packed else dtype_of(word_of(word).format)),
             x.new_empty(scales, dtype=SCALES[word_of(word).scales]))
@@ -112,15 +112,15 @@ def quantize_into(x, codes, scales, word):
     """The same into tensors that are there; `x` and they are contiguous, `word` is in full."""
     if not x.numel():
         return
-    seen = look([x], written=False)
-    if not seen:
+    listed = tensor_list([x], written=False)
+    if not listed:
         raise TypeError(f"altgrad.quant.quantize_blocks takes plain strided tensors, not "
                         f"{type(x).__name__} of {x.layout} on {x.device}")
-    _run(x, seen, word, {"copy": codes, "copy_scale": scales})
+    _run(x, listed, word, {"copy": codes, "copy_scale": scales})
 
 
-def _run(x, seen, word, held):
-    run(seen, (f"--quantize={word_of(word).format}",), {"scale": 1.0}, into=word,
+def _run(x, listed, word, held):
+    run(listed, (f"--quantize={word_of(word).format}",), {"scale": 1.0}, into=word,
         copies={key: _places(tensor) for key, tensor in held.items()},
         rows=(rows_of(x),) if word_of(word).columns else None)
 
@@ -138,7 +138,7 @@ def begin_copy(param, held, word):
         return _begin_columns(param, held, first) if of.both else None
     parts = {key: value for key, value in held.items() if key in ("copy", "copy_scale", "copy_tensor_scale")}
     parts["copy_amax"] = held.get("copy_amax", torch.empty((), dtype=torch.float32, device=param.device))
-    _run(param, look([param], written=False), first, parts)
+    _run(param, tensor_list([param], written=False), first, parts)
 
 
 def _begin_columns(param, held, word):
@@ -156,8 +156,8 @@ def _begin_columns(param, held, word):
 
 
 def _places(tensor):
-    return Look(tensor.device, b"", array("q", [tensor.numel()]).tobytes(),
-                array("Q", [tensor.data_ptr()]).tobytes())
+    return TensorList(tensor.device, b"", array("q", [tensor.numel()]).tobytes(),
+                      array("Q", [tensor.data_ptr()]).tobytes())
 
 
 __all__ = ["quantize_blocks"]

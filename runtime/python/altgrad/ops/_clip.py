@@ -2,11 +2,11 @@
 
 import torch
 
-from . import _by_torch
-from ._bound import run
-from ._lists import (KINDS, Tensors, are_fake, bound_of, number_of, check_finite, coefficient_for, grads_of, is_traced,
+from . import _fallback
+from ._plan_cache import run
+from ._lists import (NORM_KINDS, Tensors, are_fake, bound_of, number_of, check_finite, coefficient_for, grads_of, is_traced,
                      list_of, norm_of_none, single)
-from ._look import look
+from ._tensor_list import tensor_list
 
 
 def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
@@ -107,20 +107,20 @@ compute_global_grad_norm = grad_norm
 
 @torch.no_grad()
 def norm_of(grads, norm_type, per_tensor):
-    kind = KINDS.get(norm_type)
-    seen = look(grads, written=False) if kind else None
-    if seen:
-        return run(seen, (f"--norm={kind}", *_each(per_tensor)), {})["norm"]
+    kind = NORM_KINDS.get(norm_type)
+    listed = tensor_list(grads, written=False) if kind else None
+    if listed:
+        return run(listed, (f"--norm={kind}", *_each(per_tensor)), {})["norm"]
     if are_fake(grads):
         return torch.ops.altgrad.grad_norm(grads, norm_type, per_tensor)
-    return _by_torch.norm_of(grads, norm_type, per_tensor)
+    return _fallback.norm_of(grads, norm_type, per_tensor)
 
 
 @torch.no_grad()
 def clip_by_norm(grads, max_norm, norm_type, error_if_nonfinite, per_tensor):
-    kind = KINDS.get(norm_type)
-    seen = look(grads, written=True) if kind else None
-    if seen:
+    kind = NORM_KINDS.get(norm_type)
+    listed = tensor_list(grads, written=True) if kind else None
+    if listed:
         check = None
         if error_if_nonfinite and per_tensor:
             check_finite(norm_of(grads, norm_type, True), norm_type)
@@ -128,35 +128,35 @@ def clip_by_norm(grads, max_norm, norm_type, error_if_nonfinite, per_tensor):
             joined = torch.stack if kind == "linf" else sum
             check = lambda shares: check_finite(joined(shares), norm_type)
         flags = ("--clip", *_kind(kind), *_each(per_tensor), *["--exchange"] * bool(check))
-        results = run(seen, flags, {"max_norm": single(max_norm)}, check=check)
-        written(grads, seen)
+        results = run(listed, flags, {"max_norm": single(max_norm)}, check=check)
+        written(grads, listed)
         return results["norm"]
     if are_fake(grads):
         return torch.ops.altgrad.clip_grads_by_norm_(grads, max_norm, norm_type,
                                                      error_if_nonfinite, per_tensor)
-    norm = _by_torch.norm_of(grads, norm_type, per_tensor)
+    norm = _fallback.norm_of(grads, norm_type, per_tensor)
     if error_if_nonfinite:
         check_finite(norm, norm_type)
-    _by_torch.clip_norm_(grads, norm, max_norm)
+    _fallback.clip_norm_(grads, norm, max_norm)
     return norm
 
 
 @torch.no_grad()
 def clip_by_value(grads, clip_value):
-    seen = look(grads, written=True)
-    if seen:
-        run(seen, ("--clip-value",), {"max_norm": single(clip_value)})
-        written(grads, seen)
+    listed = tensor_list(grads, written=True)
+    if listed:
+        run(listed, ("--clip-value",), {"max_norm": single(clip_value)})
+        written(grads, listed)
     elif are_fake(grads):
         torch.ops.altgrad.clip_grads_by_value_(grads, clip_value)
     else:
-        _by_torch.clip_value_(grads, clip_value)
+        _fallback.clip_value_(grads, clip_value)
 
 
-def written(grads, seen):
+def written(grads, listed):
     """Brings back what lay in dense copies, and tells autograd."""
     torch.autograd.graph.increment_version(grads)
-    for grad, copy in seen.staged:
+    for grad, copy in listed.staged:
         grad.copy_(copy)
 
 

@@ -14,7 +14,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 Tensors: TypeAlias = torch.Tensor | Iterable[torch.Tensor]
 
 # norm_type of torch, and altgrad-opt's word for it.
-KINDS = {1.0: "l1", 2.0: "l2", math.inf: "linf"}
+NORM_KINDS = {1.0: "l1", 2.0: "l2", math.inf: "linf"}
 
 
 def list_of(tensors):

@@ -6,11 +6,11 @@ from functools import cache
 import torch
 
 from .. import _core
-from .._binding.where import is_host, unwritten
-from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_numbers, check_spread, constant,
-                         is_differentiated, is_normal, is_seen, is_transformed, looked_at, plain, scale_of, spread)
-from ._bound import bound_to, keep_one, one_of, run
-from ._look import Look, look
+from .._binding.device_context import is_host, unwritten
+from ._arguments import (need_dispatch, as_tensor, check_format, check_memory, check_numbers, check_spread, constant,
+                         is_differentiated, is_normal, needs_dispatch, is_transformed, check_scale, plain, scale_of, spread)
+from ._plan_cache import cached_plan, keep_one, one_of, run
+from ._tensor_list import TensorList, tensor_list
 from ._scales import numbers
 from ._sharded import prepare
 from ._straight_through import StraightThrough, keep, pass_through
@@ -63,22 +63,22 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
     check_format(fmt)
     if not isinstance(mask_saturated, bool):
         raise TypeError(f"mask_saturated is {mask_saturated!r}; it has to be True or False")
-    seen = are_seen(x, scale)
-    if seen:
+    dispatched = need_dispatch(x, scale)
+    if dispatched:
         prepare(x, scale, block)
     factor = scale_of(scale, x)
-    if seen or mask_saturated:
+    if dispatched or mask_saturated:
         factor, block = spread(factor, x, block), None
     else:
         block = check_spread(factor, x, block)
-    if seen:
+    if dispatched:
         compiling = torch.compiler.is_compiling()
         if compiling and is_differentiated():
             raise NotImplementedError("torch.compile drops the gradient of altgrad.quantize under torch.func and in "
                                       "forward mode: call those outside of what is compiled")
         way = StraightThrough.apply if not compiling and is_transformed() else torch.ops.altgrad.quantize
         return way(x, fmt, as_tensor(factor, x), mask_saturated)
-    factor = looked_at(factor)
+    factor = check_scale(factor)
     if torch.is_grad_enabled() and _has_gradient(x):
         return PlainStraightThrough.apply(x, fmt, factor, mask_saturated, block)
     return _rounded(x, fmt, factor, block=block)
@@ -111,15 +111,15 @@ def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0,
         return out
     check_numbers(x)
     check_format(fmt)
-    seen = are_seen(x, scale)
-    if seen:
+    dispatched = need_dispatch(x, scale)
+    if dispatched:
         prepare(x, scale, block)
     factor = scale_of(scale, x)
-    if seen:
+    if dispatched:
         return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(spread(factor, x, block), x))
     block = check_spread(factor, x, block)
     with torch.no_grad():
-        return _rounded(x, fmt, looked_at(factor), into=fmt, block=block)
+        return _rounded(x, fmt, check_scale(factor), into=fmt, block=block)
 
 
 def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | None = None, *,
@@ -147,17 +147,17 @@ def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | No
     if not isinstance(x, torch.Tensor) or x.is_complex():
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; it has to be a real tensor")
-    seen = are_seen(x, scale)
-    if seen:
+    dispatched = need_dispatch(x, scale)
+    if dispatched:
         prepare(x, scale, block)
     if fmt is not None:
         check_format(fmt)
         # A dtype of torch has torch's own gradient.
-        x = torch.ops.altgrad.numbers_of(x, fmt) if seen and dtype_of(fmt) in (torch.uint8, torch.int16) else numbers_of(x, fmt)
+        x = torch.ops.altgrad.numbers_of(x, fmt) if dispatched and dtype_of(fmt) in (torch.uint8, torch.int16) else numbers_of(x, fmt)
     if is_normal(scale) and block is None:
         return x.float() * scale
     factor = spread(scale_of(scale, x), x, block)
-    return x.float() * (factor if seen else looked_at(factor))
+    return x.float() * (factor if dispatched else check_scale(factor))
 
 
 def _has_gradient(x):
@@ -205,7 +205,7 @@ def _check(x, fmt, scale):
 @torch.no_grad()
 def quantized(x, fmt, scale):
     _check(x, fmt, scale)
-    return _rounded(plain(x), fmt, looked_at(plain(scale_of(scale, x))))
+    return _rounded(plain(x), fmt, check_scale(plain(scale_of(scale, x))))
 
 
 def _rounded(x, fmt, scale, into=None, block=None):
@@ -234,7 +234,7 @@ def _rounded(x, fmt, scale, into=None, block=None):
 def _quickly(x, fmt, scale, into=None):
     """What `_rounded` gives of a few elements that are like those of an earlier call of this thread, if only autograd
     has to see it; None elsewhere."""
-    if not is_normal(scale) or is_seen(x) or x.is_nested or type(fmt) is not str:
+    if not is_normal(scale) or needs_dispatch(x) or x.is_nested or type(fmt) is not str:
         return None
     one = one_of((fmt, into, x.dtype, x.numel(), x.device))
     out = one and torch.empty_like(x, dtype=into and dtype_of(into))
@@ -250,27 +250,27 @@ def _stretches_of(x, scale, block):
 def codes_of(x, fmt, scale):
     _check(x, fmt, scale)
     with torch.no_grad():
-        return _rounded(plain(x), fmt, looked_at(plain(scale_of(scale, x))), into=fmt)
+        return _rounded(plain(x), fmt, check_scale(plain(scale_of(scale, x))), into=fmt)
 
 
 def _run(x, out, fmt, scale, into, found=None):
     """Rounds `x` into `out`; `found`: the stretches of scales that are several."""
     x = x.clone() if x._is_zerotensor() else x  # which has no memory
-    seen = look([x], written=False, order=[out])
-    if not seen:
+    listed = tensor_list([x], written=False, order=[out])
+    if not listed:
         raise TypeError(f"altgrad.quantize takes plain strided tensors, not {type(x).__name__} of "
                         f"{x.layout} on {x.device}")
     # A tensor of our own lies in a row.
     begin, flags, copies = unwritten(out).data_ptr(), (f"--quantize={fmt}",), {}
     if not found:
-        copies["copy"] = _places(out, seen.numels, array("Q", [begin]))
-        bound = bound_to(seen, flags, copies, into)
-        bound.run(seen, {"scale": scale}, copies)
+        copies["copy"] = _places(out, listed.numels, array("Q", [begin]))
+        bound = cached_plan(listed, flags, copies, into)
+        bound.run(listed, {"scale": scale}, copies)
         if is_host(x.device) and x.numel() <= _FEW and (into or dtype_of(fmt) != x.dtype):
             keep_one((fmt, into, x.dtype, x.numel(), x.device), bound, x)
         return
     extent, columns, first = found
-    source, numels = array("Q", seen.pointers)[0], array("q", [columns]).tobytes() * len(first)
+    source, numels = array("Q", listed.pointers)[0], array("q", [columns]).tobytes() * len(first)
 
     def rows(begin, tensor):
         step = columns * tensor.itemsize
@@ -278,12 +278,12 @@ def _run(x, out, fmt, scale, into, found=None):
     copies["copy"] = rows(begin, out)
     copies["grad_scale"] = _places(scale, numels, array("Q", [scale.data_ptr() + 4 * place for place in first]))
     whole = rows(source, x)
-    whole.kinds = seen.kinds * len(first)
+    whole.kinds = listed.kinds * len(first)
     run(whole, (*flags, f"--scales={extent}"), {}, copies=copies, into=into)
 
 
 def _places(tensor, numels, pointers):
-    return Look(tensor.device, b"", numels, pointers.tobytes())
+    return TensorList(tensor.device, b"", numels, pointers.tobytes())
 
 
 def check_codes(codes, fmt):

@@ -9,7 +9,7 @@ from operator import index
 import torch
 
 from .._library import library
-from ._arguments import check_format, check_memory, constant, count_of, is_seen
+from ._arguments import check_format, check_memory, constant, count_of, needs_dispatch
 
 _LEAST, _MARGIN, _MOST = 1e-10, 1.01, torch.finfo(torch.float32).max
 
@@ -85,7 +85,7 @@ def _amax(x, dim=None, block=None):
         raise TypeError(f"a tensor of {x.dtype} was given; it has to be real")
     if x.layout != torch.strided:
         raise TypeError(f"a tensor of {x.layout} was given; it has to be dense: to_dense() it")
-    if not is_seen(x):
+    if not needs_dispatch(x):
         check_memory(x)
     size = x.detach()
     size = (size if size.dtype == torch.float64 else size.float()).abs()

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias, overload
 
 import torch
 
-from .._binding.where import stays_on_device, unwritten
-from . import _by_torch
-from ._bound import run
+from .._binding.device_context import stays_on_device, unwritten
+from . import _fallback
+from ._plan_cache import run
 from ._clip import _each, _kind, written
-from ._lists import KINDS, are_fake, as_tensor, bound_of, is_traced, list_of, norm_of_none, single
-from ._look import look
+from ._lists import NORM_KINDS, are_fake, as_tensor, bound_of, is_traced, list_of, norm_of_none, single
+from ._tensor_list import tensor_list
 
 
 Number: TypeAlias = float | torch.Tensor
@@ -153,34 +153,34 @@ def _inverse(scale):
 
 @torch.no_grad()
 def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
-    kind, copies = KINDS.get(norm_type), None
+    kind, copies = NORM_KINDS.get(norm_type), None
     if kind and not are_fake(grads):
         copies = [torch.empty_like(grad) for grad in grads]
-        seen, places = look(grads, False, order=copies), look(copies, False)
-    if copies and seen and places:
+        listed, places = tensor_list(grads, False, order=copies), tensor_list(copies, False)
+    if copies and listed and places:
         for copy in copies:
             unwritten(copy)
-        results = run(seen, _flags(kind, per_tensor), _given(max_norm, inverse),
+        results = run(listed, _flags(kind, per_tensor), _given(max_norm, inverse),
                       copies={"copy": places})
         return copies, results["norm"], results["flag"]
     if are_fake(grads):
         return torch.ops.altgrad.unscale_clip(
             grads, max_norm, as_tensor(inverse, grads), norm_type, per_tensor)
-    return _by_torch.unscale_clip(grads, max_norm, inverse, norm_type, per_tensor)
+    return _fallback.unscale_clip(grads, max_norm, inverse, norm_type, per_tensor)
 
 
 @torch.no_grad()
 def unscale_clip_(grads, max_norm, inverse, norm_type, per_tensor):
-    kind = KINDS.get(norm_type)
-    seen = look(grads, written=True) if kind else None
-    if seen:
-        results = run(seen, _flags(kind, per_tensor), _given(max_norm, inverse))
-        written(grads, seen)
+    kind = NORM_KINDS.get(norm_type)
+    listed = tensor_list(grads, written=True) if kind else None
+    if listed:
+        results = run(listed, _flags(kind, per_tensor), _given(max_norm, inverse))
+        written(grads, listed)
         return results["norm"], results["flag"]
     if are_fake(grads):
         return torch.ops.altgrad.unscale_clip_(
             grads, max_norm, as_tensor(inverse, grads), norm_type, per_tensor)
-    clipped, norm, found = _by_torch.unscale_clip(grads, max_norm, inverse, norm_type, per_tensor)
+    clipped, norm, found = _fallback.unscale_clip(grads, max_norm, inverse, norm_type, per_tensor)
     for grad, new in zip(grads, clipped):
         grad.copy_(new)
     return norm, found

@@ -7,16 +7,16 @@ from math import prod
 
 import torch
 
-from .._binding.folds import Folds
-from .._binding.kinds import OF_PARAMETERS
-from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_memory,
-                               check_param, check_states_apart, contiguous_strides, is_dense, is_dtensor,
+from .._binding.reproducible_sums import ReproducibleSums
+from .._binding.group_rules import OF_PARAMETERS
+from .._binding.layout import (CODES, FORMATS, check_no_overlap, check_extent, check_grad, check_memory,
+                               check_param, check_states_no_overlap, contiguous_strides, is_dense, is_dtensor,
                                name_of)
-from .._binding.offload import Twin
-from .._binding.shards import Part, Place, check_parts, check_units, local_states, place_of, shape_of
+from .._binding.offload import HostCopy
+from .._binding.shards import LocalShard, ShardLocation, check_local_shard, check_units, local_states, location_of, shape_of
 from .._binding.table import FRESH, TensorTable
 from .._binding.tables import Tables
-from .._binding.where import Where, in_turn, is_host
+from .._binding.device_context import DeviceContext, in_turn, is_host
 from .._core import TYPES, blocked_numel, check_fit
 from .._bundle import compile_sets
 from .._library import Error
@@ -25,17 +25,17 @@ from .._storage.blocks import unblocked
 from .._storage.counts import count_of
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master
-from .._storage.rungs import code_dtypes
+from .._storage.grid import code_dtypes
 from .._storage.word import line_of_set, word_of
 from .._warn import warn
 from ._checks import float_of
 from ._shapes import Matrices, in_pieces, whole_ways
-from ._states import check_held, check_whole, kept_states, make_states
+from ._states import check_held, check_whole, existing_states, make_states
 
 
 @dataclass(slots=True)
 class Row:
-    """A parameter with a gradient: `group` counts param_groups, `place` all parameters.
+    """A parameter with a gradient: `group` counts param_groups, `index` all parameters.
 
     `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
     part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
@@ -46,10 +46,10 @@ class Row:
 
     owner: torch.Tensor
     param: torch.Tensor
-    part: Part | Twin | None
-    at: Place | None
+    part: LocalShard | HostCopy | None
+    at: ShardLocation | None
     group: int
-    place: int
+    index: int
     strides: tuple
     dense: bool
     grad_dtype: torch.dtype
@@ -65,77 +65,77 @@ class Row:
     more: int = 0
 
 
-def build(optimizer, watched, kinds, params, left, known, asked, ranks):
+def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_options, ranks):
     """The Tables for every parameter that has a gradient now, or had one; None if none has.
 
-    `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params`
-    every parameter but those whose id is in `left`, `known` finished rows by their place
-    that may be used again, `asked` what the step does beside the update for `ranks`, `exchange` whether others take part
-    in it. Raises TypeError, ValueError, RuntimeError or altgrad.Error with nothing changed; missing states are made then.
+    `groups` are the Groups, `group_rules` holds (rule, options) of each param_group, `params`
+    every parameter but those whose id is in `fallback_ids`, `known` finished rows by their index
+    that may be used again. `compile_options`: its `exchange` says whether other `ranks` take part. Raises
+    TypeError, ValueError, RuntimeError or altgrad.Error with nothing changed; missing states are made then.
     """
     owner = type(optimizer).__name__
-    rows, rules = _rows_of(optimizer, kinds, left, known, ranks)
-    common = _is_common(asked)
+    rows, rules = _rows_of(optimizer, group_rules, fallback_ids, known, ranks)
+    common = _is_common(compile_options)
     if not rows:
         return ranks.check(optimizer, "[]") if common else None
-    check_apart(optimizer, [row.owner if isinstance(row.part, Twin) else row.param for row in rows])
+    check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy) else row.param for row in rows])
     if optimizer._reproducible:  # then what all ranks have is put together, replicas once
         for row in rows:
             row.copies = ()
     devices = in_turn([row.param.device for row in rows])
     # What sums over the step count on other ranks is a table of its own; on every rank, so that all have the same ones.
     copies = sorted({row.copies for row in rows}) if common else [None]
-    asked["exchange"] = common and (asked["exchange"] or len(devices) * len(copies) > 1)
-    parts = [_Part(device, here, rules, asked, optimizer._reproducible or ranks.counts(here[0].at))
+    compile_options["exchange"] = common and (compile_options["exchange"] or len(devices) * len(copies) > 1)
+    parts = [DevicePlan(device, here, rules, compile_options, optimizer._reproducible or ranks.counts(here[0].at))
              for device in devices for of in copies
              if (here := [row for row in rows if row.param.device == device and of in (row.copies, None)])]
     if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
-        ranks.check(optimizer, repr([(row.at.shape, row.line, row.place, row.copies) for row in rows
+        ranks.check(optimizer, repr([(row.at.shape, row.line, row.index, row.copies) for row in rows
                                      if row.at and row.at.parted]))
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
-    waits = any([part.where.on_host for part in parts])
-    watched.expect(places, partial(float_of, absent=optimizer._absent, waits=waits))
-    values = watched.numbers(optimizer.param_groups, every := list(range(len(places))))
+    waits = any([part.context.on_host for part in parts])
+    groups.expect(places, partial(float_of, absent=optimizer._absent, waits=waits))
+    values = groups.numbers(optimizer.param_groups, every := list(range(len(places))))
     for part in parts:
         part.check(optimizer)
     if not all([row.finished for row in rows]):
-        check_states_apart(optimizer, [kept for part in parts
-                                       for kept in kept_states(optimizer, part.bundle, part.rows)])
+        check_states_no_overlap(optimizer, [kept for part in parts
+                                            for kept in existing_states(optimizer, part.bundle, part.rows)])
     for part in parts:
         for row in part.rows:
             if not row.finished:
-                check_whole(optimizer, part.bundle.sets[row.set], row, kinds[row.group][1])
+                check_whole(optimizer, part.bundle.sets[row.set], row, group_rules[row.group][1])
     make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
-    busy = {row.place for row in rows}
+    busy = {row.index for row in rows}
     idle = [place for place in range(len(params)) if place not in busy]
     tables = [TensorTable(part.bundle, in_pieces(optimizer, part.rows), [index for _, index in part.cells], params,
                           idle if part is parts[0] else [], optimizer.state) for part in parts]
     for table, part in zip(tables, parts):
-        table.counted, table.slow = part.counted, optimizer._tallies.slow
+        table.counted, table.fallbacks = part.counted, optimizer._counters.fallbacks
     if optimizer._reproducible and any([table.bundle.exchanges or table.bundle.partials for table in tables]):
-        if len(tables) > 1 or left:
+        if len(tables) > 1 or fallback_ids:
             raise RuntimeError(f"altgrad.optim.{owner}: reproducible=True is for parameters of one device that kernels "
                                "update, and not torch's class")
-        tables[0].folds = Folds(tables[0], ranks)
+        tables[0].reproducible_sums = ReproducibleSums(tables[0], ranks)
     uncounted = [(row.owner, optimizer.state[row.owner][optimizer._count_key]) for part in parts
                  for row in part.rows
                  if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
-    built = Tables(tables, owners, places, uncounted, len(kinds))
+    built = Tables(tables, owners, places, uncounted, len(group_rules))
     built.set_hypers(optimizer.param_groups, values, every)
     if optimizer._words:
         of_part = iter(values)
         for part in parts:
             warn_of_limits(owner, part.bundle, part.cells, optimizer._words, of_part)
-    if any([table.fresh(params, optimizer.state) != FRESH for table in tables]):
+    if any([table.validate(params, optimizer.state) != FRESH for table in tables]):
         raise RuntimeError("a gradient changed while its step was prepared")
     return built
 
 
-def _is_common(asked):
+def _is_common(compile_options):
     """Whether the step finds out something that all devices and ranks have to share."""
-    return asked["clip"] not in (None, *OF_PARAMETERS) or isinstance(asked["scaler"], str) or asked["multiplied"]
+    return compile_options["clip"] not in (None, *OF_PARAMETERS) or isinstance(compile_options["scaler"], str) or compile_options["multiplied"]
 
 
 def multiplies(rules, params):
@@ -144,13 +144,13 @@ def multiplies(rules, params):
             and not all([is_host(device) for device in {param.device for param in params}]))
 
 
-def _rows_of(optimizer, kinds, left, known, ranks):
-    """(a row for each parameter that has a gradient, the rule of each line); known rows are kept without one where others
-    of their program and set have one, for the gradient that comes back: no step becomes another one by them."""
+def _rows_of(optimizer, group_rules, fallback_ids, known, ranks):
+    """(a row for each parameter that has a gradient, the rule of each line); a known row stays in the table while its
+    gradient is None and others of its program and set have one, so the gradient's return does not rebuild the table."""
     owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer, ranks), [], {}, 0
-    for index, (group, kind) in enumerate(zip(optimizer.param_groups, kinds)):
+    for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
         for param in group["params"]:
-            if id(param) in left:
+            if id(param) in fallback_ids:
                 continue
             row = known.get(place)
             if param.grad is not None:
@@ -158,16 +158,16 @@ def _rows_of(optimizer, kinds, left, known, ranks):
                 _check_pair(optimizer, param, group, known_well)
                 if not known_well:
                     try:
-                        row = _row(namer, param, index, place, kind)
+                        row = _row(namer, param, index, place, group_rule)
                     except (TypeError, ValueError) as error:
                         raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, param)}: {error}") from None
                 rows.append(row)
-                rules[row.line] = kind[0]
+                rules[row.line] = group_rule[0]
             place += 1
     namer.warn()
     stepped = {_set_of(row) for row in rows}
     rows += [row for row in known.values() if row.owner.grad is None and _set_of(row) in stepped]
-    return sorted(rows, key=lambda row: row.place), rules
+    return sorted(rows, key=lambda row: row.index), rules
 
 
 def _set_of(row):
@@ -183,7 +183,7 @@ def _check_pair(optimizer, param, group, known_well):
             check_param(owner, local, group.get("fused"), code_dtypes(optimizer._words))
             # Before anybody asks what overlaps: a shrunken storage has neighbours.
             check_extent(local)
-        check_grad(owner, local, part.grad(optimizer._tallies.slow) if part else param.grad)
+        check_grad(owner, local, part.grad(optimizer._counters.fallbacks) if part else param.grad)
     except (TypeError, RuntimeError) as error:
         raise type(error)(f"{error}: {name_of(optimizer, param)}") from None
 
@@ -191,24 +191,24 @@ def _check_pair(optimizer, param, group, known_well):
 def _part_of(optimizer, param):
     """What of a parameter is stepped in its place; None: itself."""
     if is_dtensor(param):
-        return Part(param)
-    return optimizer._offload.twin(param) if optimizer.offload else None
+        return LocalShard(param)
+    return optimizer._offload.host_copy(param) if optimizer.offload else None
 
 
-class _Part:
+class DevicePlan:
     """The rows of one device, in the order of their sets, and the program that steps them.
 
     `counted`: whether sums over all processes take these rows from here.
     """
 
-    def __init__(self, device, rows, rules, asked, counted):
-        self.where, self.rows, self.counted = Where(device), rows, counted
+    def __init__(self, device, rows, rules, compile_options, counted):
+        self.context, self.rows, self.counted = DeviceContext(device), rows, counted
         lines = sorted({row.line for row in self.rows})
         self.bundle = compile_sets(lines, [rules[line] for line in lines],
-                                   on_host=self.where.on_host, **asked)
-        if self.bundle.folds and not asked["exchange"] and any([row.at and row.at.parted for row in rows]):
-            asked["exchange"] = True  # for sums over tensors of which other ranks have parts
-            self.__init__(device, rows, rules, asked, counted)
+                                   on_host=self.context.on_host, **compile_options)
+        if self.bundle.folds and not compile_options["exchange"] and any([row.at and row.at.parted for row in rows]):
+            compile_options["exchange"] = True  # for sums over tensors of which other ranks have parts
+            self.__init__(device, rows, rules, compile_options, counted)
             return
         _number(self.rows, lines)
         for row in self.rows:
@@ -224,7 +224,7 @@ class _Part:
             part = self.bundle.sets[row.set]
             try:
                 if row.at and row.at.parted:
-                    check_parts(row.at, self.bundle, row.set)
+                    check_local_shard(row.at, self.bundle, row.set)
                     if part.multiplies:
                         raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
                                          + whole_ways(type(optimizer)))
@@ -246,14 +246,14 @@ class _Part:
         self._check_device(owner)
 
     def _check_device(self, owner):
-        with self.where.guard():
-            if self.where.is_capturing():
+        with self.context.guard():
+            if self.context.is_capturing():
                 raise RuntimeError(
                     f"altgrad.optim.{owner}: the tensors of this step are not those of the last "
                     "one; a graph can be captured after a step with the same parameters, "
                     "gradients and options")
-            if not self.where.on_host:
-                Plan(self.bundle, self.where.name)
+            if not self.context.on_host:
+                Plan(self.bundle, self.context.name)
 
 
 def _number(rows, lines):
@@ -261,7 +261,7 @@ def _number(rows, lines):
     index = {line: place for place, line in enumerate(lines)}
     for row in rows:
         row.set = index[row.line]
-    rows.sort(key=lambda row: (row.set, row.place))
+    rows.sort(key=lambda row: (row.set, row.index))
 
 
 def _cells(rows):
@@ -272,8 +272,8 @@ def _cells(rows):
     return list(cells)
 
 
-def _row(namer, owner, group, place, kind):
-    part, at = _part_of(namer.optimizer, owner), place_of(owner)
+def _row(namer, owner, group, place, group_rule):
+    part, at = _part_of(namer.optimizer, owner), location_of(owner)
     param = part.local() if part else owner
     matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
     other = matrices is not None and not matrices.lies_in(param)
@@ -281,7 +281,7 @@ def _row(namer, owner, group, place, kind):
     dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
-    line = namer.line(namer.optimizer._kind_with(kind, matrices), owner, param, at, matrices)
+    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices), owner, param, at, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
                copies=namer.ranks.copies(at))
 
@@ -293,7 +293,7 @@ class _Namer:
         self.optimizer, self.ranks, self.lines, self.wide = optimizer, ranks, {}, {}
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
-    def line(self, kind, owner, param, at, matrices=None):
+    def line(self, group_rule, owner, param, at, matrices=None):
         """The line of one parameter; checks the states that are there already."""
         held = self.optimizer.state.get(owner, {})
         if not isinstance(held, MutableMapping):
@@ -301,13 +301,13 @@ class _Namer:
         held = local_states(held)
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
-        names = self.optimizer._stored(kind[1])
+        names = self.optimizer._stored(group_rule[1])
         small = self.blocked and (prod(shape_of(owner)) < blocked_numel()
-                                  or self._cuts_blocks(kind[1], matrices, names, owner, at))
+                                  or self._cuts_blocks(group_rule[1], matrices, names, owner, at))
         states = tuple([_state_dtype(key, held.get(key)) for _, key in names])
         if held:
             check_master(self.optimizer._words, held, names, param.dtype)
-        choice = kind, param.dtype, owner.grad.dtype, states, small
+        choice = group_rule, param.dtype, owner.grad.dtype, states, small
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
@@ -334,14 +334,14 @@ class _Namer:
                 warn(f"altgrad.optim.{type(self.optimizer).__name__}: the states of {', '.join(names)} stay float32, because "
                      f"{why}: choose blocks that divide their rows in storage=")
 
-    def _words(self, kind, param, grad, states, small):
+    def _words(self, group_rule, param, grad, states, small):
         # Of classes with several rules, what is another one's.
         others = [name for name in self.optimizer._words
-                  if name in self.optimizer._keys and name not in kind[0].declared("state")]
-        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states)
+                  if name in self.optimizer._keys and name not in group_rule[0].declared("state")]
+        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(group_rule[1]), states)
                 if dtype is not None]
         try:
-            return line_of_set(*kind, self.optimizer._words, TYPES[param], TYPES[grad], small, others, held)
+            return line_of_set(*group_rule, self.optimizer._words, TYPES[param], TYPES[grad], small, others, held)
         except Error as error:
             raise TypeError(str(error)) from None
 
@@ -351,9 +351,9 @@ def _state_dtype(key, state):
     if state is None:
         return None
     if not isinstance(state, torch.Tensor) or state.dtype not in (*FORMATS, *CODES):
-        kind = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
+        group_rule = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
         known = ", ".join(FORMATS.values())
-        raise TypeError(f"state {key!r} is {kind}; the kernels store {known}")
+        raise TypeError(f"state {key!r} is {group_rule}; the kernels store {known}")
     if state.layout != torch.strided:
         raise TypeError(f"state {key!r} is {state.layout}, because its gradients were: the "
                         "kernels and torch need a dense state")

@@ -4,8 +4,8 @@ from functools import cache
 
 import torch
 
-from .._binding.where import is_known, stays_on_device
-from ._together import check_shards
+from .._binding.device_context import is_known, stays_on_device
+from ._joint_step import check_shards
 
 
 def check_entries(optimizer, group):

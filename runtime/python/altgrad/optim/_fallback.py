@@ -1,24 +1,24 @@
-"""Has torch's class of the same name step what no kernel updates, inside the same optimizer."""
+"""The fallback: torch's class of the same name steps what no kernel updates, inside the same optimizer."""
 
 from itertools import chain
 
 import torch
 
-from .._binding.layout import (WIDE_DTYPES, check_extents, check_kind, check_param, find_met, is_dtensor, local_of,
+from .._binding.layout import (WIDE_DTYPES, check_extents, check_kind, check_param, find_overlapping, is_dtensor, local_of,
                                name_of)
-from .._binding.where import is_known
+from .._binding.device_context import is_known
 from .._storage.counts import count_of
 from .._warn import warn
 from ._checks import check_numbers
 
 
-def left_to_torch(optimizer):
+def find_fallback(optimizer):
     """The TorchPart of the parameters that torch has to step now; None if there are none.
 
     Raises in altgrad's words for what torch could not step either. Only called for
     an optimizer whose `_falls_back` is true.
     """
-    owner, reasons, apart = type(optimizer).__name__, {}, []
+    owner, reasons, candidates = type(optimizer).__name__, {}, []
     for group in optimizer.param_groups:
         for param in group["params"]:
             if param.grad is not None:
@@ -31,9 +31,9 @@ def left_to_torch(optimizer):
                     _check(owner, local_of(param), group.get("fused"))
                     reasons[id(param)] = reason
                 if is_known(param.device) and param.layout == torch.strided:
-                    apart.append(param)
-    for place in find_met(list(map(local_of, apart))):
-        reasons.setdefault(id(apart[place]), "shares memory with another")
+                    candidates.append(param)
+    for place in find_overlapping(list(map(local_of, candidates))):
+        reasons.setdefault(id(candidates[place]), "shares memory with another")
     return TorchPart(optimizer, reasons) if reasons else None
 
 
@@ -133,7 +133,7 @@ class TorchPart:
             inside = torch.is_inference_mode_enabled()
             with torch.device("cpu"), torch.inference_mode(inside and any([p.is_inference() for p in self._params])):
                 getattr(step, "__wrapped__", step)(shadow) if hasattr(step, "hooked") else step(shadow)
-            self._optimizer._tallies.slow["torch"] += sum([grad is not None for grad in grads])
+            self._optimizer._counters.fallbacks["torch"] += sum([grad is not None for grad in grads])
         finally:
             for param, grad in zip(self._params, kept):
                 if param.grad is not grad:

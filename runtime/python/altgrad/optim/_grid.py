@@ -14,9 +14,9 @@ from .._binding.layout import FORMATS
 from .._bundle import compile_sets
 from .._rule import set_line
 from .._storage.line import Storage
-from .._storage.rungs import clear_counts, count
+from .._storage.grid import clear_counts, count
 from .._storage.streams import check_streams, in_rule_names
-from ._around import check_untraced
+from ._integrations import check_untraced
 from ._keywords import Shared, filled, shown
 from ._named import find_template
 from ._numerics import numerics_of
@@ -137,7 +137,7 @@ class GridOptim(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         check_untraced(type(self).__name__)
-        with self._turns, self._scaled(current_scale):
+        with self._lock, self._scaled(current_scale):
             if self._built:
                 clear_counts(self._built.tables)
             self._advance(scaler)

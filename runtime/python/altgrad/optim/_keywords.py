@@ -33,8 +33,8 @@ class Shared(TypedDict, total=False):
         statistics: Whether each step also computes norms and counts of every parameter, which
             `statistics()` returns. No further pass over memory is made for them.
         norm_in_backward: Whether the backward pass sums each gradient for the norm as soon as the gradient is
-            complete. The step then reads gradients once instead of twice. This works on the CPU, from
-            the second step on; of several ranks, where fully_shard reduces gradients. A gradient that is changed later is
+            complete. The step then reads gradients once instead of twice. CPU only, from the second step on. With
+            several ranks it works only if fully_shard reduces the gradients. A gradient that is changed later is
             summed again, provided that the change raises its version counter. Writes through `.data` or NumPy do not raise it: do not change a
             gradient that way between backward and step.
         offload: Whether states and masters lie on the host, and steps are made there, for parameters on a device:

@@ -100,27 +100,27 @@ class Muon(Named):
         """Whose defaults it was made with, as the constructor takes it."""
         return self._preset
 
-    def _start(self, given, said):
+    def _start(self, given, explicit):
         clips, owner = given.get("max_grad_norm") is not None, f"altgrad.optim.{type(self).__name__}"
         orthogonalize, self._preset = given.pop("orthogonalize"), given.pop("preset", None)
-        words = self._entries_of(orthogonalize, said, owner)
+        words = self._entries_of(orthogonalize, explicit, owner)
         given |= {entry: self._older[entry] for entry in _OLD if entry in self._older} | words
         if self._preset is not None:
-            found, said = find_preset(self._preset), {*said, *words}
-            given |= {name: value for name, value in found.arguments().items() if name not in said}
-            self._beside = {name: value for name, value in found.adamw.given().items() if name not in said}
-        super()._start(given, said)
+            found, explicit = find_preset(self._preset), {*explicit, *words}
+            given |= {name: value for name, value in found.arguments().items() if name not in explicit}
+            self._beside = {name: value for name, value in found.adamw.given().items() if name not in explicit}
+        super()._start(given, explicit)
         if clips and any(group["use_muon"] for group in self.param_groups):
             warn(f"{owner}: the update of a matrix does not depend on the length of its gradient, so "
                  "max_grad_norm only changes how much a step weighs in the momentum, and brings short gradients near eps; "
                  "leave it out, and clip the gradients of AdamW's groups alone, by altgrad.ops.clip_grad_norm_")
 
-    def _entries_of(self, orthogonalize, said, where):
-        """What a NewtonSchulz says as entries of a group, none of which is in `said`."""
+    def _entries_of(self, orthogonalize, explicit, where):
+        """What a NewtonSchulz says as entries of a group, none of which is in `explicit`."""
         words = {} if orthogonalize is None else entries_of(orthogonalize, where)
         for entry in words.keys() - self._older.keys():
             raise TypeError(f"{where}: orthogonalize says {entry}, which is NorMuon's")
-        for entry in words.keys() & said:
+        for entry in words.keys() & explicit:
             raise TypeError(f"{where}: {entry} is given, and so is its word in orthogonalize: leave one of them out")
         return words
 
@@ -150,7 +150,7 @@ class Muon(Named):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_beside": self._beside, "_preset": self._preset}
 
-    def _filed_groups(self, groups):
+    def _encode_groups(self, groups):
         # A word, which torch.distributed.checkpoint takes.
         return [{**group, "ns_dtype": str(group["ns_dtype"])} for group in groups]
 
@@ -190,10 +190,10 @@ class Muon(Named):
     def _rule_of(self, group):
         return find_template(self._template if group["use_muon"] else "adamw")
 
-    def _kind_of(self, group):
+    def _group_rule(self, group):
         # Where matrices begin is no option of a rule.
         split = group["split"]
-        return *super()._kind_of(group), (group["flatten"], tuple(split) if isinstance(split, list) else split)
+        return *super()._group_rule(group), (group["flatten"], tuple(split) if isinstance(split, list) else split)
 
     def _matrices_of(self, group, param):
         if not group["use_muon"]:
@@ -265,11 +265,11 @@ class NorMuon(Muon):
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
                  cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
 
-    def _kind_of(self, group):
-        return *super()._kind_of(group), group["red_dim"]
+    def _group_rule(self, group):
+        return *super()._group_rule(group), group["red_dim"]
 
-    def _kind_with(self, kind, matrices):
-        rule, options, *rest = kind
+    def _group_rule_with(self, group_rule, matrices):
+        rule, options, *rest = group_rule
         turned = bool(matrices) and matrices.turned and "scale=match_rms" not in options  # which is the same
         return rule, options + ("shape=transposed",) * turned, *rest
 
@@ -281,6 +281,6 @@ def _parted(group, defaults):
         return [group]
     given = group["params"]
     entries = [given] if isinstance(given, torch.Tensor) else list(given)
-    said = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
-    return [{**group, "params": list(compress(entries, map(which.__eq__, said))), "use_muon": which}
-            for which in (True, False) if which in said or (which and not said)]
+    chosen = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
+    return [{**group, "params": list(compress(entries, map(which.__eq__, chosen))), "use_muon": which}
+            for which in (True, False) if which in chosen or (which and not chosen)]

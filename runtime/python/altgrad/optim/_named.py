@@ -40,8 +40,8 @@ class Named(Optimizer):
         if "__init__" in cls.__dict__ and hasattr(cls.__init__, "defaults"):
             cls._older = {**cls.__init__.defaults, **cls.__dict__.get("_older", {})}
 
-    def _start(self, given, said):
-        """What a constructor does with its arguments, of which the caller gave those in `said`."""
+    def _start(self, given, explicit):
+        """What a constructor does with its arguments, of which the caller gave those in `explicit`."""
         params = given.pop("params")
         shared = {name: given.pop(name) for name in DEFAULTS if name in given}
         check_numbers(type(self).__name__, given, {name: default for name, default in self._older.items()
@@ -74,11 +74,11 @@ def constructor(init: Init) -> Init:
             unknown = [name for name in keywords if name not in known]
             hint = meant(unknown[0], known) if unknown and "unexpected keyword" in str(error) else ""
             raise TypeError(f"altgrad.optim.{type(self).__name__}: {error}{hint}") from None
-        said = set(bound.arguments)
+        explicit = set(bound.arguments)
         bound.apply_defaults()
         given = dict(bound.arguments)
         del given["self"]
-        self._start(given, said)
+        self._start(given, explicit)
 
     __init__.__signature__ = signature
     __init__.defaults = {p.name: p.default for p in signature.parameters.values()

@@ -143,8 +143,8 @@ class Adagrad(Named):
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
                  **shared: Unpack[OfTorch]) -> None: ...
 
-    def _start(self, given, said):
-        super()._start(given, said)
+    def _start(self, given, explicit):
+        super()._start(given, explicit)
         for group in self.param_groups:
             for param in group["params"]:
                 if self._word:
@@ -183,8 +183,8 @@ class Adagrad(Named):
 
 
 def _accumulator(param, group):
-    first, ours = group["initial_accumulator_value"], param.dtype in PARAM_DTYPES
-    count = torch.float32 if ours else _get_scalar_dtype(is_fused=group["fused"])
+    first, by_kernel = group["initial_accumulator_value"], param.dtype in PARAM_DTYPES
+    count = torch.float32 if by_kernel else _get_scalar_dtype(is_fused=group["fused"])
     return {"step": torch.tensor(0.0, dtype=count, device="cpu"),
             "sum": torch.full_like(param, complex(first, first) if param.is_complex() else first,
                                    memory_format=torch.preserve_format)}

@@ -10,32 +10,32 @@ from typing_extensions import Unpack
 
 from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
-from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, clip_of
+from .._binding.group_rules import BOUND, GroupRules, check_bound, check_capturable, clip_of
 from .._binding.offload import Offload, check_offload
 from .._binding.ranks import Ranks, ranks_of
-from .._binding.sums import NormHooks
+from .._binding.early_norm import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
-from .._binding.where import number_of
-from .._storage.checkpoint import filed, fill_older, kept_dtypes, picklable
-from .._storage.described import check_group as check_described, described
-from .._storage.filed import take_all
-from .._storage.draws import COUNT, keep_apart, place, seeded
-from .._storage.history import HISTORY, check_adaptive, place_history
-from .._storage.rungs import check_params
+from .._binding.device_context import number_of
+from .._storage.checkpoint import encode_state_dict, fill_older, preserve_dtypes, picklable
+from .._storage.storage_line import check_group as check_storage_entry, storage_entry
+from .._storage.file_entries import decode_all
+from .._storage.draws import COUNT, unshare, bind_draws, seeded
+from .._storage.history import HISTORY, check_adaptive, bind_history
+from .._storage.grid import check_params
 from .._storage.streams import check_streams, in_rule_names
 from .._storage.word import check_words
 from .._warn import warn
-from ._around import check_untraced, group_of_zero, only_makes_states, tell_accelerate
+from ._integrations import check_untraced, group_of_zero, is_state_probe, tell_accelerate
 from ._build import build, multiplies
 from ._checks import check_entries, check_ranks, check_tuples
-from ._forks import remember
-from ._fallback import left_to_torch, warn_once
+from ._fork_safety import register
+from ._fallback import find_fallback, warn_once
 from ._keywords import OfTorch, document, filled, shown
 from ._numerics import Numerics
 from ._rule_names import RuleNames
 from ._traced import Traced, trace
-from ._statistics import Measured, Tallies
-from ._together import check_group, step_together
+from ._statistics import StatisticsMixin, StepCounters
+from ._joint_step import check_group, joint_step
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..amp import GradScaler
 
 
-class Optimizer(RuleNames, Measured, Traced, Numerics):
+class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
     """The base of all altgrad optimizers: a torch.optim.Optimizer whose step is compiled from rules.
 
     One program steps all parameters, whatever their groups, shapes and dtypes. It works with
@@ -62,14 +62,14 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
     """
 
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
-    _built = _watched = _turns = _hooks = _norm = None
+    _built = _watched = _lock = _hooks = _norm = None
     _running = _left_behind = _warned = False
     norm_in_backward: bool = False
     offload: bool = False
     _offload = None  # the Offload of what is stepped on the host
     fused_amp: bool
     _ranks = None
-    _together = Ranks()
+    _step_ranks = Ranks()
     _agreed = frozenset()  # what all ranks are known to have said of their DTensors
     fallback: bool = True
 
@@ -83,9 +83,9 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         check_streams(storage, f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
         self._words = type(self)._words | in_rule_names(storage, self._keys)
         check_words(self._words)
-        defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
+        defaults = {**defaults, **storage_entry(self._words, self._keys), **seeded(self._words, given["seed"])}
         if given["max_grad_norm"] is not None:
-            defaults = {**defaults, BOUND: bound_of(given["max_grad_norm"])}
+            defaults = {**defaults, BOUND: check_bound(given["max_grad_norm"])}
         self.fused_amp, self.fallback = bool(given["fused_amp"]), bool(given["fallback"])
         self.process_group, self._measures = given["process_group"], bool(given["statistics"])
         if given["process_group"] is None and given["max_grad_norm"] is not None:
@@ -130,7 +130,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         for entries in (self.defaults, *self.param_groups):
             entries.pop(BOUND, None)
             if bound is not None:
-                entries[BOUND] = bound_of(bound)
+                entries[BOUND] = check_bound(bound)
 
     @property
     def grad_norm(self) -> torch.Tensor | None:
@@ -155,10 +155,10 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
             RuntimeError: A parameter is a shard, and `max_grad_norm` is given without a `process_group`.
         """
         super().add_param_group(param_group)
-        keep_apart(self.param_groups[-1], (COUNT, HISTORY))
+        unshare(self.param_groups[-1], (COUNT, HISTORY))
         try:
-            check_described(self.param_groups[-1], described(self._words, self._keys),
-                            f"group {len(self.param_groups) - 1}")
+            check_storage_entry(self.param_groups[-1], storage_entry(self._words, self._keys),
+                                f"group {len(self.param_groups) - 1}")
             check_params(self, self.param_groups[-1]["params"])
             check_ranks(self)
             check_offload(self)
@@ -191,7 +191,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with self._turns:
+        with self._lock:
             self._advance(scaler)
         return loss
 
@@ -204,75 +204,75 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
         scaler = self.fused_amp or scale is not None or found is not None
         if own:
             scale, scaler = own._begin_step()
-        given = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
+        scalars = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a step of this optimizer "
                                "runs; call it afterwards")
-        given["max_norm"], clip = clip_of(self.param_groups[0])
-        asked = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
-                 self.norm_in_backward, self._numerics)
+        scalars["max_norm"], clip = clip_of(self.param_groups[0])
+        settings = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
+                    self.norm_in_backward, self._numerics)
         fit, changed, watched = STALE, None, self._watched
-        if watched and asked == self._asked:
+        if watched and settings == self._settings:
             changed = watched.changed(self.param_groups)
-            if changed is not None and clip == self._kinds.clip and (
-                    not changed or self._kinds.hold(self.param_groups, changed, self._kind_of)):
+            if changed is not None and clip == self._group_rules.clip and (
+                    not changed or self._group_rules.hold(self.param_groups, changed, self._group_rule)):
                 # Before the tensors are looked at: a number may be an object whose code
                 # changes them, or lets go of the table.
                 numbers = self._numbers_of(changed) if changed and self._built else ([], [])
                 fit = self._fit() if watched is self._watched else STALE
         if fit != FRESH:
-            unasked = only_makes_states(self)
+            unasked = is_state_probe(self)
             with torch.no_grad():
-                self._rebuild(fit, asked)
-            if unasked and not self._theirs:
+                self._rebuild(fit, settings)
+            if unasked and not self._fallback_part:
                 return
         elif changed:
             self._take_groups(changed, *numbers)
-        self._norm = 0.0 if self._kinds.clipped else None
+        self._norm = 0.0 if self._group_rules.clipped else None
         self._running = True
         try:
-            self._run(given, scaler, own)
+            self._run(scalars, scaler, own)
         finally:
             self._running = False
 
     def _fit(self):
         """Whether the tables fit the parameters that kernels step."""
-        if self._theirs and self._theirs.changed():
+        if self._fallback_part and self._fallback_part.changed():
             return STALE
         if self.norm_in_backward:
             self._hooks.settle()
         if not self._built:
-            return FRESH if all([p.grad is None for p in self._ours]) else STALE
+            return FRESH if all([p.grad is None for p in self._kernel_params]) else STALE
         if self._built.lying and self._built.moved(self.param_groups[0]):
             return STALE
         for table in self._built.tables:
-            if (fit := table.fresh(self._ours, self.state)) != FRESH:
+            if (fit := table.validate(self._kernel_params, self.state)) != FRESH:
                 return fit
         return FRESH
 
-    def _run(self, given, scaler, own):
+    def _run(self, scalars, scaler, own):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._built.check_capture(type(self).__name__, self.param_groups)
         if own:
             own._bind(tables)
-        if self._jointly:
+        if self._is_joint:
             with torch.no_grad():
-                results = step_together(tables, self._theirs, self._together, given,
-                                        self._kinds.clipped, scaler, self._multiplied)
+                results = joint_step(tables, self._fallback_part, self._step_ranks, scalars,
+                                     self._group_rules.clipped, scaler, self._multiplied)
         elif tables:
-            results = tables[0].run(given)
+            results = tables[0].run(scalars)
         self._norm = results.get("norm", self._norm)
         if own:
-            given["flag"] = results.get("flag", 0.0)
-            own._end_step(tables, given["flag"])
-        self._tallies.finish(tables, own, self._measures, given, self._norm)
+            scalars["flag"] = results.get("flag", 0.0)
+            own._end_step(tables, scalars["flag"])
+        self._counters.finish(tables, own, self._measures, scalars, self._norm)
         if self._built and self._built.uncounted:
-            self._built.count(given["flag"])
+            self._built.count(scalars["flag"])
         if "step" in vars(self):
-            tell_accelerate(self, given["flag"])
+            tell_accelerate(self, scalars["flag"])
         if self.norm_in_backward:
-            self._hooks.look(tables)
+            self._hooks.warn_of_unused(tables)
 
     def _numbers_of(self, changed):
         """What these groups say now: (hyper-parameters, groups of the plan)."""
@@ -285,7 +285,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
             self._built.set_hypers(self.param_groups, numbers, cells)
         self._watched.remember(self.param_groups, changed)
 
-    def _kind_of(self, group):
+    def _group_rule(self, group):
         """(rule, options, whether it is differentiable); checks what the group says."""
         check_entries(self, group)
         check_capturable(group)
@@ -294,46 +294,46 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
     def _matrices_of(self, group, param):
         """The Matrices of a parameter, where its group says that it has some; else None."""
 
-    def _kind_with(self, kind, matrices):
-        """What `_kind_of` says, for a parameter with these matrices."""
-        return kind
+    def _group_rule_with(self, group_rule, matrices):
+        """What `_group_rule` says, for a parameter with these matrices."""
+        return group_rule
 
     _reproducible = False  # whether sums over all ranks have the bits of one process
 
-    def _rebuild(self, fit, asked):
-        take_all(self.state)
+    def _rebuild(self, fit, settings):
+        decode_all(self.state)
         self._hold()
-        known, before = self._rows, self._theirs
-        self._watched, self._built, self._rows, self._theirs = None, None, {}, None
-        kinds = Kinds(self.param_groups, self._kind_of)
+        known, before = self._rows, self._fallback_part
+        self._watched, self._built, self._rows, self._fallback_part = None, None, {}, None
+        group_rules = GroupRules(self.param_groups, self._group_rule)
         check_tuples(type(self), self.param_groups)
         check_ranks(self)
-        watched = Groups(self.param_groups, {*kinds.keys, *self._older})
-        theirs = left_to_torch(self) if self._falls_back else None
-        left = theirs.ids if theirs else ()
-        ours = [p for p in watched.params if id(p) not in left]
-        if fit != OTHER_GRADS or left != (before.ids if before else ()):
+        watched = Groups(self.param_groups, {*group_rules.keys, *self._older})
+        fallback_part = find_fallback(self) if self._falls_back else None
+        fallback_ids = fallback_part.ids if fallback_part else ()
+        kernel_params = [p for p in watched.params if id(p) not in fallback_ids]
+        if fit != OTHER_GRADS or fallback_ids != (before.ids if before else ()):
             known = {}
-        self._together = ranks_of(self)
-        together = theirs is not None or self._together
-        check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
-        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, numerics=self._numerics,
-                      keys=" ".join([f"{name}={key}" for name, key in self._keys.items()]),
-                      multiplied=multiplies(kinds.rules, watched.params), exchange=bool(together))
-        built = build(self, watched, kinds.rules, ours, left, known, wanted, self._together)
+        self._step_ranks = ranks_of(self)
+        is_joint = fallback_part is not None or self._step_ranks
+        check_adaptive(self, group_rules.clip, self.param_groups[0], fallback_part, self._ranks)
+        compile_options = dict(clip=group_rules.clip, scaler=settings[0], statistics=self._measures, numerics=self._numerics,
+                               keys=" ".join([f"{name}={key}" for name, key in self._keys.items()]),
+                               multiplied=multiplies(group_rules.rules, watched.params), exchange=bool(is_joint))
+        built = build(self, watched, group_rules.rules, kernel_params, fallback_ids, known, compile_options, self._step_ranks)
         if built:
-            self._rows = {row.place: row for row in built.rows}
-            self._tallies.place(built.tables)
-            place(self, built)
-            place_history(self.param_groups[0], built)
-        self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward else (), self._turns)
+            self._rows = {row.index: row for row in built.rows}
+            self._counters.bind(built.tables)
+            bind_draws(self, built)
+            bind_history(self.param_groups[0], built)
+        self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward else (), self._lock)
         if self._offload:
             self._offload.attach(built.tables if built else ())
-        if theirs:
-            warn_once(self, theirs)
-        self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
-        self._jointly = bool(together or built and len(built.tables) > 1)
-        self._kinds, self._asked, self._multiplied = kinds, asked, wanted["multiplied"]
+        if fallback_part:
+            warn_once(self, fallback_part)
+        self._watched, self._built, self._fallback_part, self._kernel_params = watched, built, fallback_part, kernel_params
+        self._is_joint = bool(is_joint or built and len(built.tables) > 1)
+        self._group_rules, self._settings, self._multiplied = group_rules, settings, compile_options["multiplied"]
 
     # Checkpoints, copies.
 
@@ -345,7 +345,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
             `{"codes": tensor}` there, so that torch's class raises in its first step and does not take codes for
             numbers: `altgrad.transcode(state_dict, to="torch")` is for that class.
         """
-        return filed(self, super().state_dict())
+        return encode_state_dict(self, super().state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state_dict of this class or of torch's class of the same name. Every state keeps its dtype.
@@ -361,23 +361,23 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
             ValueError: The groups do not fit, or the file's states have another storage. Nothing has changed then.
             TypeError: It is no state_dict.
         """
-        with kept_dtypes(self):
+        with preserve_dtypes(self):
             super().load_state_dict(state_dict)
         self._forget()  # not before: a file that is refused changes nothing
 
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
-        self._turns = self._turns or threading.RLock()
-        remember(self)
-        self._watched, self._built, self._theirs = None, None, None
+        self._lock = self._lock or threading.RLock()
+        register(self)
+        self._watched, self._built, self._fallback_part = None, None, None
         self._hold()
         self._rows, self._counts = {}, {}
-        self._tallies = self._tallies or Tallies()
+        self._counters = self._counters or StepCounters()
         self._hooks = self._hooks or NormHooks()
         self._hooks.remove()
         if self._offload:
             self._offload.remove()
-        self._offload = Offload(self._turns) if self.offload else None
+        self._offload = Offload(self._lock) if self.offload else None
 
     def __getstate__(self) -> dict[str, Any]:
         kept = super().__getstate__()
@@ -385,7 +385,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
                     _left_behind=self._left_behind or self._ranks is not None,
                     norm_in_backward=self.norm_in_backward, offload=self.offload, _numerics=self._numerics,
                     _words=self._words, state=picklable(self),
-                    param_groups=self._tallies.filed(self.param_groups))
+                    param_groups=self._counters.encode(self.param_groups))
         return kept
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -398,7 +398,7 @@ class Optimizer(RuleNames, Measured, Traced, Numerics):
             warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied nor "
                  "pickled; set it again")
         fill_older(self)
-        self._tallies.take(self.param_groups)
+        self._counters.take(self.param_groups)
 
 
 document(Optimizer)

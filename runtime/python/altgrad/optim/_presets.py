@@ -10,7 +10,7 @@ from ._newton_schulz import SCALES
 
 
 class _Numbers(struct("Numbers", lr=c_double, weight_decay=c_double, eps=c_double)):
-    """altgrad_table_numbers."""
+    """altgrad_core_preset_numbers."""
 
     def given(self):
         numbers = {name: getattr(self, name) for name, _ in self._fields_}
@@ -18,7 +18,7 @@ class _Numbers(struct("Numbers", lr=c_double, weight_decay=c_double, eps=c_doubl
 
 
 class Preset(struct("Preset", muon=_Numbers, adamw=_Numbers, options=c_char_p)):
-    """altgrad_table_profile."""
+    """altgrad_core_preset."""
 
     def arguments(self):
         """The constructor's arguments that it decides, which the library has as numbers and options of the rule."""
@@ -35,7 +35,7 @@ def find_preset(name):
     """The Preset of this name; ValueError lists the known ones."""
     found = Preset()
     try:
-        core().altgrad_table_find_profile(str(name).encode(), ctypes.byref(found))
+        core().altgrad_core_find_preset(str(name).encode(), ctypes.byref(found))
     except Error as error:
         _, none_of, known = str(error).partition(", none of ")  # LibTorch has another word for presets
         if not none_of:

@@ -44,10 +44,10 @@ class Record:
     @torch.no_grad()
     def add(self) -> None:
         """Adds a row: `Statistics.summary`, the extremes and medians of all parameters, and the loss scale now."""
-        said = self._optimizer.statistics()
-        row = said.summary()
+        stats = self._optimizer.statistics()
+        row = stats.summary()
         for key in _SPREAD:
-            row |= {f"{key}_{place}": value for place, value in zip(_PLACES, _spread(getattr(said, key)))}
+            row |= {f"{key}_{place}": value for place, value in zip(_PLACES, _spread(getattr(stats, key)))}
         if self._scaler is not None:
             scale = scale_of(self._scaler)
             row["loss_scale"] = scale if isinstance(scale, torch.Tensor) else torch.tensor(

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from .._storage.line import Storage
-from .._storage.master import kept_beside
+from .._storage.master import extra_streams
 from .._storage.word import class_of
 
 
@@ -50,12 +50,12 @@ class RuleNames:
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""
         return [(name, key) for name, key in self._keys.items() if name not in self._of_units
-                and self._only_with.get(name) in (None, *options)] + kept_beside(self._words)
+                and self._only_with.get(name) in (None, *options)] + extra_streams(self._words)
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
 
-    def _filed_groups(self, groups):
+    def _encode_groups(self, groups):
         """The param_groups of a file."""
         return groups
 

@@ -1,4 +1,4 @@
-"""Which matrices a parameter of Muon holds, as altgrad_table_find_matrices says it."""
+"""Which matrices a parameter of Muon holds, as altgrad_core_find_matrices says it."""
 
 import ctypes
 import numbers
@@ -12,14 +12,14 @@ from .._core import core, int64s
 from .._library import Error, struct
 
 
-# altgrad_table_parts.
-_Parts = struct("Parts", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32, flat=c_int32, apart=c_int32,
-                turns=c_int32, unturned=c_char_p, otherwise=c_char_p)
+# altgrad_core_matrix_options.
+_MatrixOptions = struct("Parts", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32, flat=c_int32, apart=c_int32,
+                        turns=c_int32, unturned=c_char_p, otherwise=c_char_p)
 
 
 class Matrices(struct("_Matrices", rows=c_int64, columns=c_int64, count=c_int64, unit=c_int64, leading=c_int64,
                       apart=c_int32, turned=c_int32, split=POINTER(c_int64), parts=c_int64)):
-    """altgrad_table_matrices, and `strides`: those of rows that lie one behind the other."""
+    """altgrad_core_matrices, and `strides`: those of rows that lie one behind the other."""
 
     strides: tuple
 
@@ -31,7 +31,7 @@ class Matrices(struct("_Matrices", rows=c_int64, columns=c_int64, count=c_int64,
 
     def _lie(self, shape, strides):
         wanted = int64s(strides)
-        fits = core().altgrad_table_lie(ctypes.byref(self), len(shape), int64s(shape), int64s(strides), wanted)
+        fits = core().altgrad_core_matrix_layout(ctypes.byref(self), len(shape), int64s(shape), int64s(strides), wanted)
         return bool(fits), tuple(wanted)
 
 
@@ -43,15 +43,15 @@ def matrices_of(group, param, apart=False, unturned=None):
     shape, flat, split = shape_of(param), group["flatten"], group["split"]
     equal = not isinstance(split, tuple | list)
     sizes = [size if _is_whole(size) else -1 for size in ([split] if equal else split)]
-    said = _Parts.of(split=(c_int64 * max(len(sizes), 1))(*sizes), count=len(sizes), spelled=None if split is None else repr(split),
-                     equal=equal, flat=-1 if flat is None else flat, apart=apart, turns=group.get("red_dim") == "by_shape",
-                     unturned=unturned, otherwise="a group with use_muon=False, which takes AdamW")
+    options = _MatrixOptions.of(split=(c_int64 * max(len(sizes), 1))(*sizes), count=len(sizes), spelled=None if split is None else repr(split),
+                                equal=equal, flat=-1 if flat is None else flat, apart=apart, turns=group.get("red_dim") == "by_shape",
+                                unturned=unturned, otherwise="a group with use_muon=False, which takes AdamW")
     found = Matrices()
     try:
-        core().altgrad_table_find_matrices(ctypes.byref(said), len(shape), int64s(shape), ctypes.byref(found))
+        core().altgrad_core_find_matrices(ctypes.byref(options), len(shape), int64s(shape), ctypes.byref(found))
     except Error as error:
         raise ValueError(str(error)) from None
-    found.said = said  # which has its numbers
+    found.options = options  # which has its numbers
     found.strides = found._lie(shape, shape)[1]
     return found
 
@@ -69,7 +69,7 @@ def in_pieces(optimizer, rows):
         return rows
     matrices = [optimizer._matrices_of(group, param) for group in optimizer.param_groups for param in group["params"]]
     more = [0, *accumulate([of.count - 1 if of and of.apart else 0 for of in matrices])]
-    return [replace(row, piece=piece, more=more[row.place]) for row in rows for piece in _pieces(row)]
+    return [replace(row, piece=piece, more=more[row.index]) for row in rows for piece in _pieces(row)]
 
 
 def _pieces(row):

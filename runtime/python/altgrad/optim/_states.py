@@ -7,7 +7,7 @@ import torch
 
 from .._binding.layout import check_extent, check_memory, check_mode, in_order, name_of, same_order
 from .._binding.shards import in_whole, local_states
-from .._binding.where import unwritten
+from .._binding.device_context import unwritten
 from .._core import DTYPES, core, dtype_of, handle_of, int64s
 from .._library import Error, struct
 from .._storage.blocks import scale_key
@@ -74,7 +74,7 @@ def _matrices(row):
     return row.matrices and ctypes.byref(row.matrices)
 
 
-def kept_states(optimizer, bundle, rows):
+def existing_states(optimizer, bundle, rows):
     """(tensor, key, parameter) of the states and counts that are there and stay where they are."""
     counts = {}
     for row in rows:

@@ -13,34 +13,34 @@ if TYPE_CHECKING:
     from ._optimizer import Optimizer
 
 # What steps count, from the first one on.
-_TALLIES = "steps", "skipped", "clipped_steps"
+_COUNTERS = "steps", "skipped", "clipped_steps"
 # By the keys of a file's first param_group.
-_FILED = {"skipped_steps": "skipped", "counted_steps": "steps", "clipped_steps": "clipped_steps"}
+_FILE_KEYS = {"skipped_steps": "skipped", "counted_steps": "steps", "clipped_steps": "clipped_steps"}
 _OF_TENSORS = "grad_norm", "param_norm", "update_norm", "nonfinite", "lost"
 # Of parameters that move on a grid.
-_OF_RUNGS = "updates", "flips", "flips_up", "saturated"
+_OF_GRID = "updates", "flips", "flips_up", "saturated"
 
 
-class Tallies:
+class StepCounters:
     """The counts of an optimizer. All tables of a step find the same, and those of the first are the optimizer's."""
 
-    KEYS = frozenset(_FILED)
+    KEYS = frozenset(_FILE_KEYS)
 
     def __init__(self):
         # What has been counted at all, by its key: an int64 tensor on the device, which steps raise where it lies.
         self._own, self._device = {}, torch.device("cpu")
-        self.slow = Counter()
+        self.fallbacks = Counter()
 
-    def place(self, tables):
+    def bind(self, tables):
         """Lets the steps of these tables, which are new, count here."""
-        self._device = tables[0].where.device if tables else self._device
+        self._device = tables[0].context.device if tables else self._device
         for key in self._own:
             self._on(key)
         for place, table in enumerate(tables):
             for index, scalar in enumerate(table.bundle.singles):
-                if scalar.key in _TALLIES and scalar.access == INOUT:
-                    count, device = self._on(scalar.key), table.where.device
-                    table.place([(index, count.to(device, non_blocking=device.type != "cpu", copy=True) if place else count)])
+                if scalar.key in _COUNTERS and scalar.access == INOUT:
+                    count, device = self._on(scalar.key), table.context.device
+                    table.bind_values([(index, count.to(device, non_blocking=device.type != "cpu", copy=True) if place else count)])
 
     def _on(self, key):
         """A count, on the device on which it is wanted now."""
@@ -52,15 +52,15 @@ class Tallies:
                     self._own[key].copy_(known, non_blocking=self._device.type != "cpu")
         return self._own[key]
 
-    def finish(self, tables, scaling, measures, given, norm):
+    def finish(self, tables, scaler_step, measures, scalars, norm):
         """Counts what no kernel has counted of this step."""
-        flag = given["flag"]
-        if not (tables and scaling) and (isinstance(flag, torch.Tensor) or flag):
+        flag = scalars["flag"]
+        if not (tables and scaler_step) and (isinstance(flag, torch.Tensor) or flag):
             self._add("skipped", flag != 0.0)
         if measures and not tables:
             self._add("steps", 1)
-            if given["max_norm"] is not None and norm is not None:
-                self._add("clipped_steps", (norm > given["max_norm"]) & (flag == 0.0))
+            if scalars["max_norm"] is not None and norm is not None:
+                self._add("clipped_steps", (norm > scalars["max_norm"]) & (flag == 0.0))
 
     def _add(self, key, number):
         count = self._on(key)
@@ -72,14 +72,14 @@ class Tallies:
         """The count as a new 0-dim int64 tensor."""
         return self._own[key].clone() if key in self._own else torch.zeros((), dtype=torch.int64, device=self._device)
 
-    def filed(self, groups):
+    def encode(self, groups):
         """The param_groups of a file: the first one has what has been counted."""
-        counts = {name: self.value(key) for name, key in _FILED.items() if key in self._own}
+        counts = {name: self.value(key) for name, key in _FILE_KEYS.items() if key in self._own}
         return [{**group, **(counts if place == 0 else {})} for place, group in enumerate(groups)]
 
     def check(self, groups):
         """{what: count} that the param_groups of a file have; raises ValueError for what is none."""
-        given = {key: groups[0][name] for name, key in _FILED.items() if name in groups[0]} if groups else {}
+        given = {key: groups[0][name] for name, key in _FILE_KEYS.items() if name in groups[0]} if groups else {}
         for key, count in given.items():
             if not isinstance(count, torch.Tensor) or count.dtype != torch.int64 or count.numel() != 1:
                 raise ValueError(f"the file's count of {key} steps is {count!r:.60}; it is an int64 tensor of "
@@ -90,7 +90,7 @@ class Tallies:
         """Goes on from the counts that a file has put into these param_groups, whose keys go."""
         given = self.check(groups)
         for group in groups:
-            for name in _FILED:
+            for name in _FILE_KEYS:
                 group.pop(name, None)
         if given:
             self._own, self._device = {}, torch.device("cpu")
@@ -98,10 +98,10 @@ class Tallies:
                 self._on(key).copy_(count.reshape(()))
 
 
-class Measured:
+class StatisticsMixin:
     """What an optimizer says of its steps."""
 
-    _tallies = None
+    _counters = None
     _measures = False
 
     @property
@@ -110,7 +110,7 @@ class Measured:
 
         A GradScaler skips them; so does a GPU where a product of Muon's matrices is not finite and what it multiplied is.
         """
-        return self._tallies.value("skipped")
+        return self._counters.value("skipped")
 
     @property
     def fallback_counts(self) -> dict[str, int]:
@@ -119,7 +119,7 @@ class Measured:
         `torch`: torch's class stepped it, see `fallback`. `redistributed`: its gradient, a DTensor, had other
         placements than the parameter, and was brought to them.
         """
-        return dict(self._tallies.slow)
+        return dict(self._counters.fallbacks)
 
     @property
     def slow_ways(self) -> dict[str, int]:
@@ -198,13 +198,13 @@ class Statistics:
                   for place, param in enumerate(entries["params"])]
         self._names = [(group, place) for group, place, _ in params]
         self._elements = [param.numel() for *_, param in params]
-        for key in _TALLIES:
-            setattr(self, key, optimizer._tallies.value(key))
+        for key in _COUNTERS:
+            setattr(self, key, optimizer._counters.value(key))
         tables = optimizer._built.tables if optimizer._built else []
         # torch's class steps some of them: what a row calls its place is not the one here.
         index = {id(param): place for place, (*_, param) in enumerate(params)}
         places = [_places(table, index) for table in tables]
-        self._counts = _OF_RUNGS if "rungs" in optimizer._words else ()
+        self._counts = _OF_GRID if "rungs" in optimizer._words else ()
         for key in (*_OF_TENSORS, *self._counts):
             setattr(self, key, _gathered(key, tables, places, len(params)))
         self.ratio = self.update_norm / self.param_norm
@@ -222,15 +222,15 @@ class Statistics:
         """
         stepped = ~self.nonfinite.isnan()
         mine = {key: getattr(self, key).where(stepped, 0.0).double() for key in (*_OF_TENSORS, *self._counts)}
-        said = {key: value.norm() if key.endswith("norm") else value.sum() for key, value in mine.items()}
+        sums = {key: value.norm() if key.endswith("norm") else value.sum() for key, value in mine.items()}
         elements = torch.tensor(self._elements, dtype=torch.float64, device="cpu").to(
             stepped.device, non_blocking=True)
-        said = {key: value.where(stepped.any(), float("nan")) for key, value in said.items()}
-        said["ratio"] = said["update_norm"] / said["param_norm"]
-        said["lost_share"] = said["lost"] / elements.where(stepped, 0.0).sum()
+        sums = {key: value.where(stepped.any(), float("nan")) for key, value in sums.items()}
+        sums["ratio"] = sums["update_norm"] / sums["param_norm"]
+        sums["lost_share"] = sums["lost"] / elements.where(stepped, 0.0).sum()
         if self._counts:
-            said["stall_ratio"] = _stall_ratio(said["flips"], said["updates"])
-        return said | {key: getattr(self, key) for key in (*_TALLIES, "clip_rate")}
+            sums["stall_ratio"] = _stall_ratio(sums["flips"], sums["updates"])
+        return sums | {key: getattr(self, key) for key in (*_COUNTERS, "clip_rate")}
 
     def table(self) -> Mapping[str, list[float] | list[int]]:
         """{column: list} with a row for each parameter, as pandas.DataFrame takes it. Waits for the device."""
@@ -252,7 +252,7 @@ def _places(table, index):
 
 @torch.no_grad()
 def _gathered(key, tables, places, count):
-    device = tables[0].where.device if tables else torch.device("cpu")
+    device = tables[0].context.device if tables else torch.device("cpu")
     every = torch.full((count,), float("nan"), dtype=torch.float32, device=device)
     for table, (to, of) in zip(tables, places):
         values = table.statistics().get(key)

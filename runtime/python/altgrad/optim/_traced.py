@@ -43,7 +43,7 @@ def _own(optimizer):
 class Traced(torch.optim.Optimizer):
     """What an optimizer has for the operator: a name by which it is found, and the optimizer that steps in its place."""
 
-    _double = _held = None
+    _operator_optimizer = _held = None
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
         made = super().__new__(cls)
@@ -55,7 +55,7 @@ class Traced(torch.optim.Optimizer):
         """Has the operator know the groups and states of today."""
         if self._held is None or not self._held.are_of(self):
             self._held = _Held(self)
-        self._double = None
+        self._operator_optimizer = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Resets the gradients of all parameters, as torch's optimizers do.
@@ -82,7 +82,7 @@ def trace(optimizer):
             or getattr(optimizer, "grad_scale", None) is not None or getattr(optimizer, "found_inf", None) is not None):
         return False
     groups, held = optimizer._held.groups, optimizer._held.states
-    numbers, rates, words = said(groups)
+    numbers, rates, words = flatten_groups(groups)
     params, grads, states, places = [], [], [], []
     for place, param in enumerate([param for group in groups for param in group["params"]]):
         if param.grad is None:
@@ -104,7 +104,7 @@ def trace(optimizer):
     return True
 
 
-def said(groups):
+def flatten_groups(groups):
     """(floats as tensors, tensors, everything else in words) that the groups say, in their order; the words are None
     where a step would change what a group says.
 
@@ -137,15 +137,15 @@ def _flat(value):
 def _step(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[Tensor], numbers: Sequence[Tensor],
           rates: Sequence[Tensor], places: Sequence[int], optimizer: str, words: str) -> None:
     own = _optimizers.get(optimizer)
-    if own is None or not own._held.are_of(own) or said(own.param_groups)[2] != words:
+    if own is None or not own._held.are_of(own) or flatten_groups(own.param_groups)[2] != words:
         raise RuntimeError("altgrad::step: the optimizer that this graph was made for "
                            + ("is gone" if own is None else "has other groups, states or options now: call its step "
                               "outside of torch.compile once"))
-    if own._double is None:
-        own._double = _Double(own)
+    if own._operator_optimizer is None:
+        own._operator_optimizer = OptimizerForOperator(own)
     own._opt_called = True  # what a scheduler asks for
-    own._double.step(params, grads, states, places, iter(numbers), iter(rates))
-    own._norm = own._double.optimizer._norm
+    own._operator_optimizer.step(params, grads, states, places, iter(numbers), iter(rates))
+    own._norm = own._operator_optimizer.optimizer._norm
 
 
 @_step.register_fake
@@ -155,7 +155,7 @@ def _(params, grads, states, numbers, rates, places, optimizer, words):
                            "for others; export the model, and call step() outside of what is exported")
 
 
-class _Double:
+class OptimizerForOperator:
     """An optimizer like another one, which it does not keep, that steps other tensors."""
 
     def __init__(self, optimizer):
@@ -174,7 +174,7 @@ class _Double:
         for param, grad in zip(self._params, grads):
             param.grad = grad
         try:
-            with self.optimizer._turns:
+            with self.optimizer._lock:
                 self.optimizer._advance()
         finally:
             for param in self._params:
@@ -186,8 +186,8 @@ class _Double:
         own, like = self.optimizer, self._like()
         # Of their own, so that nobody else's gradient is touched.
         self._params = [param.detach() for param in params]
-        mine, theirs = dict(zip(places, self._params)), _params_of(like)
-        self._given = [{key: next(states) for key in like.state.get(theirs[place], ())} for place in places]
+        mine, originals = dict(zip(places, self._params)), _params_of(like)
+        self._given = [{key: next(states) for key in like.state.get(originals[place], ())} for place in places]
         own.state = defaultdict(dict, {param: dict(given) for param, given in zip(self._params, self._given)})
         first, own.param_groups = 0, []
         for group in like.param_groups:

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import torch
 
 from .._binding.layout import FORMATS, in_order, is_dense
-from .._core import beside, blocked_numel, dtype_of
+from .._core import state_layout, blocked_numel, dtype_of
 from .._storage import peers
 from .._storage.blocks import scale_key
-from .._storage.described import LINE, check_state_dict, described, layout_of, words_of
+from .._storage.storage_line import LINE, check_state_dict, storage_entry, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
-from .._storage.filed import filed
+from .._storage.file_entries import encode_entry
 from .._storage.line import Storage, StorageLike
 from .._storage.master import REMAINDER, divide, join
 from .._storage.packed import pack
@@ -24,7 +24,7 @@ _KNOWN = {"param", "grad", "states", "master", "copy", "step", "rungs"}
 _KNOWN_WORDS = {"param", "grad", "step", "rungs", "states"}
 _WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes,
             "transformer_engine": peers.write_transformer_engine,
-            **{kind: lambda kept, kind=kind: peers.write_torchao(kept, kind)
+            **{kind: lambda adam, kind=kind: peers.write_torchao(adam, kind)
                for kind in ("torchao.8bit", "torchao.4bit", "torchao.fp8")}}
 
 
@@ -107,13 +107,13 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
             if place not in state_dict["state"]:
                 continue
             param = params.get(place)
-            kept = _read(state_dict["state"][place], group, own, param, f"parameter {place}")
-            steps.add(kept.step)
-            seen.update(kept.states)
-            state[place], edit = target.write(kept, param, f"parameter {place}")
+            adam = _read(state_dict["state"][place], group, own, param, f"parameter {place}")
+            steps.add(adam.step)
+            seen.update(adam.states)
+            state[place], edit = target.write(adam, param, f"parameter {place}")
             edits += edit
             if report:
-                errors += _errors(place, kept, state[place], target)
+                errors += _errors(place, adam, state[place], target)
         target.regroup(group, steps, f"group {index}")
     for unknown in sorted({*words, *target.words} - seen - _KNOWN - {*Adam._keys.values()}) if seen else ():
         raise ValueError(f"storage names {unknown!r}, and the states are {', '.join(sorted(seen))}")
@@ -128,12 +128,12 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
 
 def _words_of(group, given, where):
     """The words by which the states of a group are read: what the file says, or else `given`."""
-    said = words_of(group, where)
-    for key in {*said, *given} - _KNOWN_WORDS if said and given else ():
-        if layout_of(said, key) != layout_of(given, key):
+    own_words = words_of(group, where)
+    for key in {*own_words, *given} - _KNOWN_WORDS if own_words and given else ():
+        if layout_of(own_words, key) != layout_of(given, key):
             raise ValueError(f"storage says {key}={given.get(key, given.get('states'))}, and {where} "
                              f"says {group[LINE]!r}: leave storage out")
-    return said or given
+    return own_words or given
 
 
 def _checked(params, places):
@@ -148,25 +148,25 @@ def _checked(params, places):
 
 
 def _read(entry, group, words, param, where):
-    kept = peers.read(entry, words, where, param)
-    if kept.step is None and "step" in group:  # TransformerEngine's
-        kept.step = float(group["step"])
-    shapes = {tuple(t.shape) for t in (*kept.states.values(), kept.master, kept.remainder)
+    adam = peers.read(entry, words, where, param)
+    if adam.step is None and "step" in group:  # TransformerEngine's
+        adam.step = float(group["step"])
+    shapes = {tuple(t.shape) for t in (*adam.states.values(), adam.master, adam.remainder)
               if t is not None} | ({tuple(param.shape)} if param is not None else set())
     if len(shapes) > 1:
         raise ValueError(f"{where} has states of shapes {', '.join(map(str, sorted(shapes)))}"
                          + ("" if param is None else ", and of the parameter itself"))
     if param is not None and param.numel():
         strides = (param if is_dense(param) else torch.empty_like(param)).stride()
-        kept.states = {key: in_order(state, strides) for key, state in kept.states.items()}
-    return kept
+        adam.states = {key: in_order(state, strides) for key, state in adam.states.items()}
+    return adam
 
 
-def _errors(place, kept, entry, target):
+def _errors(place, adam, entry, target):
     """The StateErrors of what was written, by reading it."""
-    like = next(iter(kept.states.values()), None)
+    like = next(iter(adam.states.values()), None)
     again = peers.read(entry, target.words, f"parameter {place}", like)
-    for key, state in kept.states.items():
+    for key, state in adam.states.items():
         numbers = peers.flat(state)
         if not numbers.numel():
             continue
@@ -216,21 +216,21 @@ class _Target:
     def _word(self, key):
         return self.words.get(key, self.words.get("states", "f32" if "master" in self.words else "param"))
 
-    def write(self, kept, param, where):
+    def write(self, adam, param, where):
         """(the entry of `state`, [(parameter, what it has to become)])."""
         if self.writer:
-            if self.kind != "transformer_engine" and (kept.master is not None or kept.remainder is not None):
+            if self.kind != "transformer_engine" and (adam.master is not None or adam.remainder is not None):
                 raise ValueError(f"{where} has a master, for which {self.kind} has no place: take 'master' out of "
                                  "the file's states and into float32 parameters, then transcode")
             try:
-                return self.writer(kept), []
+                return self.writer(adam), []
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
-        entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32, device="cpu")}
-        for key, state in kept.states.items():
-            entry.update(self._stored(key, state, param, kept.device))
-        edits = self._put_master(entry, kept, param, where)
-        return filed(entry, kept.states), edits
+        entry = {} if adam.step is None else {"step": torch.tensor(adam.step, dtype=torch.float32, device="cpu")}
+        for key, state in adam.states.items():
+            entry.update(self._stored(key, state, param, adam.device))
+        edits = self._put_master(entry, adam, param, where)
+        return encode_entry(entry, adam.states), edits
 
     def _stored(self, key, state, param, device):
         word, numbers = self._word(key), peers.flat(state)
@@ -242,30 +242,30 @@ class _Target:
             codes, scales = encode_blocks(word, numbers, block, quantize_into)
             yield scale_key(key), scales.to(device)
             if word_of(word).packed:
-                shape, strides = beside(state.shape, state.stride(), pairs=True)
+                shape, strides = state_layout(state.shape, state.stride(), pairs=True)
                 yield key, pack(word, codes).to(device).as_strided(shape, strides)
                 return
         else:
             codes = encode("f32" if block > 1 else word, numbers)
         yield key, peers.shaped(codes.to(device), state)
 
-    def _put_master(self, entry, kept, param, where):
+    def _put_master(self, entry, adam, param, where):
         """Adds the master in the asked form; returns [(parameter, its new value)] where the parameter has to change."""
         word = self.words.get("master")
-        if kept.master is None and kept.remainder is None:
+        if adam.master is None and adam.remainder is None:
             return []
         if word is None:
             raise ValueError(f"{where} has a master, and the storage in `to` has no word for it: add "
                              "master=f32 or master=bf16+i16")
         dtype = dtype_of(word_of(word).format) if word_of(word).split else torch.float32
-        there = kept.master if kept.remainder is None else kept.remainder
+        there = adam.master if adam.remainder is None else adam.remainder
         if there.dtype == dtype:
             entry[REMAINDER if word_of(word).split else "master"] = there.clone()
             return []
         if param is None:
             raise ValueError(f"{where}: a float32 master is split, or a split one joined, with the "
                              "help of the parameter: pass params=")
-        master = kept.master if kept.master is not None else _joined(param, kept.remainder, where)
+        master = adam.master if adam.master is not None else _joined(param, adam.remainder, where)
         if not word_of(word).split:
             entry["master"] = master
             return []
@@ -284,7 +284,7 @@ class _Target:
             group["lr"] = float(rate)
         group.pop("step", None)
         group.pop(LINE, None)
-        group.update(described(self.words, {}))
+        group.update(storage_entry(self.words, {}))
         if self.kind == "transformer_engine" and steps:
             if len(steps) > 1:
                 raise ValueError(f"TransformerEngine counts the steps of a group, and {where} has "

@@ -1,0 +1,203 @@
+"""One step of kernels, torch's class and other ranks, with an all-reduce of the norm and of found_inf."""
+
+import ctypes
+import math
+
+import torch
+
+from .._binding.ranks import Ranks
+from .._binding.device_context import stays_on_device
+from .._bundle import ADD, ALL, MAX, SUMSQ
+
+# What FSDP calls its flat parameters, and the original ones that are views of them.
+_MARKS = "_is_flat_param", "_fsdp_flattened"
+
+
+def joint_step(tables, fallback_part, ranks, scalars, clipped, scaler, multiplied):
+    """Runs one step of several devices, torch's class and ranks; returns what it says, by role.
+
+    `tables` are TensorTables in the order in which they step, `fallback_part` is a TorchPart or
+    None, `ranks` the Ranks over which norm and flag are combined,
+    `scaler` and `multiplied` as compile_sets has them. torch's part comes before our parameters change, for it
+    may refuse.
+    """
+    if ranks and scaler is True:
+        scalars["flag"] = ranks.sum(scalars["flag"])
+    if tables and tables[0].reproducible_sums:
+        return tables[0].run(scalars)
+    others = _Others(fallback_part, ranks, scalars, clipped, checked=isinstance(scaler, str), multiplied=multiplied)
+    if not (tables and others.wait):
+        others.norm(None), others.finite(None), others.step()
+    for table in tables:
+        table.begin(scalars)
+    points = [table.advance() for table in tables]
+    while any(points):
+        # Sums over tensors first: then all tables, on every rank, wait at the same sum over the step.
+        now = [at for at, point in enumerate(points) if point and point[1]]
+        for at in now:
+            points[at][1].all_reduce(ranks)
+        if not now:
+            now = [at for at, point in enumerate(points) if point]
+            _join([(tables[at].counted, points[at][0]) for at in now], others)
+            if not any([tables[at].waits() for at in now]):
+                others.step()
+        for at in now:
+            points[at] = tables[at].advance()
+    others.wrong(None)
+    return {**(tables[0].results() if tables else {}), **others.results}
+
+
+class _Others:
+    """What takes part in a step beside our tables: torch's class and other ranks.
+
+    `checked`: the step finds out itself whether all gradients are finite. `multiplied`: GPUs say what their products
+    are. `wait`: they need what our tables find out. `results` is what the step says by role, as far as it is known here.
+    """
+
+    def __init__(self, fallback_part, ranks, scalars, clipped, checked, multiplied):
+        self._multiplied, self._wrong = multiplied and ranks, None
+        self._fallback_part, self._ranks, self._scalars = fallback_part, ranks, scalars
+        self._clipped, self._checked = clipped, checked
+        self._inverse = _inverse(scalars["scale"]) if fallback_part else 1.0
+        self._grads = fallback_part.grads(self._inverse) if fallback_part else []
+        self._coefficient, self._finite = None, None
+        self.results, self.wait = {}, clipped or checked
+
+    def norm(self, share):
+        """The square of the common norm; `share`: our own squares, or None."""
+        if not self._clipped or (share is not None and self._fallback_part is None and not self._ranks):
+            return share
+        total, self.results["norm"], self._coefficient = _bound(
+            self._fallback_part, self._grads, self._ranks, share, self._scalars["max_norm"])
+        return total
+
+    def finite(self, share):
+        """Whether everybody's gradients are finite, an int32; `share`: that of the kernels, or None."""
+        if not self._checked:
+            return share
+        fine = torch.ones((), dtype=torch.int32, device="cpu") if share is None else share
+        if self._fallback_part:
+            own = self._fallback_part.finite() & bool(0.0 < self._inverse < math.inf)
+            fine = fine & own.to(fine.device)
+        if self._ranks:
+            fine = (self._ranks.sum((1 - fine).float()) == 0.0).int()
+        self._finite = fine
+        if share is None:
+            self.results["flag"] = float(1 - fine)
+        return fine
+
+    def wrong(self, share):
+        """1.0 where anybody's products are wrong; `share`: that of the kernels, or None. Every rank asks once, after its other shares."""
+        if self._multiplied:
+            self._multiplied = False
+            mine = torch.zeros((), dtype=torch.float32, device="cpu") if share is None else share
+            share = self._ranks.gather(mine.reshape(1)).amax()
+        self._wrong = share
+        return share
+
+    def step(self):
+        """Steps torch's part once, unless this step is skipped."""
+        fallback_part, self._fallback_part = self._fallback_part, None
+        if not fallback_part:
+            return
+        skipped = not self._finite if self._checked else float(self._scalars["flag"]) != 0.0
+        if not skipped and not self._wrong:
+            fallback_part.step(self._grads, self._coefficient)
+
+
+def all_reduce(group, share):
+    """The sum of what every rank of a process group gives, as Ranks.sum has it."""
+    return Ranks([group]).sum(share)
+
+
+def check_group(group):
+    """Raises unless `group` is None or a process group that this rank is in."""
+    if group is None:
+        return group
+    import torch.distributed as dist
+    if not dist.is_available() or not isinstance(group, dist.ProcessGroup):
+        if dist.is_available() and group is dist.GroupMember.NON_GROUP_MEMBER:
+            raise ValueError("process_group: this rank is not in the group")
+        raise TypeError("process_group is a torch.distributed.ProcessGroup or None, "
+                        f"not {type(group).__name__}")
+    return group
+
+
+def check_shards(optimizer):
+    """Raises where a parameter is marked as a shard, because its norm is not the whole norm."""
+    for index, group in enumerate(optimizer.param_groups):
+        for place, param in enumerate(group["params"]):
+            if any(getattr(param, mark, False) for mark in _MARKS):
+                raise RuntimeError(
+                    f"altgrad.optim.{type(optimizer).__name__}: parameter {place} of group {index} "
+                    "is a shard, and max_grad_norm would clip every rank by its own norm; "
+                    "pass process_group=, the group of the ranks that hold the shards")
+
+
+def _bound(fallback_part, grads, ranks, share, max_norm):
+    """(square of the norm, the norm, clip_grad_norm_'s coefficient); `share`: the squares of our own part.
+
+    The first and the third are 0-dim tensors. The norm is a number if no device has to be waited for. If torch steps all
+    parameters, the norm is bounded in the precision of torch's gradients.
+    """
+    norm = fallback_part.norm(grads) if fallback_part else torch.zeros((), dtype=torch.float32, device="cpu")
+    total = None
+    if share is not None or ranks:
+        device = norm.device if share is None else share.device
+        own = norm.to(device, torch.float64)
+        total = own * own * (ranks.mesh is None) + (0.0 if share is None else share.double())
+        total = ranks.sum(total) if ranks else total
+        # The norm of DTensors that torch steps is of all ranks already.
+        total = (total if ranks.mesh is None else total + own * own).float()
+        norm = _root(total)
+    coefficient = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    return total, norm.float() if stays_on_device(norm) else norm.item(), coefficient
+
+
+def _root(total):
+    """The square root rounded to the nearest float32, as the kernels have it; torch's differs on some CPUs."""
+    if total.device.type == "cpu":
+        return torch.tensor(math.sqrt(total.item()), dtype=torch.float32, device="cpu")
+    return total.double().sqrt().float()
+
+
+@torch.no_grad()
+def _join(points, others):
+    """Combines (whether it counts, its words) of all tables with the others' part.
+
+    A sum goes into a table's first word and 0 into the rest, which the kernels add.
+    """
+    sums = [[word for kind, word in words if kind in (ADD, SUMSQ)] for _, words in points]
+    verdicts = [word for _, words in points for kind, word in words if kind == ALL]
+    maxima = [word for _, words in points for kind, word in words if kind == MAX]
+    if any(sums):
+        total = torch.zeros_like(next(word for of in sums for word in of))
+        for word in [word for (counted, _), of in zip(points, sums) if counted for word in of]:
+            total += _on_device_of(word, total)
+        total = others.norm(total)
+    if verdicts:
+        fine = verdicts[0].clone()
+        for word in verdicts[1:]:
+            fine &= _on_device_of(word, fine)
+        fine = others.finite(fine)
+        for word in verdicts:
+            word.copy_(fine)
+    if maxima:
+        wrong = others.wrong(torch.stack([_on_device_of(word, maxima[0]) for word in maxima]).amax())
+        for word in maxima:
+            word.copy_(wrong)
+    for of in filter(None, sums):
+        for word in of:
+            word.zero_()
+        of[0].copy_(total)
+
+
+def _on_device_of(word, other):
+    return word.to(other.device, non_blocking=other.device.type != "cpu")
+
+
+def _inverse(scale):
+    """1 / scale to the nearest float32."""
+    if isinstance(scale, torch.Tensor):
+        return (1.0 / scale.detach().double()).float()
+    return ctypes.c_float(1.0 / scale if scale else math.copysign(math.inf, scale)).value
