@@ -31,7 +31,7 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const 
 Tensor altgrad::optim::createState(const Program &program, int32_t set, size_t index, const Tensor &param,
                                    const altgrad_core_matrices *matrices) {
   altgrad_core_state of;
-  checkTable(altgrad_core_new_state(program.described.get(), set, int64_t(index), param.dim(), param.sizes().data(),
+  checkTable(altgrad_core_new_state(program.description.get(), set, int64_t(index), param.dim(), param.sizes().data(),
                                     param.strides().data(), matrices, &of));
   const size_t dims = size_t(of.dims);
   Tensor made = unwritten(at::empty_strided({of.sizes, dims}, {of.strides, dims},
@@ -101,7 +101,7 @@ void altgrad::optim::checkStoredState(const Tensor &value, const Program &progra
   checkStored(value, std::string("'") + program.sets[size_t(set)].states.at[index].state + "' of " + toString(place));
   const int32_t nowhere = value.is_neg() || value._is_zerotensor() ? ALTGRAD_STATE_NOWHERE : 0;
   const int32_t facts = nowhere | (scaled ? ALTGRAD_STATE_SCALED : 0);
-  TORCH_CHECK(!altgrad_core_check_state(program.described.get(), set, int64_t(index), handleOf(value), facts,
+  TORCH_CHECK(!altgrad_core_check_state(program.description.get(), set, int64_t(index), handleOf(value), facts,
                                         handleOf(param), param.strides().data(), matrices),
               "altgrad: ", toString(place), ": ", altgrad_core_error());
 }
