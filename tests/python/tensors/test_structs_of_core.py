@@ -8,7 +8,7 @@ import pytest
 
 from altgrad import _bundle, _core
 from altgrad._storage import word
-from altgrad.ops import _bound, _stretches
+from altgrad.ops import _plan_cache, _stretches
 from altgrad.optim import _presets, _shapes, _states
 
 CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
@@ -20,7 +20,7 @@ CASES = [(of, f"altgrad_core_{of.__name__.lower()}")
                     word._Word, word._Line, word._Class, _states._State, _stretches._Stretches)] + [
     (_bundle._Word, "altgrad_exchange_word"), (_bundle._Partial, "altgrad_partial_info"),
     (_bundle._Limit, "altgrad_warning_info"), (_core.CoreRow, "altgrad_core_row"), (_core._Python, "altgrad_core_python"),
-    (_core._Objects, "altgrad_core_objects"), (_bound._One, "altgrad_core_one"), (_shapes._Parts, "altgrad_core_matrix_options"),
+    (_core._Objects, "altgrad_core_objects"), (_plan_cache._One, "altgrad_core_one"), (_shapes._MatrixOptions, "altgrad_core_matrix_options"),
     (_shapes.Matrices, "altgrad_core_matrices"), (_presets._Numbers, "altgrad_core_preset_numbers"),
     (_presets.Preset, "altgrad_core_preset")]
 

@@ -13,7 +13,7 @@ from .._library import Error, struct
 
 
 # altgrad_core_matrix_options.
-_MatrixOptions = struct("Parts", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32, flat=c_int32, apart=c_int32,
+_MatrixOptions = struct("MatrixOptions", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32, flat=c_int32, apart=c_int32,
                         turns=c_int32, unturned=c_char_p, otherwise=c_char_p)
 
 
