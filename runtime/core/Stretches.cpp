@@ -134,7 +134,7 @@ const char *altgrad_core_blocks_word(const char *word) {
       throw Refusal(ALTGRAD_INVALID, prefix + " names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do");
     if (of.both)
       throw Refusal(ALTGRAD_INVALID, prefix + " asks for blocks of columns, too, which only an optimizer's step makes: "
-                                            "quantize the transpose");
+                                            "quantize x.t().contiguous()");
     if (std::any_of(parts.begin() + 1, parts.end(), [](Text part) { return part.substr(0, 10) == "stochastic"; }))
       throw Refusal(ALTGRAD_INVALID,
                     prefix + " rounds stochastically, which needs the seed and the steps of an optimizer");
