@@ -7,7 +7,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${ALTGRAD_BUILD:-$root/build}
-tests=(tensors clip amp)
+tests=(tensors clip amp ops)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

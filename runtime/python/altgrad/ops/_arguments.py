@@ -112,8 +112,9 @@ def _read(scale, x):
     if scale.device.type == "meta" != x.device.type:
         raise ValueError(f"scale is on the meta device, which holds no numbers, and x is on {x.device}")
     scale = scale.detach().float()
-    # The names of a result are those of `x`.
-    return scale if torch.compiler.is_compiling() or not scale.has_names() else scale.rename(None)
+    # The names of a result are those of `x`; torch 2.15 has no names any more.
+    has_names = not torch.compiler.is_compiling() and getattr(scale, "has_names", bool)()
+    return scale.rename(None) if has_names else scale
 
 
 def check_scale(scale):
