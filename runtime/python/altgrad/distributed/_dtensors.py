@@ -11,7 +11,7 @@ from .._binding.ranks import Ranks, check_reach, exchange
 from .._binding.shards import absent, check_placements, local_grad, location_of
 from .._core import chunk
 from ._buckets import layout_of
-from ._owned import cost_of, owners_of, placeholder
+from ._owned import cost_of, owners_of, remote_parameter
 
 
 class DTensorBucket:
@@ -110,7 +110,7 @@ class GatheredMatrices(DTensorBucket):
     def part_of(self, place):
         if place in self._wholes:
             return self._wholes[place]
-        return absent(self.params[place], self._reduce_dtype) if self._reproducible else placeholder(self.params[place])
+        return absent(self.params[place], self._reduce_dtype) if self._reproducible else remote_parameter(self.params[place])
 
     def grad_of(self, place):
         if place in self._wholes or not self._reproducible:

@@ -62,7 +62,7 @@ class OwnedParameter(PendingBucket):
     def part_of(self, place):
         """A parameter of its own in the memory of this one, whose `grad` is the average; on other ranks without memory."""
         if not self._is_owned():
-            return absent(self.params[place], self.reduce_dtype) if self.reproducible else placeholder(self.params[place])
+            return absent(self.params[place], self.reduce_dtype) if self.reproducible else remote_parameter(self.params[place])
         part = torch.nn.Parameter(self.flat)
         part.grad_dtype = self.reduce_dtype
         return part
@@ -77,7 +77,7 @@ class OwnedParameter(PendingBucket):
         return dist.get_rank(self.group) == self.owner
 
 
-def placeholder(param):
+def remote_parameter(param):
     """A parameter in the place of one that this rank does not step: of its shape and device, in the memory of one number."""
     one = torch.empty((), dtype=param.dtype, device=param.device)
     return torch.nn.Parameter(one.expand(param.shape), param.requires_grad)

@@ -27,7 +27,7 @@ from ._files import REMEDY, encode_shards, gather_states, decode_shards
 from ._flat_shard import PartOf
 from ._scaled import check_scaler, step_part
 from ._sending import Sending
-from ._owned import placeholder
+from ._owned import remote_parameter
 
 _ASIDE = "params",
 
@@ -130,7 +130,7 @@ class Sharded(Sending, torch.optim.Optimizer):
 
     def _groups_of_parts(self):
         """The groups with what this rank steps of each parameter."""
-        return [{**of, "params": [self._parts[param] if param in self._parts else placeholder(param) if is_dtensor(param) else
+        return [{**of, "params": [self._parts[param] if param in self._parts else remote_parameter(param) if is_dtensor(param) else
                                   param for param in of["params"]]} for of in self.param_groups]
 
     _whole = False
