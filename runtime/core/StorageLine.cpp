@@ -51,7 +51,7 @@ void checkWord(const std::string &name, const std::string &word) {
   if (fields.size() < 2 || fields[1] == "128x128")
     return;
   const int32_t block = numberOf(fields[1], 0);
-  if (block < ALTGRAD_BLOCK_LEAST || block > ALTGRAD_BLOCK_MOST || (block & (block - 1)))
+  if (!isBlock(block))
     refuse(", with blocks of " + (fields[1].empty() ? "no" : std::string(fields[1])) +
            " elements; expected a power of two from " + std::to_string(ALTGRAD_BLOCK_LEAST) + " to " +
            std::to_string(ALTGRAD_BLOCK_MOST));
@@ -67,11 +67,8 @@ const char *keep(std::string words) {
 
 } // namespace
 
-const std::string *altgrad::core::find(const Words &words, Text name) {
-  for (const auto &[stream, word] : words)
-    if (stream == name)
-      return &word;
-  return nullptr;
+bool altgrad::core::isBlock(int64_t size) {
+  return size >= ALTGRAD_BLOCK_LEAST && size <= ALTGRAD_BLOCK_MOST && (size & (size - 1)) == 0;
 }
 
 altgrad_core_word altgrad::core::parse(Text word) {

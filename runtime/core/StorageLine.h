@@ -8,13 +8,13 @@
 namespace altgrad::core {
 
 using Text = std::string_view;
-using altgrad::split, altgrad::Words, altgrad::wordsIn;
+using altgrad::find, altgrad::split, altgrad::Words, altgrad::wordsIn;
 
-// What is said of a stream; null where nothing is.
-const std::string *find(const Words &words, Text name);
 altgrad_core_word parse(Text word);
 // Whether torch has a dtype of numbers in this format.
 bool isDtype(const std::string &format);
+// Whether the compiler has blocks of so many elements.
+bool isBlock(int64_t size);
 
 } // namespace altgrad::core
 

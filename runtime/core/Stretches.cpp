@@ -15,11 +15,6 @@ constexpr int64_t most = 1 << 18; // stretches
 // Dimensions with more than one element, and how far the next scale is along each.
 using Extents = std::vector<std::pair<int64_t, int64_t>>;
 
-// Those that the compiler has.
-bool isBlock(int64_t size) {
-  return size >= ALTGRAD_BLOCK_LEAST && size <= ALTGRAD_BLOCK_MOST && (size & (size - 1)) == 0;
-}
-
 // Takes away the last dimensions that share a scale, or whose scales lie in a row; how many elements they have.
 int64_t take(Extents &extents, bool inRow) {
   int64_t run = 1;

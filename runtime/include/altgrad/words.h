@@ -33,6 +33,14 @@ inline Words wordsIn(std::string_view line) {
   return words;
 }
 
+// What is said of a stream; null where nothing is.
+inline const std::string *find(const Words &words, std::string_view name) {
+  for (const auto &[stream, word] : words)
+    if (stream == name)
+      return &word;
+  return nullptr;
+}
+
 // "ocp.e4m3fn:32:ocp.e8m0,floor" of "mxfp8,floor".
 inline std::string inFull(std::string_view word) {
   const std::string_view name = word.substr(0, word.find(','));

@@ -1,6 +1,7 @@
 // Puts a request into altgrad-opt's words.
 #include "optim/Request.h"
 #include "altgrad/rule_files.h"
+#include "altgrad/words.h"
 #include "core/altgrad_storage.h"
 #include "core/altgrad_core.h"
 #include "tensors/Errors.h"
@@ -41,25 +42,23 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   storage = altgrad_core_in_full(spec.storage().c_str());
   checkTable(altgrad_core_check_storage(storage.c_str()));
   for (const char *tensor : {"param", "grad"}) {
-    const std::string word = wordOf(tensor);
+    const std::string word = wordOf(storage, tensor);
     const bool rounds = tensor[0] == 'p' && word.find(',') != std::string::npos;
     TORCH_CHECK(word.empty() || rounds, "altgrad: storage '", tensor, "=", word,
                 "': parameters and gradients are stored as their tensors are");
   }
-  copy_ = wordOf("copy");
-  if (const std::string rungs = wordOf("rungs"); !rungs.empty()) {
+  copy_ = wordOf(storage, "copy");
+  if (const std::string rungs = wordOf(storage, "rungs"); !rungs.empty()) {
     altgrad_core_word of;
     checkTable(altgrad_core_word_of(rungs.c_str(), &of));
     codes_ = ScalarType(of.dtype);
   }
 }
 
-std::string Compiler::wordOf(const std::string &stream) const {
-  std::istringstream words(storage);
-  for (std::string word; words >> word;)
-    if (word.rfind(stream + "=", 0) == 0)
-      return word.substr(stream.size() + 1);
-  return "";
+std::string altgrad::optim::wordOf(const std::string &line, const std::string &stream) {
+  const altgrad::Words words = altgrad::wordsIn(line);
+  const std::string *found = altgrad::find(words, stream);
+  return found ? *found : "";
 }
 
 bool Compiler::cutsBlocks(int64_t unit, const at::Tensor &param) const {

@@ -14,6 +14,9 @@ namespace altgrad::optim {
 // What devices tell each other within a step: nothing; their sums and verdicts; what their products are, too.
 enum class Joined { Nothing, Sums, Products };
 
+// What a line of storage says of a stream; "" where it says nothing.
+std::string wordOf(const std::string &line, const std::string &stream);
+
 // Programs of one RuleSpec; each is compiled once.
 class Compiler {
 public:
@@ -39,7 +42,7 @@ public:
 
   // Whether some numbers are rounded by draws.
   bool draws() const {
-    return storage.find("stochastic") != std::string::npos || !wordOf("rungs").empty();
+    return storage.find("stochastic") != std::string::npos || !wordOf(storage, "rungs").empty();
   }
 
   /// How a further copy of a parameter is stored, in full; "" without one.
@@ -47,8 +50,6 @@ public:
 
 private:
   std::string othersOf(const std::string &head);
-  // What the storage says of a stream; "" where it says nothing.
-  std::string wordOf(const std::string &stream) const;
 
   RuleSpec spec;
   std::string storage, copy_; // in full

@@ -1,6 +1,7 @@
 // States of one storage as those of another: compiled steps read and write their codes.
 #include "core/altgrad_storage.h"
 #include "optim/Binding.h"
+#include "optim/Request.h"
 #include "optim/States.h"
 
 #include <ATen/Functions.h>
@@ -32,14 +33,6 @@ static RuleParamState stepped(const char *rule, const std::string &storage, cons
     optimizer.state()[param.unsafeGetTensorImpl()] = std::make_unique<RuleParamState>(given);
   optimizer.step();
   return static_cast<RuleParamState &>(*optimizer.state().at(param.unsafeGetTensorImpl()));
-}
-
-// What a line of storage says of a stream; "" where it says nothing.
-static std::string wordOf(const std::string &line, const std::string &stream) {
-  const size_t begin = (" " + line).find(" " + stream + "=");
-  return begin == std::string::npos
-             ? ""
-             : line.substr(begin + stream.size() + 1, line.find(' ', begin) - begin - stream.size() - 1);
 }
 
 static std::string wordOfState(const std::string &line, const std::string &key, const Tensor &param) {
