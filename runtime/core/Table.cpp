@@ -63,10 +63,8 @@ Fingerprint Table::fingerprintOf(Handle handle) {
   int64_t dims = dimsOf(handle);
   std::vector<int64_t> shape(sizesOf(handle), sizesOf(handle) + dims);
   shape.insert(shape.end(), stridesOf(handle), stridesOf(handle) + dims);
-  const void *data = writableOf(handle);
-  if (data)
-    checkWithin(handle);
-  Fingerprint now{handle, objectOf(handle), data, {}, 0, 0, 0, 0};
+  checkWithin(handle);
+  Fingerprint now{handle, objectOf(handle), writableOf(handle), {}, 0, 0, 0, 0};
   if (objects().dims >= 0) {
     std::copy_n(wordsOf(handle), ownWords, now.own);
     now.shared = add(words, wordsOf(handle) + ownWords, sharedWords);
