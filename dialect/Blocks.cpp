@@ -305,6 +305,12 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
   return success();
 }
 
+bool altgrad::isSumOfTensors(ReduceOp reduce, const Variances &variances) {
+  Value value = reduce.getValue();
+  return reduce.getScope() == Scope::Step && reduce.getReduction() == Reduction::Add && value.getType().isF32() &&
+         variances.getScope(value) == Scope::Tensor && value.getDefiningOp();
+}
+
 LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
   if (variances.getScope(value) == Scope::Unit && reduce.getOver().isOverRows() &&

@@ -128,6 +128,31 @@ static void printDraw(OpAsmPrinter &printer, QuantizeOp, Value draw, Type type) 
   printer << ")";
 }
 
+// `%m, %d: f64`: an f32 goes without saying.
+static ParseResult parseScalars(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values,
+                                SmallVectorImpl<Type> &types) {
+  auto parse = [&]() -> ParseResult {
+    OptionalParseResult found = parser.parseOptionalOperand(values.emplace_back());
+    if (!found.has_value() && values.size() == 1) { // none at all
+      values.clear();
+      return success();
+    }
+    if (!found.has_value())
+      return parser.emitError(parser.getCurrentLocation(), "expected a value behind the comma");
+    types.push_back(parser.getBuilder().getF32Type());
+    return failure(failed(*found) || (succeeded(parser.parseOptionalColon()) && parser.parseType(types.back())));
+  };
+  return parser.parseCommaSeparatedList(parse);
+}
+
+static void printScalars(OpAsmPrinter &printer, Operation *, ValueRange values, TypeRange) {
+  llvm::interleaveComma(values, printer, [&](Value value) {
+    printer << value;
+    if (!value.getType().isF32())
+      printer << ": " << value.getType();
+  });
+}
+
 // ` {amsgrad, "steps=8"}`, or nothing.
 static ParseResult parseOptions(OpAsmParser &parser, ArrayAttr &options) {
   SmallVector<Attribute> words;

@@ -7,8 +7,8 @@
 
 namespace altgrad {
 
-// Steps have the words of bundle.h. A rule has some of them, and three that are its own.
-#define ALTGRAD_EVERY_ROLE(X) X(none, NONE) ALTGRAD_ROLES(X) X(unit_state, UNIT_STATE) X(value, VALUE) X(option, OPTION)
+// Steps have the words of bundle.h. A rule has some of them, and two that are its own.
+#define ALTGRAD_EVERY_ROLE(X) X(none, NONE) ALTGRAD_ROLES(X) X(value, VALUE) X(option, OPTION)
 
 enum class Role {
 #define ALTGRAD_ROLE(word, WORD) word,
@@ -21,7 +21,7 @@ inline constexpr Role stepRoles[] = {
     ALTGRAD_ROLES(ALTGRAD_ROLE)
 #undef ALTGRAD_ROLE
 };
-inline constexpr Role ruleRoles[] = {Role::param, Role::grad,  Role::state, Role::unit_state,
+inline constexpr Role ruleRoles[] = {Role::param, Role::grad,  Role::state, Role::input,
                                      Role::value, Role::hyper, Role::step,  Role::option};
 
 llvm::StringRef stringifyRole(Role role);

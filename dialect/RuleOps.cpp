@@ -13,7 +13,7 @@ using namespace altgrad;
 
 SmallVector<BlockArgument> RuleOp::getByRole(Role role) {
   return llvm::filter_to_vector(getBody().getArguments(), [&](BlockArgument argument) {
-    return getRole(argument) == role || (role == Role::state && isOfUnit(argument));
+    return getRole(argument) == role;
   });
 }
 
@@ -77,6 +77,44 @@ SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) 
 
 //===-- Verification --------------------------------------------------------===//
 
+static Type getExpectedType(RuleOp rule, BlockArgument argument) {
+  Builder builder(rule.getContext());
+  Role role = rule.getRole(argument);
+  Scope scope = rule.getScope(argument);
+  Type type = argument.getType();
+  // Fewer numbers than units may be wide.
+  bool isNumber = role == Role::state && (scope == Scope::Tensor || scope == Scope::Step);
+  if (isNumber && (type.isF64() || type.isInteger(64)))
+    return type;
+  return role == Role::hyper    ? Type(builder.getF64Type())
+         : role == Role::step   ? Type(builder.getI64Type())
+         : role == Role::option ? Type(builder.getI1Type())
+                                : Type(builder.getF32Type());
+}
+
+static LogicalResult verifyDefault(RuleOp rule, BlockArgument argument, TypedAttr value) {
+  Role role = rule.getRole(argument);
+  StringRef word = stringifyRole(role), name = rule.getName(argument);
+  bool isState = rule.isScalarState(argument);
+  // rule_c4
+  if (role != Role::hyper && role != Role::option && !isState)
+    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default"
+                              << (role == Role::state ? "; a state of each element begins as 0" : "");
+  auto number = dyn_cast<FloatAttr>(value);
+  bool fits = isState ? number && number.getType().isF64() : value.getType() == argument.getType();
+  // rule_c6
+  if (!fits)
+    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default of another type";
+  // rule_c7
+  if (number && !number.getValue().isFinite())
+    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default that is not finite";
+  // rule_c16
+  if (isState && argument.getType().isInteger(64) && !number.getValue().isInteger())
+    return rule.emitOpError() << "gives state '%" << name << "' of i64 the first value " << number.getValueAsDouble()
+                              << ", which is no whole number";
+  return success();
+}
+
 static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
   Role role = rule.getRole(argument);
   StringRef word = stringifyRole(role), name = rule.getName(argument);
@@ -84,11 +122,7 @@ static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
   if (!llvm::is_contained(ruleRoles, role))
     return rule.emitOpError() << "gives '%" << name << "' the role '" << word << "'; roles are "
                               << listRoles(ruleRoles);
-  Builder builder(rule.getContext());
-  Type type = argument.getType(), expected = role == Role::hyper    ? Type(builder.getF64Type())
-                                             : role == Role::step   ? Type(builder.getI64Type())
-                                             : role == Role::option ? Type(builder.getI1Type())
-                                                                    : Type(builder.getF32Type());
+  Type type = argument.getType(), expected = getExpectedType(rule, argument);
   // rule_c3
   if (type != expected)
     return rule.emitOpError() << "has " << word << " '%" << name << "' of type " << llvm::to_string(type)
@@ -97,18 +131,7 @@ static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
   // rule_c5
   if (!value && role == Role::option)
     return rule.emitOpError() << "has option '%" << name << "' without a default; write = false behind its type";
-  if (!value)
-    return success();
-  // rule_c4
-  if (role != Role::hyper && role != Role::option)
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default";
-  // rule_c6
-  if (value.getType() != type)
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default of another type";
-  // rule_c7
-  if (auto number = dyn_cast<FloatAttr>(value); number && !number.getValue().isFinite())
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default that is not finite";
-  return success();
+  return value ? verifyDefault(rule, argument, value) : success();
 }
 
 LogicalResult RuleOp::verify() {
@@ -148,6 +171,31 @@ LogicalResult altgrad::verifyLength(Operation *op, Block &body, size_t most) {
   return success();
 }
 
+static LogicalResult verifyNewStates(RuleOp rule, const Variances &variances) {
+  YieldOp yield = rule.getYield();
+  for (auto [state, value] : llvm::zip(rule.getByRole(Role::state), yield.getStates())) {
+    StringRef name = rule.getName(state);
+    // rule_c17
+    if (state.getType() != value.getType())
+      return yield.emitOpError() << "gives the state '%" << name << "' of " << state.getType() << " a new value of "
+                                 << value.getType();
+    Scope scope = rule.getScope(state), found = variances.getScope(value);
+    // rule_c14
+    if (scope == Scope::Block || found <= scope)
+      continue;
+    InFlightDiagnostic error = yield.emitOpError()
+                               << "gives the state '%" << name << "', which is per " << stringifyScope(scope)
+                               << ", a value that differs between "
+                               << (found == Scope::Block ? "elements" : (stringifyScope(found) + "s").str())
+                               << "; altgrad.reduce over " << stringifyScope(scope) << " gives one of each "
+                               << stringifyScope(scope);
+    if (scope == Scope::Step)
+      error << ", and a hyper-parameter that the step computes with is written hyper %lr: f64 per step";
+    return error;
+  }
+  return success();
+}
+
 LogicalResult RuleOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front())))
     return failure();
@@ -161,11 +209,8 @@ LogicalResult RuleOp::verifyRegions() {
       return failure();
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
       // rule_c10
-      if (failed(verifyReduced(reduce, variances)))
+      if (!isSumOfTensors(reduce, variances) && failed(verifyReduced(reduce, variances)))
         return failure();
-      // rule_c11
-      if (reduce.getScope() == Scope::Step)
-        return op.emitOpError() << "reduces over the step; a rule sees one tensor";
       bool isOfRun = reduce.isOverBlock() && !isOverTile(reduce);
       // rule_c15
       if (++(isOfRun ? ofRuns : reductions) > (isOfRun ? maxRunReductions : maxReductions))
@@ -184,11 +229,5 @@ LogicalResult RuleOp::verifyRegions() {
   if (yield.getStates().size() != getByRole(Role::state).size())
     return yield.emitOpError() << "has " << yield.getStates().size() << " states, the rule has "
                                << getByRole(Role::state).size() << "; write the new value of each, in their order";
-  for (auto [state, value] : llvm::zip(getByRole(Role::state), yield.getStates()))
-    // rule_c14
-    if (isOfUnit(state) && variances.isElement(value))
-      return yield.emitOpError()
-             << "gives the unit_state '%" << getName(state)
-             << "' a value that differs between elements; altgrad.reduce over unit gives one of each unit";
-  return success();
+  return verifyNewStates(*this, variances);
 }

@@ -18,9 +18,12 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     | `param` | f32 | the element of the parameter; exactly one |
     | `grad` | f32 | the element of its gradient; exactly one |
     | `state` | f32 | the element of a tensor that the optimizer keeps from step to step |
-    | `unit_state` | f32 | a number that the optimizer keeps for each unit of a tensor, a row of a matrix |
+    | `state … per unit` | f32 | a number that the optimizer keeps for each unit of a tensor, a row of a matrix; its first value may follow |
+    | `state … per tensor` | f32, f64 or i64 | a number that the optimizer keeps for each tensor; its first value may follow |
+    | `state … per step` | f32, f64 or i64 | a number that the optimizer keeps, one for all tensors; its first value may follow |
+    | `input` | f32 | the element of a further tensor, which the caller gives for a step and which is only read |
     | `value` | f32 | the number that the parameter stands for: with `rungs=` in the storage line `param` is a rung and `value` its number; otherwise both are the parameter; at most one |
-    | `hyper` | f64 | a hyper-parameter, given at run time; a default may follow |
+    | `hyper` | f64 | a hyper-parameter, given at run time for each group of tensors, or with `per step` once for all of them; a default may follow |
     | `step` | i64 | the number of this step, from 1; at most one |
     | `option` | i1 | a choice that is made when the rule is compiled; a default follows |
 
@@ -30,7 +33,12 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     step and the tensor is computed once per tensor. The integers of an element come from
     `altgrad.index`, for random bits, for example. In `math.copysign` the sign of a NaN
     counts as positive. A rule has no regions; a choice is a `select`. A state that
-    is yielded unchanged under the chosen options is not stored.
+    is yielded unchanged under the chosen options is not stored. A scalar state begins as its first value, which is 0
+    where none is given, and everything else that is kept begins as 0.
+
+    A rule is written for one tensor, but a reduction over the step is of all tensors that the rule is applied to, in
+    every set of the step. So what is computed from such reductions, from states and hyper-parameters `per step` and
+    from constants alone is one number for the step, and a state `per step` may become that.
 
     ```mlir
     altgrad.rule @sgd(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0e-3) {
@@ -46,18 +54,21 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     - (rule_c1) every argument has a role and a name; it may have a default;
     - (rule_c2) the role is one of the table above;
     - (rule_c3) the type is that of the role;
-    - (rule_c4) only `hyper` and `option` have a default;
+    - (rule_c4) only `hyper`, `option` and a state that is a scalar have a default;
     - (rule_c5) every `option` has a default;
-    - (rule_c6) a default has the type of its argument;
+    - (rule_c6) a default has the type of its argument, and that of a state is an f64;
     - (rule_c7) a default is finite;
     - (rule_c8) exactly one argument has the role `param`, and exactly one `grad`;
     - (rule_c9) at most one argument has the role `step`;
-    - (rule_c10) the operand of a reduction differs from element to element;
-    - (rule_c11) a reduction is over the tensor, its units or blocks;
+    - (rule_c10) the operand of a reduction differs from element to element; a sum over the step may also be of an
+      f32 that differs between tensors;
+    - (rule_c11) a `per` stands behind a state or a hyper, as in the table above;
     - (rule_c12) `yield` gives one value for each state;
     - (rule_c13) at most one argument has the role `value`;
-    - (rule_c14) the new value of a `unit_state` is the same for all elements of a unit;
-    - (rule_c15) there are at most 128 reductions over blocks of neighbours, and 32 others.
+    - (rule_c14) the new value of a state per unit, per tensor or per step is one for each of them;
+    - (rule_c15) there are at most 128 reductions over blocks of neighbours, and 32 others;
+    - (rule_c16) the first value of an i64 is a whole number;
+    - (rule_c17) the new value of a state has its type.
 
     These hold for rules and steps:
 
@@ -81,10 +92,13 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
   let extraClassDeclaration = ofArguments # [{
     /// Inside a rule `arith` needs no prefix.
     static ::llvm::StringRef getDefaultDialect() { return "arith"; }
-    /// The arguments of a role, in order; those of units are states, too.
+    /// The arguments of a role, in order.
     ::llvm::SmallVector<::mlir::BlockArgument> getByRole(Role role);
-    /// Whether a state has a number for each unit, and not for each element.
-    bool isOfUnit(::mlir::BlockArgument argument) { return getRole(argument) == Role::unit_state; }
+    Scope getScope(::mlir::BlockArgument argument) { return of(argument).getScope(); }
+    /// Whether a state is a number of a unit, a tensor or the step, and not one of an element.
+    bool isScalarState(::mlir::BlockArgument argument) {
+      return getRole(argument) == Role::state && getScope(argument) != Scope::Block;
+    }
     YieldOp getYield();
     /// The i1 values that options and constants decide, when the options named
     /// are true and the others have their defaults.
@@ -101,14 +115,14 @@ def Altgrad_YieldOp : Altgrad_Op<"yield", [Pure, Terminator,
     HasParent<"::altgrad::RuleOp">]> {
   let summary = "the new element of the parameter and of each state";
   let description = [{
-    States stand in the order of the signature.
+    States stand in the order of the signature; a type follows where it is not f32, as in `%d1: f64`.
 
     ```mlir
     altgrad.yield param(%w1) state(%m1, %v1)
     ```
   }];
-  let arguments = (ins F32:$param, Variadic<F32>:$states);
-  let assemblyFormat = "`param` `(` $param `)` (`state` `(` $states^ `)`)? attr-dict";
+  let arguments = (ins F32:$param, Variadic<AnyTypeOf<[F32, F64, I64]>>:$states);
+  let assemblyFormat = "`param` `(` $param `)` (`state` `(` custom<Scalars>($states, type($states))^ `)`)? attr-dict";
 }
 
 def Altgrad_Reduced : AnyTypeOf<[F32, I1, VectorOfRankAndType<[1], [F32]>], "f32 or i1">;

@@ -80,11 +80,37 @@ static void printDefault(OpAsmPrinter &printer, TypedAttr value) {
   printer.printAttributeWithoutType(value);
 }
 
+// What a state or a hyper-parameter of a rule has where nothing is said: a value of each element, or of each group.
+static Scope getUsualScope(Role role) {
+  return role == Role::state ? Scope::Block : role == Role::hyper ? Scope::Group : Scope::Step;
+}
+
+// per tensor
+static ParseResult parseScope(OpAsmParser &parser, Role role, Scope &scope) {
+  scope = getUsualScope(role);
+  if (failed(parser.parseOptionalKeyword("per")))
+    return success();
+  Location loc = parser.getEncodedSourceLoc(parser.getCurrentLocation());
+  StringRef word;
+  std::optional<Scope> found;
+  if (succeeded(parser.parseOptionalKeyword(&word)))
+    found = symbolizeScope(word);
+  bool isState = role == Role::state && found && llvm::is_contained({Scope::Unit, Scope::Tensor, Scope::Step}, *found);
+  // rule_c11
+  if (!isState && !(role == Role::hyper && found == Scope::Step))
+    return emitError(loc) << "a state is per unit, per tensor or per step, and a hyper is per step, for a value that "
+                             "all groups share; one of each element has no 'per'";
+  scope = *found;
+  return success();
+}
+
 // hyper %lr: f64 = 1.0e-3
+// state %d: f64 per tensor = 1.0
 static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &parsed) {
   SMLoc loc = parser.getCurrentLocation();
   StringRef word;
   Role role;
+  Scope scope;
   TypedAttr value;
   if (parser.parseOptionalKeyword(&word)) {
     InFlightDiagnostic error = emitError(parser.getEncodedSourceLoc(loc));
@@ -93,10 +119,13 @@ static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument 
     return error << "a role stands in front of a name: " << listRoles(ArrayRef(ruleRoles).drop_back()) << " or "
                  << stringifyRole(ruleRoles[std::size(ruleRoles) - 1]);
   }
-  if (readRole(parser, loc, word, ruleRoles, role) || parser.parseArgument(argument, /*allowType=*/true) ||
+  bool isOfUnit = word == "unit_state"; // its older spelling
+  if (readRole(parser, loc, isOfUnit ? "state" : word, ruleRoles, role) ||
+      parser.parseArgument(argument, /*allowType=*/true) || parseScope(parser, role, scope) ||
       parseDefault(parser, argument.type, value))
     return failure();
-  parsed = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(), value);
+  parsed = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(),
+                             isOfUnit ? Scope::Unit : scope, value);
   return success();
 }
 
@@ -158,6 +187,8 @@ void altgrad::printRuleSignature(OpAsmPrinter &printer, RuleOp rule, ArrayAttr, 
   printer << '(';
   llvm::interleaveComma(body.getArguments(), printer, [&](BlockArgument argument) {
     printer << rule.getRole(argument) << ' ' << argument << ": " << argument.getType();
+    if (rule.getScope(argument) != getUsualScope(rule.getRole(argument)))
+      printer << " per " << stringifyScope(rule.getScope(argument));
     printDefault(printer, rule.getDefault(argument));
   });
   printer << ") ";
@@ -269,16 +300,18 @@ static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
   // step_c12
   if (role != Role::none && !llvm::is_contained(stepRoles, role))
     return step.emitOpError() << "gives '%" << name << "' the role '" << stringifyRole(role) << "' of a rule";
+  bool isScalarState = role == Role::state && !list && step.getScope(argument) != Scope::Group;
   // step_c13
-  if (role != Role::none && list != isListRole(role) && step.getScope(argument) != Scope::Unit)
+  if (role != Role::none && list != isListRole(role) && !isScalarState)
     return step.emitOpError() << "gives '%" << name << "' the role '" << stringifyRole(role) << "', which is of "
                               << (list ? "scalars" : "lists of tensors");
   TypedAttr value = step.getDefault(argument);
   auto number = dyn_cast_or_null<FloatAttr>(value);
+  bool hasDefault = role == Role::hyper || isScalarState;
   // step_c15
-  if (value && (role != Role::hyper || !number || !number.getType().isF64() || !number.getValue().isFinite()))
+  if (value && (!hasDefault || !number || !number.getType().isF64() || !number.getValue().isFinite()))
     return step.emitOpError() << "gives '%" << name << "' the default " << value
-                              << "; only a hyper has one, a finite f64";
+                              << "; only a hyper and a scalar state have one, a finite f64";
   // step_c17
   if (!isIdentifier(step.getKey(argument)))
     return step.emitOpError() << "gives '%" << name << "' the key '" << step.getKey(argument)

@@ -80,9 +80,10 @@ def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
     - (step_c10) a scalar has a set only if it is `per_group`, `per_tensor` or `per_unit`;
     - (step_c11) no operation combines values of different sets;
     - (step_c12) the role is one of the above, or `none`;
-    - (step_c13) a list has a role of lists, and a scalar a role of scalars, but for a state `per_unit`;
+    - (step_c13) a list has a role of lists, and a scalar a role of scalars; a scalar that is not `per_group` may be
+      a `state`, too;
     - (step_c14) the set of a scalar has lists;
-    - (step_c15) only a `hyper` has a default, and it is a finite f64;
+    - (step_c15) only a `hyper` and a scalar `state` have a default, a finite f64, which is the state's first value;
     - (step_c16) no two arguments of a set have the same role and key;
     - (step_c17) a key is an identifier;
     - (step_c18) where there are several sets, the operand of a reduction belongs to one of them;
@@ -181,8 +182,8 @@ def Altgrad_UpdateOp : Altgrad_NamedResultsOp<"update", [Pure, AttrSizedOperandS
   let summary = "apply a rule to every element";
   let description = [{
     The results are the new parameter and the new states, in the order of the
-    rule: those of elements first, and then those of units, which are scalars `per_unit`. Options of the rule are switched on in braces; states that these
-    options leave unchanged are not operands. If the module has no rule of this name,
+    rule: those of elements first, and then the scalars, which are `per_unit`, `per_tensor` or of the step. Options
+    of the rule are switched on in braces; states that these options leave unchanged are not operands. If the module has no rule of this name,
     a stock rule is taken, or `<name>.mlir` from the rule path.
 
     With `value` the parameter is a coordinate of the number in `value`, for example its
@@ -203,19 +204,22 @@ def Altgrad_UpdateOp : Altgrad_NamedResultsOp<"update", [Pure, AttrSizedOperandS
     - (update_c2) the rule has the options;
     - (update_c3) there is one operand for each state that the rule stores;
     - (update_c4) there is one operand for each hyper-parameter;
-    - (update_c5) there is a step count exactly if the rule has one.
+    - (update_c5) there is a step count exactly if the rule has one;
+    - (update_c6) a scalar state has the type that the rule gives it;
+    - (update_c7) there is one operand for each input of the rule.
   }];
   let arguments = (ins FlatSymbolRefAttr:$rule, StrArrayAttr:$options,
                        Altgrad_RealsType:$param, Altgrad_RealsType:$grad,
-                       Variadic<Altgrad_RealsType>:$states, Variadic<F32>:$unit_states,
+                       Variadic<Altgrad_RealsType>:$states,
+                       Variadic<AnyTypeOf<[F32, F64, I64]>>:$scalar_states,
                        Variadic<F64>:$hypers, Optional<I64>:$step,
-                       Optional<Altgrad_RealsType>:$value);
+                       Optional<Altgrad_RealsType>:$value, Variadic<Altgrad_RealsType>:$inputs);
   let results = (outs Altgrad_RealsType:$new_param,
-                      Variadic<AnyTypeOf<[Altgrad_RealsType, F32]>>:$new_states);
+                      Variadic<AnyTypeOf<[Altgrad_RealsType, F32, F64, I64]>>:$new_states);
   let assemblyFormat = [{
     $rule `` custom<Options>($options) `param` `(` $param `)` `grad` `(` $grad `)`
-    `state` `(` $states `)` (`unit` `(` $unit_states^ `)`)? `hyper` `(` $hypers `)` (`step` `(` $step^ `)`)?
-    (`value` `(` $value^ `)`)? attr-dict
+    `state` `(` $states `)` (`scalar` `(` custom<Scalars>($scalar_states, type($scalar_states))^ `)`)? `hyper` `(` $hypers `)` (`step` `(` $step^ `)`)?
+    (`value` `(` $value^ `)`)? (`input` `(` $inputs^ `)`)? attr-dict
   }];
 }
 

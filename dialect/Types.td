@@ -82,7 +82,8 @@ def Altgrad_ArgumentAttr : AttrDef<Altgrad_Dialect, "Argument"> {
   let summary = "what a rule or a step says of one of its arguments, besides its type";
   let description = [{
     `set` is -1 for an argument of no set. A hyper-parameter may have a `fallback`, its default, and so may an
-    option of a rule. Arguments of a rule are all `in`, and their keys are their names.
+    option of a rule. The `fallback` of a state that is a scalar is its first value. Arguments of a rule are all
+    `in`, and their keys are their names; the scope of a state of elements is `block`.
 
     ```mlir
     #altgrad.argument<access = in, role = hyper, name = "lr", key = "lr", scope = group, set = -1,
@@ -93,9 +94,9 @@ def Altgrad_ArgumentAttr : AttrDef<Altgrad_Dialect, "Argument"> {
                         StringRefParameter<"in the text">:$name, StringRefParameter<"for front ends">:$key,
                         EnumParameter<Altgrad_Scope>:$scope, "int64_t":$set,
                         OptionalParameter<"::mlir::TypedAttr">:$fallback);
-  let builders = [AttrBuilder<(ins "::altgrad::Role":$role, "::llvm::StringRef":$name,
+  let builders = [AttrBuilder<(ins "::altgrad::Role":$role, "::llvm::StringRef":$name, "::altgrad::Scope":$scope,
                                    "::mlir::TypedAttr":$fallback), [{
-    return $_get($_ctxt, Access::In, role, name, name, Scope::Step, -1, fallback);
+    return $_get($_ctxt, Access::In, role, name, name, scope, -1, fallback);
   }]>];
   let assemblyFormat = "`<` struct(params) `>`";
 }

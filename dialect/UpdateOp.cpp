@@ -9,7 +9,7 @@ using namespace altgrad;
 LogicalResult UpdateOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
   types.assign(1 + adaptor.getStates().size(), RealsType::get(context));
-  types.append(adaptor.getUnitStates().size(), Float32Type::get(context));
+  llvm::append_range(types, adaptor.getScalarStates().getTypes());
   return success();
 }
 
@@ -48,13 +48,22 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
     return error;
   };
   auto states = rule.getStoredStates(options);
-  auto ofUnits = llvm::filter_to_vector(states, [&](auto state) { return rule.isOfUnit(state); });
-  llvm::erase_if(states, [&](auto state) { return rule.isOfUnit(state); });
+  auto scalars = llvm::filter_to_vector(states, [&](auto state) { return rule.isScalarState(state); });
+  llvm::erase_if(states, [&](auto state) { return rule.isScalarState(state); });
   // update_c3
   if (states.size() != update.getStates().size())
     return complain("state", update.getStates().size(), states);
-  if (ofUnits.size() != update.getUnitStates().size())
-    return complain("unit", update.getUnitStates().size(), ofUnits);
+  if (scalars.size() != update.getScalarStates().size())
+    return complain("scalar", update.getScalarStates().size(), scalars);
+  for (auto [state, value] : llvm::zip(scalars, update.getScalarStates()))
+    // update_c6
+    if (state.getType() != value.getType())
+      return update.emitOpError() << "gives '" << rule.getName(state) << "' of rule '" << rule.getSymName() << "' a "
+                                  << value.getType() << ", expected " << state.getType();
+  auto inputs = rule.getByRole(Role::input);
+  // update_c7
+  if (inputs.size() != update.getInputs().size())
+    return complain("input", update.getInputs().size(), inputs);
   auto hypers = rule.getByRole(Role::hyper);
   // update_c4
   if (hypers.size() != update.getHypers().size())

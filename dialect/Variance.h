@@ -37,6 +37,8 @@ private:
 /// These emit an error and fail: if `reduce` gives nothing new; if a step reduces what blocks share, stores what they
 /// do not share, or does either in a way that no target can cut; if an operation of ClipOps.td or of MatrixOps.td may
 /// not stand where it does.
+/// Whether a reduction adds up over the step a number that each tensor has.
+bool isSumOfTensors(ReduceOp reduce, const Variances &variances);
 mlir::LogicalResult verifyReduced(ReduceOp reduce, const Variances &variances);
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
 mlir::LogicalResult verifyClip(mlir::Operation &op, const Variances &variances);

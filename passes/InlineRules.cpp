@@ -3,6 +3,7 @@
 
 #include "dialect/Variance.h"
 #include "dialect/frontend/RulePath.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace altgrad {
@@ -25,19 +26,21 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMap
   for (BlockArgument argument : rule.getByRole(Role::value))
     map.map(argument, update.getValue() ? element(update.getValue()) : param);
   map.map(rule.getByRole(Role::grad)[0], element(update.getGrad()));
+  for (auto [argument, list] : llvm::zip(rule.getByRole(Role::input), update.getInputs()))
+    map.map(argument, element(list));
   for (auto [argument, value] : llvm::zip(rule.getByRole(Role::hyper), update.getHypers()))
     map.map(argument, value);
   for (BlockArgument argument : rule.getByRole(Role::step))
     map.map(argument, update.getStep());
 
   auto stored = rule.getStoredStates(getOptions(update));
-  unsigned next = 0, ofUnits = 0;
+  unsigned next = 0, scalar = 0;
   for (BlockArgument argument : rule.getByRole(Role::state)) {
     if (!llvm::is_contained(stored, argument))
       // no live operation uses it once the options are decided
-      map.map(argument, arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0.0f)));
-    else if (rule.isOfUnit(argument))
-      map.map(argument, update.getUnitStates()[ofUnits++]);
+      map.map(argument, arith::ConstantOp::create(builder, loc, builder.getZeroAttr(argument.getType())));
+    else if (rule.isScalarState(argument))
+      map.map(argument, update.getScalarStates()[scalar++]);
     else
       map.map(argument, element(update.getStates()[next++]));
   }
@@ -51,7 +54,7 @@ static LogicalResult checkUnstored(UpdateOp update, RuleOp rule, IRMapping &map)
       continue;
     if (!map.lookup(state).use_empty())
       return update.emitOpError() << "applies rule '" << rule.getSymName() << "', which reads state '"
-                                  << rule.getName(state) << "' but never changes it with these options";
+                                  << rule.getName(state) << "' but never changes it with these options; what is only read is an input";
     map.lookup(state).getDefiningOp()->erase();
   }
   return success();
@@ -81,10 +84,68 @@ static void changeIteration(Operation *op, UpdateOp update) {
         op->setAttr(changed->getName(), changed->getValue());
 }
 
-static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
+namespace {
+// What a rule reduces over the step is of all tensors that it is applied to, but each application has a reduction of
+// its own set. Notes these, and adds them up once all rules are inlined.
+class StepReductions {
+public:
+  // `clone` is what became of `reduce` in one application. A sum of a number of each tensor becomes an `across`.
+  void add(ReduceOp reduce, Operation *clone, const Variances &ofRule);
+  // The set's own in the order of the sets, as norms have them.
+  void combine(StepOp step);
+
+private:
+  llvm::MapVector<Operation *, SmallVector<Operation *>> shares; // by the reduction of the rule
+};
+} // namespace
+
+void StepReductions::add(ReduceOp reduce, Operation *clone, const Variances &ofRule) {
+  if (isSumOfTensors(reduce, ofRule)) {
+    OpBuilder builder(clone);
+    auto across = AcrossOp::create(builder, clone->getLoc(), reduce.getType(), clone->getOperand(0));
+    clone->replaceAllUsesWith(across);
+    clone->erase();
+    clone = across;
+  }
+  shares[reduce].push_back(clone);
+}
+
+static Value combine(OpBuilder &builder, Location loc, Reduction how, Value one, Value other) {
+  switch (how) {
+  case Reduction::Max:
+  case Reduction::AbsMax:
+    return arith::MaximumFOp::create(builder, loc, one, other);
+  case Reduction::And:
+    return arith::AndIOp::create(builder, loc, one, other);
+  default:
+    return arith::AddFOp::create(builder, loc, one, other);
+  }
+}
+
+void StepReductions::combine(StepOp step) {
+  for (auto &[reduce, own] : shares) {
+    if (own.size() == 1)
+      continue;
+    OpBuilder builder(own.back()->getContext());
+    builder.setInsertionPointAfter(own.back());
+    Value all = own[0]->getResult(0);
+    DenseSet<Operation *> sums;
+    for (Operation *share : llvm::drop_begin(own)) {
+      all = ::combine(builder, share->getLoc(), cast<ReduceOp>(reduce).getReduction(), all, share->getResult(0));
+      sums.insert(all.getDefiningOp());
+    }
+    for (Operation *share : own)
+      share->getResult(0).replaceUsesWithIf(all, [&](OpOperand &use) { return !sums.contains(use.getOwner()); });
+  }
+  if (!shares.empty())
+    sortTopologically(&step.getBody().front()); // who reads a sum follows all of its shares
+}
+
+static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &reductions) {
   OpBuilder builder(update);
   IRMapping map;
   SmallVector<Operation *> added;
+  SmallVector<std::pair<ReduceOp, Operation *>> ofStep;
   mapArguments(rule, update, builder, map);
   DenseMap<Value, bool> known = rule.decide(getOptions(update));
   auto decide = [&](Value value) { // in the order of the text: same bytes out
@@ -106,6 +167,8 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
       }
     added.push_back(builder.clone(op, map));
     changeIteration(added.back(), update);
+    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce.getScope() == Scope::Step)
+      ofStep.emplace_back(reduce, added.back());
   }
   auto stored = rule.getStoredStates(getOptions(update));
   SmallVector<Value> results;
@@ -116,18 +179,23 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   Value updated = map.lookup(rule.getYield().getParam());
   Value old = map.lookup(rule.getByRole(Role::param)[0]);
   collect(update.getValue() ? readChange(builder, update.getLoc(), updated, old) : updated);
-  SmallVector<Value> ofUnits;
+  SmallVector<Value> scalars;
   for (auto [state, value] : llvm::zip(rule.getByRole(Role::state), rule.getYield().getStates()))
-    if (llvm::is_contained(stored, state) && rule.isOfUnit(state))
-      ofUnits.push_back(map.lookup(value));
+    if (llvm::is_contained(stored, state) && rule.isScalarState(state))
+      scalars.push_back(map.lookup(value));
     else if (llvm::is_contained(stored, state))
       collect(map.lookup(value));
-  llvm::append_range(results, ofUnits);
+  llvm::append_range(results, scalars);
   update.replaceAllUsesWith(results);
   // What only an untaken choice used.
   for (Operation *op : llvm::reverse(added))
-    if (op->use_empty())
+    if (op->use_empty()) {
+      llvm::erase_if(ofStep, [&](const auto &reduction) { return reduction.second == op; });
       op->erase();
+    }
+  Variances ofRule(rule);
+  for (auto [reduce, clone] : ofStep)
+    reductions.add(reduce, clone, ofRule);
   if (failed(checkUnstored(update, rule, map)))
     return failure();
   update.erase();
@@ -166,6 +234,7 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
     SmallVector<UpdateOp> updates;
     getOperation().walk([&](UpdateOp update) { updates.push_back(update); });
     DenseMap<Operation *, size_t> lengths; // of steps, with the rules so far
+    llvm::MapVector<Operation *, StepReductions> reductions;
     for (UpdateOp update : updates) {
       Operation *found = symbols.lookup(update.getRule());
       auto rule = dyn_cast_or_null<RuleOp>(found);
@@ -177,11 +246,14 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
         symbols.insert(rule, getOperation().getBody()->begin());
       }
       if (!rule || failed(verifyUpdate(update, rule)) ||
-          failed(countRule(update, rule, lengths[update->getParentOp()])) || failed(inlineRule(update, rule)))
+          failed(countRule(update, rule, lengths[update->getParentOp()])) || 
+          failed(inlineRule(update, rule, reductions[update->getParentOp()])))
         return signalPassFailure();
     }
-    for (auto step : getOperation().getOps<StepOp>())
+    for (auto step : getOperation().getOps<StepOp>()) {
+      reductions[step].combine(step);
       dropUniformMaxima(step);
+    }
     if (!updates.empty())
       for (RuleOp rule : llvm::make_early_inc_range(getOperation().getOps<RuleOp>()))
         rule.erase();

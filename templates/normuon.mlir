@@ -1,7 +1,7 @@
 // NorMuon: Muon whose rows have one size on average (Z. Li et al., 2025), for matrices.
 //   o <- NS(u), with Muon's u;  second <- second + (1 - beta) (mean(o^2) - second), of each row
 //   n <- o / (sqrt(second) + 1e-10);  w <- w (1 - lr decay) - lr scale n |o| / (|n| + 1e-10)
-altgrad.rule @normuon(param %w: f32, grad %g: f32, state %buf: f32, unit_state %second: f32,
+altgrad.rule @normuon(param %w: f32, grad %g: f32, state %buf: f32, state %second: f32 per unit,
     hyper %lr: f64 = 0.02, hyper %momentum: f64 = 0.95, hyper %beta: f64 = 0.95, hyper %decay: f64 = 0.0,
     hyper %eps: f64 = 1.0e-7, option %plain: i1 = false) {
   %one = constant 1.0 : f64

@@ -9,7 +9,7 @@ using namespace altgrad;
 Argument SetBuilder::list(Access access, Role role, StringRef key, TensorsType type) {
   Argument names{{}, step.makeUniqueName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, Scope::Step, storage.set,
-                              storage.getLocation(role == Role::state       ? key
+                              storage.getLocation(role == Role::state || role == Role::input ? key
                                                   : role == Role::remainder ? "master"
                                                                             : stringifyRole(role)));
   return names;
@@ -110,7 +110,10 @@ void SetBuilder::addHypers() {
   for (BlockArgument hyper : rule.getByRole(Role::hyper)) {
     StringRef key = rule.getName(hyper);
     auto fallback = cast_or_null<FloatAttr>(rule.getDefault(hyper));
-    hypers[key] = scalar(Access::In, Role::hyper, key, step.f64, Scope::Group, fallback).value;
+    hypers[key] = rule.getScope(hyper) == Scope::Step
+                      ? step.getOrAddScalar(rule.getSymName(), Access::In, Role::hyper, key, step.f64,
+                                      storage.getRuleLocation(), fallback).first.value
+                      : scalar(Access::In, Role::hyper, key, step.f64, Scope::Group, fallback).value;
   }
 }
 
@@ -126,6 +129,16 @@ void SetBuilder::countStep() {
   step.write(next, steps.value);
 }
 
+// A number of the step is written by the first set of its rule: the others compute the same.
+std::pair<Argument, bool> SetBuilder::scalarState(BlockArgument state) {
+  auto first = cast_or_null<FloatAttr>(rule.getDefault(state));
+  StringRef key = rule.getName(state);
+  if (Scope scope = rule.getScope(state); scope != Scope::Step)
+    return {scalar(Access::InOut, Role::state, key, state.getType(), scope, first), true};
+  return step.getOrAddScalar(rule.getSymName(), Access::InOut, Role::state, key, state.getType(),
+                       storage.getRuleLocation(), first);
+}
+
 void SetBuilder::update() {
   bool hasSeparateMaster = storage.hasWord("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
   auto param = codec(hasSeparateMaster ? Access::Out : Access::InOut, Role::param, getName(Role::param), "param");
@@ -135,29 +148,35 @@ void SetBuilder::update() {
   if (clippedOver)
     clipToParameter();
   std::vector<std::unique_ptr<BlockCodec>> states;
-  SmallVector<Argument> ofUnits;
-  SmallVector<Value> operands, unitOperands;
+  SmallVector<std::pair<Argument, bool>> scalars; // and whether they are written here
+  SmallVector<Value> operands, scalarOperands;
   SmallVector<std::string> names{param->target.name + (inRungs ? ".change" : ".new")};
   for (BlockArgument state : storage.states) {
     StringRef key = rule.getName(state);
-    if (rule.isOfUnit(state)) {
-      ofUnits.push_back(scalar(Access::InOut, Role::state, key, step.f32, Scope::Unit));
-      unitOperands.push_back(ofUnits.back().value);
+    if (rule.isScalarState(state)) {
+      scalars.push_back(scalarState(state));
+      scalarOperands.push_back(scalars.back().first.value);
       continue;
     }
     operands.push_back(states.emplace_back(codec(Access::InOut, Role::state, key, key))->decode());
     names.push_back(states.back()->target.name + ".new");
   }
+  SmallVector<Value> inputs;
+  for (BlockArgument input : rule.getByRole(Role::input)) {
+    StringRef key = rule.getName(input);
+    Argument given = list(Access::In, Role::input, key, storage.tensors(storage.formatName(key)));
+    inputs.push_back(this->ops(given, key).dequantize("value", given.value));
+  }
   addHypers();
   countStep();
-  for (const Argument &state : ofUnits)
+  for (const auto &[state, isWritten] : scalars)
     names.push_back(state.name + ".new");
   SmallVector<Value> numbers;
   for (BlockArgument hyper : rule.getByRole(Role::hyper))
     numbers.push_back(hypers[rule.getName(hyper)]);
   NamedOpBuilder ops = step.ops("", rule.getLoc());
   auto update = ops.makeMany<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
-                                       gradient, operands, unitOperands, numbers, count, inRungs ? before : Value());
+                                       gradient, operands, scalarOperands, numbers, count, inRungs ? before : Value(), inputs);
   after = update.getNewParam();
   if (inRungs)
     after = writeRung(param->target, after);
@@ -170,8 +189,9 @@ void SetBuilder::update() {
     writeCopy(after);
   for (auto [state, value] : llvm::zip(states, update.getNewStates()))
     state->encode(value);
-  for (auto [state, value] : llvm::zip(ofUnits, update.getNewStates().take_back(ofUnits.size())))
-    step.write(value, state.value);
+  for (auto [state, value] : llvm::zip(scalars, update.getNewStates().take_back(scalars.size())))
+    if (state.second)
+      step.write(value, state.first.value);
 }
 
 //===-- Statistics ----------------------------------------------------------===//

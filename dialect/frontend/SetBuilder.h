@@ -53,6 +53,8 @@ public:
   /// One that is kept as the word about `stream` says.
   std::unique_ptr<BlockCodec> codec(Access access, Role role, llvm::StringRef key, llvm::StringRef stream);
   Argument scales(Access access, const Argument &of, llvm::StringRef stream, TensorsType type);
+  /// A state of the rule that is a scalar, and whether this set writes it.
+  std::pair<Argument, bool> scalarState(mlir::BlockArgument state);
   Argument scalar(Access access, Role role, llvm::StringRef key, mlir::Type type, Scope scope = Scope::Tensor,
                   mlir::FloatAttr fallback = {});
   /// `value` goes to `target`, rounded as the word about `stream` says where its format is

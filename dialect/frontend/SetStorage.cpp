@@ -26,7 +26,7 @@ const StorageWord *SetStorage::find(StringRef stream) const {
 const StorageWord &SetStorage::word(StringRef stream) const {
   static const StorageWord nothing;
   const StorageWord *found = find(stream);
-  if (!found && !isCommon(stream))
+  if (!found && !isCommon(stream) && !isInput(stream))
     found = find("states");
   return found ? *found : nothing;
 }
@@ -49,6 +49,10 @@ TensorsType SetStorage::tensors(StringRef format, int64_t rows, int64_t columns,
 
 const CodecRow &SetStorage::codec(StringRef stream) const {
   return getCodec(word(stream == "param" && splitsMaster() ? "master" : stream));
+}
+
+bool SetStorage::isInput(StringRef stream) const {
+  return rule && llvm::any_of(rule.getByRole(Role::input), [&](auto one) { return rule.getName(one) == stream; });
 }
 
 unsigned SetStorage::getStoreIndex(StringRef stream) const {
@@ -148,8 +152,8 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
     if (StringRef stream = stringifyRole(role); rule.getName(rule.getByRole(role)[0]) == name)
       return why << "; its " << stream << " is called " << stream << ": write " << stream << "=" << word.format;
   for (BlockArgument state : rule.getByRole(Role::state))
-    if (rule.isOfUnit(state) && rule.getName(state) == name)
-      return why << "; '" << name << "' is one f32 for each unit: leave it out";
+    if (rule.isScalarState(state) && rule.getName(state) == name)
+      return why << "; '" << name << "' is a number per " << stringifyScope(rule.getScope(state)) << ": leave it out";
   for (BlockArgument state : rule.getByRole(Role::state))
     for (BlockArgument option : rule.getByRole(Role::option))
       if (StringRef needed = rule.getName(option);
@@ -165,15 +169,17 @@ LogicalResult SetStorage::readWord(StorageWord &word) {
   std::string &name = word.stream, &format = word.format;
   if (!rule && name != "grad" && name != "copy")
     return error(word) << " of a set without a rule, which has a grad and a copy";
-  bool state = llvm::any_of(states, [&](auto one) { return rule.getName(one) == name && !rule.isOfUnit(one); });
+  bool state = llvm::any_of(states, [&](auto one) { return rule.getName(one) == name && !rule.isScalarState(one); });
   auto steps = rule ? rule.getByRole(Role::step) : SmallVector<BlockArgument>();
   // As `states`, `step` may be said of a rule that has none.
   bool called = !steps.empty() && rule.getName(steps[0]) == name && !isCommon(name);
   bool step = !state && (name == "step" || called);
   if (step)
     name = "step";
-  if (!state && !step && !isCommon(name))
+  if (!state && !step && !isCommon(name) && !isInput(name))
     return noStream(word);
+  if (isInput(name) && word.text != name + "=" + format)
+    return error(word) << ": '" << name << "' is only read; write " << name << "=" << format;
   if (name == "master" && format != "f32" && !isSplit(word))
     return error(word) << ": a master is f32, bf16+i16 or bf16+i8; write master=f32";
   if (step && format != "i64" && format != "f32")
@@ -199,10 +205,12 @@ LogicalResult SetStorage::checkOptions() {
   }
   states = rule.getStoredStates(options);
   bool counts = !rule.getByRole(Role::step).empty();
-  for (BlockArgument state : rule.getByRole(Role::state)) // a state's name is a word of the line
-    if (StringRef name = rule.getName(state); isCommon(name) || (counts && name == "step"))
-      return emitError(rule->getLoc()) << "rule '" << rule.getSymName() << "' has a state '" << name
-                                       << "', which means something else in a storage line; rename it";
+  for (Role role : {Role::state, Role::input})
+    for (BlockArgument argument : rule.getByRole(role)) // its name is a word of the line
+      if (StringRef name = rule.getName(argument); isCommon(name) || (counts && name == "step"))
+        return emitError(rule->getLoc()) << "rule '" << rule.getSymName() << "' has " << (role == Role::state ? "a " : "an ")
+                                         << stringifyRole(role) << " '" << name
+                                         << "', which means something else in a storage line; rename it";
   return success();
 }
 

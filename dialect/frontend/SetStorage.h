@@ -28,6 +28,7 @@ public:
   /// The format of this word alone; null where that is another stream's, or two.
   FormatAttr named(const StorageWord &word) const { return FormatAttr::getNamed(&context, word.format); }
   bool hasBlocks(llvm::StringRef stream) const { return word(stream).block.has_value(); }
+  bool isInput(llvm::StringRef stream) const;
   /// Its number among the stores of an element, which no other word changes.
   unsigned getStoreIndex(llvm::StringRef stream) const;
   /// Whether something is rounded as draws say.

@@ -54,6 +54,17 @@ Value StepBuilder::scalar(Access access, Role role, StringRef name, Type type) {
   return scalars[name] = argument(access, role, {{}, name.str(), name.str()}, type, Scope::Step, -1, loc);
 }
 
+std::pair<Argument, bool> StepBuilder::getOrAddScalar(StringRef rule, Access access, Role role, StringRef key, Type type,
+                                                Location loc, FloatAttr fallback) {
+  auto [known, isNew] = ofRules.try_emplace({rule.str(), key.str()});
+  if (isNew) {
+    Argument names{{}, makeUniqueName(key), key.str()};
+    names.value = argument(access, role, names, type, Scope::Step, -1, loc, fallback);
+    known->second = names;
+  }
+  return {known->second, isNew};
+}
+
 // The count is the step's own: a rule may have none, and an f32 stops at 2^24.
 void StepBuilder::addSeed(bool always) {
   scalar(Access::In, Role::random, "seed", i64);

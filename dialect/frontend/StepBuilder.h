@@ -8,6 +8,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include <map>
 
 namespace altgrad {
 
@@ -118,6 +119,9 @@ public:
   /// One of the step as a whole, under its own name.
   mlir::Value scalar(Access access, Role role, llvm::StringRef name, mlir::Type type);
   mlir::Value scalar(llvm::StringRef name) const { return scalars.lookup(name); }
+  /// A state or a hyper-parameter that `rule` has once for all of its sets, and whether this call has made it.
+  std::pair<Argument, bool> getOrAddScalar(llvm::StringRef rule, Access access, Role role, llvm::StringRef key,
+                                     mlir::Type type, mlir::Location loc, mlir::FloatAttr fallback);
   /// The seed of a step that draws, and how often it has drawn.
   void addSeed(bool always);
 
@@ -146,6 +150,7 @@ private:
   llvm::SmallVector<mlir::Attribute> signature;
   llvm::StringSet<> usedNames;
   llvm::StringMap<mlir::Value> scalars;
+  std::map<std::pair<std::string, std::string>, Argument> ofRules; // by rule and key
   Writes writes, always;
 };
 

@@ -20,7 +20,7 @@ StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm
   paths.push_back(getPath(update.getParam(), update.getNewParam()));
   unsigned list = 0;
   for (BlockArgument state : states)
-    if (rule.isOfUnit(state)) // in f32
+    if (rule.isScalarState(state)) // which nothing rounds
       paths.emplace_back();
     else
       paths.push_back(getPath(update.getStates()[list], update.getNewStates()[list])), ++list;
@@ -88,10 +88,12 @@ ScalarInterpreter StoredUpdate::at(const Point &point, bool exact) const {
     for (BlockArgument argument : rule.getByRole(role))
       numbers.set(argument, point.param);
   numbers.set(rule.getByRole(Role::grad)[0], point.grad);
+  for (BlockArgument input : rule.getByRole(Role::input)) // of about the gradient's size
+    numbers.set(input, point.grad);
   for (BlockArgument state : rule.getByRole(Role::state))
     numbers.set(state, 0); // one that is not stored is not read
   for (auto [state, value] : llvm::zip(states, point.states))
-    numbers.set(state, value);
+    state.getType().isInteger(64) ? numbers.setInteger(state, int64_t(value)) : numbers.set(state, value);
   for (auto [argument, value] : values)
     numbers.set(argument, value);
   for (BlockArgument argument : rule.getByRole(Role::step))
@@ -137,7 +139,8 @@ bool StoredUpdate::isUnchanged(unsigned index, double before, double number, dou
 }
 
 // Where a state is linear in itself and settles, its steady value; of a sum or a
-// maximum what one step makes. A few rounds for those that depend on others.
+// maximum what one step makes. A few rounds for those that depend on others. A number of a tensor or of the step is its
+// first value.
 const Point &StoredUpdate::steady(double grad) const {
   auto [known, isNew] = settled.try_emplace(grad);
   Point &point = known->second;
@@ -145,9 +148,14 @@ const Point &StoredUpdate::steady(double grad) const {
     return point;
   point.grad = grad;
   point.states.assign(states.size(), 0);
+  for (auto [state, value] : llvm::zip(states, point.states))
+    if (auto first = cast_or_null<FloatAttr>(rule.getDefault(state)))
+      value = first.getValueAsDouble();
   for (int round = 0; round < 4; ++round) {
     SmallVector<double> before = point.states;
     for (unsigned i = 0; i < states.size(); ++i) {
+      if (Scope scope = rule.getScope(states[i]); scope == Scope::Tensor || scope == Scope::Step)
+        continue;
       auto from = [&](double before) {
         Point other = point;
         other.states[i] = before;

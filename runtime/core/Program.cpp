@@ -42,7 +42,7 @@ void Program::readStreams(altgrad_bundle *bundle) {
     const bool packed = of.even != ALTGRAD_UNPACKED;
     const altgrad_core_stream stream{of.name,    of.key, roleWords[of.role], of.format,
                                      of.role,    of.set, altgrad_core_stream_dtype(&of), of.block,
-                                     of.columns, packed, 1,                  0, nullptr};
+                                     of.columns, packed, 1,                  0, 0,   nullptr};
     const auto index = size_t(of.set);
     if (isBeside(of.role)) {
       lists[index].states.push_back(stream);
@@ -59,13 +59,13 @@ void Program::readStreams(altgrad_bundle *bundle) {
 
 void Program::give(const altgrad_core_scalar &scalar, int32_t scope, size_t index) {
   const bool number = scalar.type == ALTGRAD_F32, ofTensor = scope == ALTGRAD_PER_TENSOR;
-  const bool ofUnits = scalar.role == ALTGRAD_ROLE_STATE && scope == ALTGRAD_PER_UNIT;
+  const bool isState = scalar.role == ALTGRAD_ROLE_STATE, ofUnits = isState && scope == ALTGRAD_PER_UNIT;
   Lists &set = lists[index];
-  if (scalar.role == ALTGRAD_ROLE_HYPER && scope == ALTGRAD_PER_GROUP)
+  if (scalar.role == ALTGRAD_ROLE_HYPER && (scope == ALTGRAD_PER_GROUP || scope == ALTGRAD_PER_STEP))
     set.hypers.push_back(scalar);
-  else if (number && (ofUnits || (ofTensor && scalar.role == ALTGRAD_ROLE_TENSOR_SCALE)))
+  else if ((number && (ofUnits || (ofTensor && scalar.role == ALTGRAD_ROLE_TENSOR_SCALE))) || (ofTensor && isState))
     set.states.push_back({scalar.name, scalar.key, scalar.word, "f32", scalar.role, int32_t(index),
-                          altgrad_core_dtype("f32"), 0, 0, 0, 1, ofUnits, nullptr});
+                          altgrad_core_scalar_dtype(scalar.type), 0, 0, 0, 1, ofUnits, scalar.value, nullptr});
   else if (number && ofTensor && scalar.role == ALTGRAD_ROLE_STATISTIC)
     set.statistics.push_back(scalar);
   else if (ofTensor && scalar.role == ALTGRAD_ROLE_STEP && (number || scalar.type == ALTGRAD_I64))
@@ -81,7 +81,7 @@ void Program::readScalars(altgrad_bundle *bundle) {
     const auto of = describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i);
     const altgrad_core_scalar scalar{of.name,   of.key,  roleWords[of.role], of.role, of.set,
                                      of.access, of.type, of.has_default,     of.value};
-    if (of.scope == ALTGRAD_PER_STEP)
+    if (of.scope == ALTGRAD_PER_STEP && of.role != ALTGRAD_ROLE_HYPER)
       singles_.push_back(scalar);
     else
       for (size_t index = 0; index < sets_.size(); ++index)

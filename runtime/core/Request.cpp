@@ -73,7 +73,8 @@ bool wantsOwnProducts(const altgrad_core_request &of, altgrad_bundle *bundle) {
 // Numbers of the step as a whole that nobody has asked for would be whatever lies in memory.
 void checkSingles(const altgrad_core_request &of, altgrad_bundle *bundle) {
   constexpr uint32_t own = 1u << ALTGRAD_ROLE_MAX_NORM | 1u << ALTGRAD_ROLE_RANDOM | 1u << ALTGRAD_ROLE_NORM |
-                           1u << ALTGRAD_ROLE_HISTORY | 1u << ALTGRAD_ROLE_STATISTIC,
+                           1u << ALTGRAD_ROLE_HISTORY | 1u << ALTGRAD_ROLE_STATISTIC | 1u << ALTGRAD_ROLE_STATE |
+                           1u << ALTGRAD_ROLE_HYPER,
                      ofScaler = 1u << ALTGRAD_ROLE_SCALE | 1u << ALTGRAD_ROLE_INV_SCALE | 1u << ALTGRAD_ROLE_SCALER |
                                 1u << ALTGRAD_ROLE_FLAG;
   const uint32_t known = own | (of.scaler || given(of.loss_scaler) || given(of.flags) ? ofScaler : 0);

@@ -104,7 +104,7 @@ altgrad_status altgrad_core_new_state(const altgrad_core_program *program, int64
     const altgrad_core_stream &of = program->sets[set].states.at[index];
     made = layoutOf(of, Layout(dims, sizes, strides), matrices);
     const bool copies = (of.role == ALTGRAD_ROLE_MASTER || of.role == ALTGRAD_ROLE_COPY) && !of.packed;
-    *out = {made.sizes.data(), made.strides.data(), int64_t(made.dims()), of.dtype, copies};
+    *out = {made.sizes.data(), made.strides.data(), int64_t(made.dims()), of.dtype, copies, of.first};
   });
 }
 

@@ -38,6 +38,7 @@ const Type types[] = {{aoti_torch_dtype_float64, put<double>, get<double>},
 struct Number {
   std::string name;
   int32_t set, access;
+  bool isShared; // a hyper-parameter for which all groups give one number
   int64_t count; // how many lie behind its pointer
   Type type;
 };
@@ -55,10 +56,11 @@ struct altgrad_core_values {
   altgrad_core_values(altgrad_bundle *bundle, const int32_t *sets, int64_t count) : groups(sets, sets + count) {
     for (int64_t i = 0; i < altgrad_scalar_count(bundle); ++i) {
       auto of = describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i);
-      std::vector<Number> &list = of.scope == ALTGRAD_PER_STEP ? singles : hypers;
-      if (&list == &singles || of.role == ALTGRAD_ROLE_HYPER)
-        list.push_back(
-            {of.name, of.set, of.access, of.role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1, types[of.type]});
+      const bool isHyper = of.role == ALTGRAD_ROLE_HYPER, ofStep = of.scope == ALTGRAD_PER_STEP;
+      if (isHyper || ofStep)
+        (isHyper ? hypers : singles)
+            .push_back({of.name, of.set, of.access, isHyper && ofStep,
+                        of.role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1, types[of.type]});
     }
     for (int32_t set : groups) {
       first.push_back(cells.size());
@@ -83,6 +85,7 @@ struct altgrad_core_values {
     if (cells[at].tensor)
       take(at, nullptr);
     cells[at].number->type.put(value, &host[at]);
+    changed = true;
   }
   void set(const int64_t *of, int64_t count, const double *numbers) {
     for (int64_t i = 0; i < count; ++i)
@@ -127,7 +130,23 @@ struct altgrad_core_values {
     for (const Number &hyper : hypers) {
       for (size_t group = 0; group < groups.size(); ++group)
         pointers[group] = pointerTo(isOf(hyper, groups[group]) ? next[group]++ : first[group]);
-      check(altgrad_bind_scalar(plan, hyper.name.c_str(), pointers.data(), int64_t(pointers.size())));
+      const size_t count = hyper.isShared ? 1 : pointers.size();
+      check(altgrad_bind_scalar(plan, hyper.name.c_str(), pointers.data(), int64_t(count)));
+    }
+  }
+  // A hyper-parameter of the step has a cell in each group, and the step reads that of the first.
+  void checkShared() const {
+    for (const Number &hyper : hypers) {
+      const Cell *of = nullptr;
+      for (const Cell &cell : cells) {
+        if (!hyper.isShared || cell.number != &hyper)
+          continue;
+        of = of ? of : &cell;
+        if (host[size_t(&cell - cells.data())] != host[size_t(of - cells.data())])
+          throw Refusal(ALTGRAD_INVALID, "'" + hyper.name + "' is one number for all groups, and they give " +
+                                             std::to_string(get(size_t(of - cells.data()))) + " and " +
+                                             std::to_string(get(size_t(&cell - cells.data()))));
+      }
     }
   }
   void bind(altgrad_plan *plan) {
@@ -159,6 +178,9 @@ struct altgrad_core_values {
   void send(altgrad_plan *plan) {
     if (toggled)
       bind(plan);
+    if (changed)
+      checkShared();
+    changed = false;
     for (size_t at = 0; sources > 0 && at < cells.size(); ++at)
       if (cells[at].tensor && !cells[at].placed)
         copy(at);
@@ -173,7 +195,10 @@ struct altgrad_core_values {
   int64_t sources = 0;        // cells with a tensor that is copied
   std::vector<char> bound;    // which cells had a tensor when all were bound
   bool toggled = true;        // a tensor came or went since
+  bool changed = true;        // a number did since the last step
 };
+
+int32_t altgrad_core_scalar_dtype(int32_t type) { return types[type].dtype(); }
 
 altgrad_status altgrad_core_values_create(altgrad_bundle *bundle, const int32_t *sets, int64_t count,
                                           altgrad_core_values **out) {

@@ -176,8 +176,12 @@ ALTGRAD_API altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, 
 // How many rows the last step took so, and how many it swept again.
 ALTGRAD_API void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]);
 
+// torch's number of the dtype of a scalar, whose `type` altgrad_scalar_info has.
+ALTGRAD_API int32_t altgrad_core_scalar_dtype(int32_t type);
+
 // The numbers of a step: those of groups, by the index of the group and, in it, of the hyper-parameters of its
-// set; and those of the whole step, which are the group -1, by the index among the bundle's scalars per step.
+// set; and those of the whole step, which are the group -1, by the index among `singles` of altgrad_program.h. A
+// hyper-parameter of the step has a number in each group, and a step is refused where these differ.
 typedef struct altgrad_core_values altgrad_core_values;
 // `sets` has the set of each group of the plan. The bundle may go before.
 ALTGRAD_API altgrad_status altgrad_core_values_create(altgrad_bundle *bundle, const int32_t *sets, int64_t count,

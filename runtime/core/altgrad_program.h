@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 // A list of tensors of one set: parameters, gradients, or something that is kept beside the parameters. `key` is the
-// rule's name for it. A `tensor_scale` has one f32 for each tensor, and so has a state without a block for each unit.
+// rule's name for it. A `tensor_scale` has one f32 for each tensor. A state that is a scalar has a value for each unit
+// or for each tensor.
 typedef struct altgrad_core_stream {
   const char *name, *key;
   const char *word; // of its role, as ALTGRAD_ROLES spells it
@@ -22,6 +23,7 @@ typedef struct altgrad_core_stream {
   int32_t packed;   // codes of two neighbours share a byte
   int32_t scaled;   // elements that share a scale, which is the block_scale of the same key; else 1
   int32_t of_units; // it is a state with a value for each unit of a parameter
+  double first;     // what each of its values begins as
   const char *state; // the key under which an optimizer keeps it; NULL of parameters and gradients
 } altgrad_core_stream;
 typedef struct altgrad_core_streams {

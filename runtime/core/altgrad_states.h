@@ -14,7 +14,8 @@ typedef struct altgrad_core_state {
   const int64_t *sizes, *strides;
   int64_t dims;
   int32_t dtype;  // torch's number
-  int32_t copies; // it begins as the parameter; else with zeros
+  int32_t copies; // it begins as the parameter; else with `first`
+  double first;
 } altgrad_core_state;
 // Of the state `index` of a set, beside a parameter whose elements are visited in the order of `strides`. `matrices` is
 // NULL where nobody has said which it holds. ALTGRAD_INVALID, with what follows the parameter's name, where bytes of

@@ -182,15 +182,6 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
-  // rule_c11
-  // expected-error@+1 {{'altgrad.reduce' op reduces over the step; a rule sees one tensor}}
-  %s = altgrad.reduce add %w over step : f32
-  altgrad.yield param(%s) state()
-}
-
-// -----
-
-altgrad.rule @r(param %w: f32, grad %g: f32) {
   // reduce_c1
   // expected-error@+1 {{'altgrad.reduce' op reduces over block<1x32>, unit, tensor or step, not over a group}}
   %s = altgrad.reduce add %w over group : f32

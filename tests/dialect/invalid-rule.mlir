@@ -18,7 +18,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
 
 // -----
 
-// expected-error@+1 {{unknown role 'const'; roles are param, grad, state, unit_state, value, hyper, step, option}}
+// expected-error@+1 {{unknown role 'const'; roles are param, grad, state, input, value, hyper, step, option}}
 altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
   altgrad.yield param(%w) state()
 }
@@ -26,7 +26,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
 // -----
 
 // rule_c2
-// expected-error@+1 {{'altgrad.rule' op gives '%w' the role 'master'; roles are param, grad, state, unit_state, value, hyper, step, option}}
+// expected-error@+1 {{'altgrad.rule' op gives '%w' the role 'master'; roles are param, grad, state, input, value, hyper, step, option}}
 "altgrad.rule"() <{sym_name = "r", signature = [#altgrad.argument<access = in, role = master, name = "w", key = "w", scope = step, set = -1>]}> ({
 ^bb0(%w: f32):
   "altgrad.yield"(%w) : (f32) -> ()
@@ -168,6 +168,65 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32, unit_state %s: f32) {
   // rule_c14
-  // expected-error@+1 {{'altgrad.yield' op gives the unit_state '%s' a value that differs between elements; altgrad.reduce over unit gives one of each unit}}
+  // expected-error@+1 {{'altgrad.yield' op gives the state '%s', which is per unit, a value that differs between elements; altgrad.reduce over unit gives one of each unit}}
   altgrad.yield param(%w) state(%g)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f64 per step, hyper %lr: f64) {
+  %d1 = mulf %d, %lr : f64
+  // rule_c14
+  // expected-error@+1 {{'altgrad.yield' op gives the state '%d', which is per step, a value that differs between tensors; altgrad.reduce over step gives one of each step, and a hyper-parameter that the step computes with is written hyper %lr: f64 per step}}
+  altgrad.yield param(%w) state(%d1: f64)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f64 per tensor) {
+  %s = altgrad.reduce add %g over tensor : f32
+  // rule_c17
+  // expected-error@+1 {{'altgrad.yield' op gives the state '%d' of 'f64' a new value of 'f32'}}
+  altgrad.yield param(%w) state(%s)
+}
+
+// -----
+
+// rule_c11
+// expected-error@+1 {{a state is per unit, per tensor or per step, and a hyper is per step, for a value that all groups share; one of each element has no 'per'}}
+altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f32 per group) {
+  altgrad.yield param(%w) state(%d)
+}
+
+// -----
+
+// rule_c4
+// expected-error@+1 {{'altgrad.rule' op gives state '%m' a default; a state of each element begins as 0}}
+altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32 = 1.0) {
+  altgrad.yield param(%w) state(%g)
+}
+
+// -----
+
+// rule_c16
+// expected-error@+1 {{'altgrad.rule' op gives state '%k' of i64 the first value 5.000000e-01, which is no whole number}}
+altgrad.rule @r(param %w: f32, grad %g: f32, state %k: i64 per step = 0.5) {
+  altgrad.yield param(%w) state(%k: i64)
+}
+
+// -----
+
+// rule_c3
+// expected-error@+1 {{'altgrad.rule' op has state '%s' of type f64, expected f32}}
+altgrad.rule @r(param %w: f32, grad %g: f32, state %s: f64 per unit) {
+  altgrad.yield param(%w) state(%s: f64)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f32 per step) {
+  // rule_c10
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements; leave the reduction out, or the scale of the copy that stores it}}
+  %s = altgrad.reduce add %d over step : f32
+  altgrad.yield param(%w) state(%s)
 }

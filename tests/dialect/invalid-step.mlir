@@ -69,12 +69,12 @@ altgrad.step @s(in hyper %x: !altgrad.tensors<f32>) { commit }
 
 // step_c13
 // expected-error@+1 {{'altgrad.step' op gives '%x' the role 'state', which is of lists of tensors}}
-altgrad.step @s(in state %x: f64) { commit }
+altgrad.step @s(in state %x: f64 per_group) { commit }
 
 // -----
 
 // step_c15
-// expected-error@+1 {{'altgrad.step' op gives '%x' the default 1.000000e+00 : f64; only a hyper has one, a finite f64}}
+// expected-error@+1 {{'altgrad.step' op gives '%x' the default 1.000000e+00 : f64; only a hyper and a scalar state have one, a finite f64}}
 altgrad.step @s(in norm %x: f64 = 1.0) { commit }
 
 // -----

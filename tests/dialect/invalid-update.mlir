@@ -86,6 +86,31 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 // -----
 
+altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f64 per tensor) { altgrad.yield param(%w) state(%d: f64) }
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in state %d: f32 per_tensor) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c6
+  // expected-error@+1 {{'altgrad.update' op gives 'd' of rule 'r' a 'f32', expected 'f64'}}
+  %w, %d1 = update @r param(%v) grad(%v) state() scalar(%d) hyper()
+  commit
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, input %h: f32) {
+  %w1 = mulf %w, %h : f32
+  altgrad.yield param(%w1) state()
+}
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c7
+  // expected-error@+1 {{'altgrad.update' op gives 0 input operands, rule 'r' wants 1: h}}
+  %w = update @r param(%v) grad(%v) state() hyper()
+  commit
+}
+
+// -----
+
 // expected-note@+1 {{it is defined here}}
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in %lr: f32) {
   %v = dequantize %x : !altgrad.tensors<f32>

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +57,61 @@ TEST(Rule, ComesFromAUsersText) {
   EXPECT_TRUE(at::allclose(a, wantA, 1e-6, 1e-6));
   EXPECT_TRUE(at::allclose(b, wantB, 1e-6, 1e-6));
   EXPECT_EQ(stateOf(optimizer, a, "speed").sizes(), a.sizes());
+}
+
+// A number of each tensor, one of the step, and a tensor that is only read.
+const char *const numbers = R"(
+altgrad.rule @numbers(param %w: f32, grad %g: f32, input %h: f32, state %d: f64 per step = 0.25,
+                      state %s: f32 per tensor = 2.0, hyper %lr: f64 = 0.5) {
+  %sum = altgrad.reduce add %g over step : f32
+  %wide = extf %sum : f32 to f64
+  %d1 = addf %d, %wide : f64
+  %own = altgrad.reduce max %g over tensor : f32
+  %s1 = addf %s, %own : f32
+  %rate = mulf %lr, %d1 : f64
+  %r = truncf %rate : f64 to f32
+  %a = mulf %r, %s1 : f32
+  %dw = mulf %a, %h : f32
+  %w1 = subf %w, %dw : f32
+  altgrad.yield param(%w1) state(%d1: f64, %s1)
+}
+)";
+
+void putInput(RuleOptimizer &optimizer, const Tensor &param, const Tensor &value) {
+  auto &state = optimizer.state()[param.unsafeGetTensorImpl()];
+  if (!state)
+    state = std::make_unique<RuleParamState>();
+  static_cast<RuleParamState &>(*state).tensor("h", value);
+}
+
+TEST(Rule, KeepsNumbersOfTensorsAndOfTheStep) {
+  Tensor a = at::zeros({50}).requires_grad_(), b = at::zeros({3, 3}).requires_grad_();
+  a.mutable_grad() = at::full({50}, 0.5f), b.mutable_grad() = at::full({3, 3}, -1.0f);
+  RuleOptimizer optimizer({a, b}, RuleSpec().text(numbers)), other({a, b}, RuleSpec().text(numbers));
+  for (const Tensor &param : {a, b})
+    putInput(optimizer, param, at::ones_like(param));
+  optimizer.step(); // the sum over the step is 16
+  EXPECT_TRUE(at::equal(a.detach(), at::full({50}, -0.5f * 16.25f * 2.5f)));
+  EXPECT_TRUE(at::equal(b.detach(), at::full({3, 3}, -0.5f * 16.25f * 1.0f)));
+  std::stringstream file;
+  torch::save(optimizer, file), torch::load(other, file);
+  optimizer.step();
+  Tensor once = a.detach().clone();
+  at::NoGradGuard guard;
+  a.fill_(-0.5f * 16.25f * 2.5f);
+  other.step();
+  EXPECT_TRUE(at::equal(a.detach(), once));
+}
+
+TEST(Rule, SaysWhichInputIsMissing) {
+  Tensor a = leaf({4});
+  RuleOptimizer optimizer({a}, RuleSpec().text(numbers));
+  try {
+    optimizer.step();
+    ADD_FAILURE() << "no error";
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what_without_backtrace(), testing::HasSubstr("the rule reads 'h'"));
+  }
 }
 
 TEST(Rule, RunsEveryTemplate) {

@@ -47,8 +47,53 @@ altgrad.step @watch(in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensor
   %g = dequantize %grads : !altgrad.tensors<bf16>
   %x = dequantize %w : !altgrad.tensors<f32>
   // CHECK: %[[SUM:.*]] = reduce add %{{.*}} over unit : f32
-  %w1, %sum1 = update @sums param(%x) grad(%g) state() unit(%sum) hyper(%lr)
+  %w1, %sum1 = update @sums param(%x) grad(%g) state() scalar(%sum) hyper(%lr)
   // CHECK: commit always
   // CHECK: %[[SUM]] to %sum : f32
   commit always %w1 to %w : !altgrad.tensors<f32>, %sum1 to %sum : f32
+}
+
+// A sum over the step is of all sets that the rule is applied to, and stands before whoever reads it.
+altgrad.rule @distance(param %w: f32, grad %g: f32, state %d: f64 per step) {
+  %sum = altgrad.reduce sumsq %g over step : f32
+  %wide = extf %sum : f32 to f64
+  %d1 = addf %d, %wide : f64
+  %root = math.sqrt %sum : f32
+  %step = divf %g, %root : f32
+  %w1 = subf %w, %step : f32
+  altgrad.yield param(%w1) state(%d1: f64)
+}
+
+// CHECK-LABEL: altgrad.step @of_two_sets
+altgrad.step @of_two_sets(in %g: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>,
+                          in %h: !altgrad.tensors<f32> set 1, inout %x: !altgrad.tensors<f32> set 1, inout state %d: f64) {
+  %a = dequantize %g : !altgrad.tensors<bf16>
+  %b = dequantize %w : !altgrad.tensors<f32>
+  %c = dequantize %h : !altgrad.tensors<f32>
+  %e = dequantize %x : !altgrad.tensors<f32>
+  // CHECK: %[[ONE:.*]] = reduce sumsq %{{.*}} over step : f32
+  // CHECK: %[[OTHER:.*]] = reduce sumsq %{{.*}} over step : f32
+  // CHECK: %[[SUM:.*]] = arith.addf %[[ONE]], %[[OTHER]] : f32
+  // CHECK-COUNT-2: math.sqrt %[[SUM]] : f32
+  %w1, %d1 = update @distance param(%b) grad(%a) state() scalar(%d: f64) hyper()
+  %x1, %d2 = update @distance param(%e) grad(%c) state() scalar(%d: f64) hyper()
+  commit always %w1 to %w : !altgrad.tensors<f32>, %x1 to %x : !altgrad.tensors<f32>, %d1 to %d : f64
+}
+
+// A sum over the step of a number of each tensor.
+altgrad.rule @lengths(param %w: f32, grad %g: f32, state %d: f32 per step) {
+  %own = altgrad.reduce sumsq %g over tensor : f32
+  %length = math.sqrt %own : f32
+  %sum = altgrad.reduce add %length over step : f32
+  altgrad.yield param(%g) state(%sum)
+}
+
+// CHECK-LABEL: altgrad.step @of_lengths
+altgrad.step @of_lengths(in %g: !altgrad.tensors<f32>, inout %w: !altgrad.tensors<f32>, inout state %d: f32) {
+  %a = dequantize %g : !altgrad.tensors<f32>
+  %b = dequantize %w : !altgrad.tensors<f32>
+  // CHECK: %[[LENGTH:.*]] = math.sqrt
+  // CHECK: across %[[LENGTH]]
+  %w1, %d1 = update @lengths param(%b) grad(%a) state() scalar(%d) hyper()
+  commit always %w1 to %w : !altgrad.tensors<f32>, %d1 to %d : f32
 }

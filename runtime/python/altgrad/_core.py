@@ -197,7 +197,8 @@ def handle_of(tensor):
 
 
 # torch's numbers of the dtypes that a step's tensors have: c10::ScalarType.
-TYPES = {torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.float16: 5, torch.float32: 6, torch.bfloat16: 15,
+TYPES = {torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.float16: 5, torch.int64: 4, torch.float32: 6,
+         torch.float64: 7, torch.bfloat16: 15,
          torch.float8_e5m2: 23, torch.float8_e4m3fn: 24, torch.float8_e8m0fnu: 44}
 DTYPES = {number: dtype for dtype, number in TYPES.items()}
 

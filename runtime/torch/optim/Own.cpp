@@ -1,5 +1,5 @@
 // What an optimizer keeps of its steps beside states, where they count and note it: the seed of those that round
-// stochastically and how often they have drawn, past norms, counts.
+// stochastically and how often they have drawn, past norms, counts, and states of a rule that are one number for the step.
 #include "optim/Binding.h"
 #include "tensors/Lasting.h"
 
@@ -16,7 +16,9 @@ using at::Tensor;
 
 namespace {
 
-constexpr char history[] = "norm_history", skipped[] = "skipped_steps";
+constexpr char history[] = "norm_history", skipped[] = "skipped_steps", ofStep[] = "step_state_";
+
+bool isStepState(const std::string &name) { return name.rfind(ofStep, 0) == 0; }
 
 // What files have of it.
 const struct {
@@ -33,6 +35,8 @@ std::string nameOf(const Scalar &single) {
   case ALTGRAD_ROLE_STATISTIC:
   case ALTGRAD_ROLE_SCALER: // whose program counts what it skips
     return is(single.key, "skipped") ? skipped : single.role == ALTGRAD_ROLE_STATISTIC ? single.key : "";
+  case ALTGRAD_ROLE_STATE:
+    return std::string(ofStep) + single.key;
   default:
     return single.role == ALTGRAD_ROLE_RANDOM ? single.key : "";
   }
@@ -64,7 +68,11 @@ void Binding::bindOwn() {
         continue;
       Tensor &kept = own[name];
       if (!kept.defined())
-        kept = beginOf(name);
+        kept = isStepState(name) ? at::scalar_tensor(single.value, typeOf(single)) : beginOf(name);
+      // Sums over the step are of all parameters that this program steps.
+      TORCH_CHECK(!isStepState(name) || (plans.size() == 1 && part.program->stops.empty()), "altgrad: the rule keeps '", single.key,
+                  "' for the step as a whole, and other ranks or devices step a part of the parameters: give it all "
+                  "parameters on one device of one process");
       const bool isSeed = name == "seed", isFirst = placed.insert(name).second;
       Tensor memory =
           kept.to(part.context.device(), typeOf(single), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
@@ -103,6 +111,9 @@ void Binding::saveOwn(torch::serialize::OutputArchive &archive) const {
   for (const auto &of : inFile)
     if (const auto found = own.find(of.name); found != own.end())
       archive.write(of.name, found->second, /*is_buffer=*/true);
+  for (const auto &[name, value] : own)
+    if (isStepState(name))
+      archive.write(name, value, /*is_buffer=*/true);
 }
 
 // A file without one of them says nothing of it; but norms of another run are none of this one's, so without any a new
@@ -119,6 +130,11 @@ void Binding::loadOwn(torch::serialize::InputArchive &archive) {
                 ", expected ", of.numel, " of ", of.type);
     read[of.name] = of.numel == 1 ? given.reshape(at::IntArrayRef()).clone() : given.contiguous().clone();
   }
+  for (const std::string &name : archive.keys())
+    if (Tensor given; isStepState(name) && archive.try_read(name, given, /*is_buffer=*/true)) {
+      TORCH_CHECK(given.numel() == 1, "altgrad: the file has a ", name, " with sizes ", given.sizes(), ", expected one number");
+      read[name] = given.reshape(at::IntArrayRef()).clone();
+    }
   own.erase(history);
   for (auto &[name, tensor] : read)
     own[name] = std::move(tensor);

@@ -23,6 +23,16 @@ const Tensor &valueOf(const RuleParamState &state, const std::string &key, const
   return value;
 }
 
+// Whether a step has made states, or a file: an input alone is put there before.
+bool hasBegun(const RuleParamState &state, const Set &set) {
+  const c10::ArrayRef<Stream> all = entries(set.states);
+  auto isInput = [&](const auto &one) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Stream &of) { return of.role == ALTGRAD_ROLE_INPUT && one.first == of.state; });
+  };
+  return !std::all_of(state.tensors().begin(), state.tensors().end(), isInput);
+}
+
 // Whether a count can be raised where it lies.
 bool isCount(const Tensor &count, const Tensor &param, c10::ScalarType type) {
   return count.scalar_type() == type && count.device() == param.device();
@@ -46,8 +56,11 @@ void Binding::checkStates(const DevicePlan &part, const Drafts &drafts, const St
       const c10::ArrayRef<Stream> all = entries(set.states);
       return std::any_of(all.begin(), all.end(), [&](const Stream &of) { return key == of.state; });
     };
+    const bool begun = hasBegun(*state, set);
     for (size_t i = 0; i < entries(set.states).size(); ++i) {
       const Stream &stream = set.states.at[i];
+      if (!begun && !state->tensor(stream.state).defined())
+        continue;
       const Tensor &value = valueOf(*state, stream.state, place);
       const std::string scales = std::string(stream.state) + "_scale";
       const bool scaled = !keeps(scales) && state->tensor(scales).defined();
@@ -60,7 +73,7 @@ void Binding::checkStates(const DevicePlan &part, const Drafts &drafts, const St
                 " has a 'remainder', and the "
                 "storage has none: make the optimizer with the storage that "
                 "its states have");
-    if (!set.step)
+    if (!set.step || !begun)
       continue;
     const Tensor &count = valueOf(*state, set.count, place);
     checkCount(count, set.count, place);
@@ -90,6 +103,7 @@ std::vector<Row> Binding::makeRow(const DevicePlan &part, const Draft &draft, co
   const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
+  const bool begun = state && hasBegun(*state, set);
   Row row;
   row.param = hold(param);
   if (!dense.is_same(param))
@@ -104,14 +118,15 @@ std::vector<Row> Binding::makeRow(const DevicePlan &part, const Draft &draft, co
   }
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
     const Stream &stream = set.states.at[i];
-    row.kept.push_back(hold(state ? asStored(state->tensor(stream.state), dense, stream)
-                                  : createState(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
+    const Tensor given = state ? state->tensor(stream.state) : Tensor();
+    row.kept.push_back(hold(given.defined() ? asStored(given, dense, stream)
+                                            : createState(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
   }
-  if (!state)
+  if (!begun)
     beginCopy(set, row.kept, dense, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
-    row.count = hold(state ? state->tensor(set.count).to(as) : at::zeros({}, as));
+    row.count = hold(begun ? state->tensor(set.count).to(as) : at::zeros({}, as));
   }
   return inPieces(row);
 }

@@ -31,12 +31,15 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const 
 Tensor altgrad::optim::createState(const Program &program, int32_t set, size_t index, const Tensor &param,
                                    const altgrad_core_matrices *matrices) {
   altgrad_core_state of;
+  const Stream &stream = program.sets[size_t(set)].states.at[index];
+  TORCH_CHECK(stream.role != ALTGRAD_ROLE_INPUT, "altgrad: the rule reads '", stream.key,
+              "', which the parameter's state has not: put a tensor there before the step");
   checkTable(altgrad_core_new_state(program.description.get(), set, int64_t(index), param.dim(), param.sizes().data(),
                                     param.strides().data(), matrices, &of));
   const size_t dims = size_t(of.dims);
   Tensor made = unwritten(at::empty_strided({of.sizes, dims}, {of.strides, dims},
                                             param.options().dtype(c10::ScalarType(of.dtype))));
-  return of.copies ? made.copy_(param) : made.zero_();
+  return of.copies ? made.copy_(param) : made.fill_(of.first);
 }
 
 // The columns as rows of a matrix that zeros, of which no block is the largest,

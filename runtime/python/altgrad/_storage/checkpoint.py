@@ -35,7 +35,7 @@ def preserve_dtypes(optimizer):
         states = dict(given["state"])
         for index, param in zip(_flat(given["param_groups"]), _flat(optimizer.param_groups)):
             if index in states:
-                states[index] = {key: _Hidden(value) if key != optimizer._count_key and _keeps_dtype(optimizer, param, value)
+                states[index] = {key: _Hidden(value) if key != optimizer._count_key and _keeps_dtype(optimizer, param, key, value)
                                  else value for key, value in states[index].items()}
         return {**given, "state": states}
 
@@ -109,10 +109,10 @@ def _is_stale(optimizer, key):
     return (COLUMNS if key.startswith(COLUMNS) else "copy") not in written
 
 
-def _keeps_dtype(optimizer, param, value):
+def _keeps_dtype(optimizer, param, key, value):
     """Whether a loaded state keeps its dtype: not where torch steps the parameter."""
     kernel_dtypes = *PARAM_DTYPES, *code_dtypes(optimizer._words)
-    return param.dtype in kernel_dtypes and (not isinstance(value, torch.Tensor)
+    return param.dtype in kernel_dtypes and (not isinstance(value, torch.Tensor) or key in optimizer._tensor_states
                                              or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
 
 

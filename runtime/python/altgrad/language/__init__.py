@@ -17,7 +17,7 @@ from ._functions import (abs, clamp, copysign, exp, floor, fma, log, lerp, maxim
 from ._functions import EXTENTS as _EXTENTS
 from ._hints import hint_of_function as _hint
 from ._matrices import descend, matrix, orthogonalize, product, scale_by_shape
-from ._reductions import extent as _extent
+from ._reductions import extent as _extent, total
 from ._rule import Rule, rule
 from ._signature import Column, Global, Grad, Input, Option, Param, Row, Scalar, Square, State, Step, Unit
 from ._trace import now as _now
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Not rows, columns and numel: they are read in the function of a rule alone.
 __all__ = ["Column", "Global", "Grad", "Input", "Option", "Param", "Row", "Rule", "RuleError", "Scalar", "Square", "State", "Step",
            "Unit", "abs", "clamp", "copysign", "descend", "exp", "floor", "fma", "lerp", "log", "matrix", "maximum", "minimum",
-           "orthogonalize", "product", "rms", "rule", "scale_by_shape", "sign", "sqrt", "where"]
+           "orthogonalize", "product", "rms", "rule", "scale_by_shape", "sign", "sqrt", "total", "where"]
 
 if not TYPE_CHECKING:
     def __getattr__(name):

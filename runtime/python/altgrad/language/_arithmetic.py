@@ -4,7 +4,7 @@ from numbers import Real
 from typing import Any
 
 from ._errors import fail
-from ._trace import ELEMENT, STEP, Symbol, Trace, current
+from ._trace import ELEMENT, Symbol, Trace, current
 
 _WHOLE = {"addf": "addi", "subf": "subi", "mulf": "muli"}
 _SIGNED = {"olt": "slt", "ole": "sle", "ogt": "sgt", "oge": "sge", "oeq": "eq", "une": "ne"}
@@ -81,7 +81,8 @@ def _whole(a, b):
 
 def _of_step(words, a, b, kind):
     trace = trace_of(a, b)
-    return trace.emit(words + " {}, {}", [x if isinstance(x, Symbol) else trace.constant(x, "i64") for x in (a, b)], "i64", kind, STEP)
+    return trace.emit(words + " {}, {}", [x if isinstance(x, Symbol) else trace.constant(x, "i64") for x in (a, b)], "i64", kind,
+                      level_of(a, b))
 
 
 def binary(word: str, a: Any, b: Any) -> Symbol:

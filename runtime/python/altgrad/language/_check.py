@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._signature import Grad, Param, State, Step, Unit
+from ._signature import Global, Grad, Param, Scalar, State, Step, Unit
 
 
 def check(rule: Any, reference: Any, steps: int, shapes: Any, seed: int, arrays: str, hypers: "dict[str, Any]") -> dict[str, float]:
@@ -24,7 +24,7 @@ def check(rule: Any, reference: Any, steps: int, shapes: Any, seed: int, arrays:
             param.grad = torch.randn(shape, generator=draws)
             optimizer.step()
             for name, value in other.step(param.grad.double(), step).items():
-                mine = param.detach() if name == other.param else optimizer.state[param][name]
+                mine = param.detach() if name == other.param else optimizer.state[param].get(name, optimizer.param_groups[0].get(name))
                 largest[name] = max(largest.get(name, 0.0), (mine.double() - value.reshape(mine.shape)).abs().max().item())
         moved = max(moved, (param.detach().double() - first).abs().max().item())
     print(f"{rule.__name__}: the largest differences in {steps} steps, where the parameter moves by {moved:.2g}")
@@ -57,8 +57,9 @@ class _Function:
         self.names = {kind: next((name for name, role in order.items() if isinstance(role, kind)), "") for kind in (Param, Grad, Step)}
         self.param = self.names[Param]
         rows = first.shape[:1] + (1,) * (first.dim() - 1) if first.dim() > 1 else (1,)  # a vector is one unit
-        self.kept = {self.param: first, **{name: torch.zeros(rows if isinstance(order[name], Unit) else first.shape, dtype=torch.float64)
-                                           for name in self.states}}
+        sizes = {Unit: rows, Scalar: (), Global: ()}
+        self.kept = {self.param: first, **{name: torch.full(sizes.get(type(order[name]), first.shape), getattr(order[name], "first", 0.0),
+                                                            dtype=torch.float64) for name in self.states}}
         self.absent = {name: None for name, role in order.items() if isinstance(role, State) and name not in self.states}
         parameters = inspect.signature(function).parameters.values()
         self.takes = None if any(one.kind == one.VAR_KEYWORD for one in parameters) else {one.name for one in parameters}

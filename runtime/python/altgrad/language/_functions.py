@@ -87,5 +87,5 @@ def rms(x: Symbol, over: str = "tensor") -> Any:
 
 EXTENTS = "rows", "columns", "numel"
 FUNCTIONS = {function.__name__: function for function in (
-    abs, clamp, copysign, exp, floor, fma, lerp, log, maximum, minimum, rms, sign, sqrt, where, _matrices.descend, _matrices.matrix,
+    abs, clamp, copysign, exp, floor, fma, lerp, log, maximum, minimum, rms, sign, sqrt, _reductions.total, where, _matrices.descend, _matrices.matrix,
     _matrices.orthogonalize, _matrices.product, _matrices.scale_by_shape)}

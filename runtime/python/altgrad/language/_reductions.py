@@ -4,22 +4,28 @@ import re
 
 from ._arithmetic import check, meet
 from ._errors import fail
-from ._trace import ELEMENT, LEVELS, TENSOR, UNIT, Symbol, current
+from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, TENSOR, UNIT, Symbol, current
 
-_LATER = {"row": 'a row of a matrix is a "unit"', "column": "numbers of columns come with a later version",
-          "step": "sums over all tensors come with a later version"}
+_LATER = {"row": 'a row of a matrix is a "unit"', "column": "numbers of columns come with a later version"}
+_LEVELS = {"step": GLOBAL, "tensor": TENSOR, "unit": UNIT}
 
 
 def reduce(how: str, value: Symbol, over: str) -> Symbol:
     block = isinstance(over, str) and re.fullmatch(r"block<[1-9]\d*x[1-9]\d*>", over)
-    if over not in ("tensor", "unit") and not block:
-        fail(f'no reduction over {over!r}: write "tensor", "unit" (one index of dimension 0, a row) or "block<1x32>"'
+    if over not in ("step", "tensor", "unit") and not block:
+        fail(f'no reduction over {over!r}: write "tensor", "unit" (one index of dimension 0, a row), "step" (all tensors) or "block<1x32>"'
              + (f"; {_LATER[over]}" if isinstance(over, str) and over in _LATER else ""))
-    (operand,), _, level = meet(value)
-    if level < ELEMENT:
+    (operand,), _, level = meet(value, element=over == "step")
+    of_tensors = over == "step" and how == "add" and HYPER < level <= TENSOR
+    if level < ELEMENT and not of_tensors:
         fail(f"a reduction of {LEVELS[level]}, which is the same for all elements of a unit: reduce elements, or use the number itself")
     return value.trace.emit(f"altgrad.reduce {how} {{}} over {over}", [operand], "f32", "f32",
-                            ELEMENT if block else UNIT if over == "unit" else TENSOR)
+                            ELEMENT if block else _LEVELS[over])
+
+
+def total(value: Symbol) -> Symbol:
+    """The sum over all tensors of the step, of elements or of one number for each tensor."""
+    return reduce("add", value, "step")
 
 
 def mean(total: Symbol, over: str) -> Symbol:
@@ -27,6 +33,8 @@ def mean(total: Symbol, over: str) -> Symbol:
         return total / extent("numel")
     if over == "unit":
         return total / extent("unit")
+    if over == "step":
+        return total / reduce("add", extent("numel"), "step")
     rows, columns = map(int, re.findall(r"\d+", over))
     return total / float(rows * columns)
 

@@ -46,10 +46,38 @@ class State(Role):
         self._later = later
 
 
-class Unit(State):
+class _Number(State):
+    """A number that is kept from step to step.
+
+    Args:
+        when: The option without which there is no such state; it is None then.
+        first: What it begins as.
+    """
+
+    kind = "f64"
+
+    def __init__(self, when: str | None = None, *, first: float = 0.0, **later: Any) -> None:
+        super().__init__(when, **later)
+        self.first: float = first
+
+
+class Unit(_Number):
     """A number that is kept for each unit of the tensor, an index of dimension 0: a row of a matrix."""
 
-    word = "unit_state"
+    word, kind = "unit", "f32"
+
+
+class Scalar(_Number):
+    """A number that is kept for each tensor, in float64."""
+
+    word = "tensor"
+
+
+class Global(_Number):
+    """A number that is kept once for all tensors, in float64. A hyper-parameter that its new value is computed from has
+    one value for all groups, and a new value of all tensors comes from ag.total."""
+
+    word = "step"
 
 
 class Later(Role):
@@ -67,24 +95,16 @@ class Column(Later):
     """Not there yet."""
 
 
-class Scalar(Later):
-    """Not there yet."""
-
-
-class Global(Later):
-    """Not there yet."""
-
-
 class Square(Later):
     """Not there yet."""
 
 
-class Input(Later):
-    """Not there yet."""
+class Input(Role):
+    """The element of a further tensor of the parameter's shape, which step(inputs=) gives and which is only read."""
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Unit, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
+_WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Unit, ag.Scalar, ag.Global, ag.Input, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
 
 
 class Signature:
@@ -117,9 +137,11 @@ class Signature:
         role = role() if isinstance(role, type) and issubclass(role, Role) else role
         if isinstance(role, Later):
             self.fail(name, f"{name}: ag.{type(role).__name__} is not there yet: today's are Param, Grad, State, Unit (a number for each row), "
-                            "Step and Option")
+                            "Scalar, Global, Input, Step and Option")
         if isinstance(role, State) and role._later:
             self.fail(name, f"{', '.join(role._later)}= of a state is not there yet: a state begins as 0; use ag.where(t == 1, …, …) on an ag.Step")
+        if isinstance(role, _Number) and not (isinstance(role.first, Real) and math.isfinite(role.first)):
+            self.fail(name, f"{name} begins as {role.first!r}, which is no finite number")
         if isinstance(role, Option):
             if not isinstance(default, bool):
                 self.fail(name, f"option {name} needs a default: {name}: ag.Option = False")
@@ -153,7 +175,7 @@ class Signature:
             names = [name for name, role in self.order.items() if isinstance(role, kind)]
             if len(names) > 1:
                 self.fail(names[1], f"{' and '.join(names)} are both ag.{kind.__name__}: a rule has one"
-                          + ("; a second input comes with a later version" if kind is Grad else ""))
+                          + ("; a further tensor is an ag.Input" if kind is Grad else ""))
             if len(names) < least:
                 self.fail(None, f"no argument is the {kind.__name__.lower()}: write {kind.__name__.lower()[0]}: ag.{kind.__name__}")
         for name, role in self.order.items():

@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ._arithmetic import check, level_of, narrow
+from ._arithmetic import check, level_of, narrow, wide
 from ._errors import ShardLocation, RuleError, fail_at
-from ._signature import Param, Signature, State, Step, Unit
-from ._trace import ELEMENT, HYPER, STEP, UNIT, Symbol, Trace, now, spelled
+from ._signature import Global, Param, Scalar, Signature, State, Step, Unit
+from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
 
 
@@ -21,6 +21,7 @@ def write(signature: Signature, options: dict[str, bool]) -> "tuple[str, list[tu
         own = function.__code__, -1, function.__code__.co_firstlineno  # the place of a line that no line of the body stands for
         written = list(trace.places)
         param, *states = _Results(signature, options, given, trace).names(out)
+        rows = _share(rows, signature, options, dict(zip(signature.states(options), states)), trace)
     finally:
         now.reset(mark)
     head = [f"// {line}".rstrip() for line in (inspect.getdoc(function) or "").splitlines()]
@@ -36,16 +37,37 @@ def _arguments(signature, options, trace):
         if isinstance(role, State) and name not in signature.states(options):
             given[name] = None
             continue
-        word = role.word if isinstance(role, State) else type(role).__name__.lower()
-        kind, level = ("i64", STEP) if isinstance(role, Step) else ("f32", UNIT if isinstance(role, Unit) else ELEMENT)
+        word, rest = ("state" if isinstance(role, State) else type(role).__name__.lower()), ""
+        kind, level = ("i64", STEP) if isinstance(role, Step) else ("f32", ELEMENT)
+        if type(role) in _NUMBERS:
+            kind, level = role.kind, _NUMBERS[type(role)]
+            rest = f" per {role.word}" + (f" = {spelled(role.first)}" if role.first else "")
         given[name] = trace.argument(name, kind, level, word)
-        rows.append(f"{word} %{name}: {kind}")
+        rows.append(f"{word} %{name}: {kind}{rest}")
     for part, (name, place) in signature.pairs.items():
         value = signature.hypers[name] if place is None else signature.hypers[name][place]
         rows.append(f"hyper %{part}: f64" + (f" = {spelled(value)}" if value is not None else ""))
         parts.setdefault(name, []).append(trace.argument(part, "f64", HYPER, ""))
     given |= {name: tuple(values) if isinstance(signature.hypers[name], tuple) else values[0] for name, values in parts.items()}
     return given, rows
+
+
+_NUMBERS = {Unit: UNIT, Scalar: TENSOR, Global: GLOBAL}
+
+
+def _share(rows, signature, options, states, trace):
+    """The arguments of the text, with the hyper-parameters `per step` from which a Global is computed."""
+    uses = {line.split(" = ", 1)[0]: line for line in trace.lines}
+    waiting = [value.split(":")[0] for name, value in states.items() if isinstance(signature.order[name], Global)]
+    reached = set()
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        if " over step" not in (line := uses.get(name, "")):
+            waiting += re.findall(r"%\w+", line.partition(" = ")[2])
+    return [re.sub(r"^(hyper (%\w+): f64)", lambda row: row[1] + " per step" * (row[2] in reached), row) for row in rows]
 
 
 class _Results:
@@ -95,6 +117,13 @@ class _Results:
             self.fail(f"the new {name} is one number for the whole tensor: return p - …")
         if isinstance(role, Unit) and level == ELEMENT:
             self.fail(f'the new {name} differs within a unit: write .mean("unit"), .sum("unit") or .max("unit")', name)
+        if isinstance(role, Scalar) and level > TENSOR:
+            self.fail(f'the new {name} differs within a tensor: write .mean(), .sum() or .max()', name)
+        if isinstance(role, Global) and level > HYPER:
+            self.fail(f"the new {name} is {LEVELS[level]} and differs between tensors: write ag.total(…); steps are counted by another "
+                      "ag.Global", name)
+        if isinstance(role, (Scalar, Global)):
+            return wide(value, self.trace).name + ": f64"
         return narrow(value, self.trace).name
 
     def fail(self, words, argument=None):

@@ -7,8 +7,8 @@ from typing import Any
 from ._errors import fail, here
 
 # Where a value may differ: it is one number for the lower of these, and another for each of the higher ones.
-CONSTANT, HYPER, STEP, TENSOR, UNIT, ELEMENT = range(6)
-LEVELS = "a constant", "a number of the hyper-parameters", "a number of the step", "a number of the tensor", "a number of the unit", "an element"
+CONSTANT, GLOBAL, HYPER, STEP, TENSOR, UNIT, ELEMENT = range(7)
+LEVELS = "a constant", "a number of all tensors", "a number of the hyper-parameters", "a number of the step", "a number of the tensor", "a number of the unit", "an element"
 
 now: "ContextVar[Trace | None]" = ContextVar("now", default=None)
 

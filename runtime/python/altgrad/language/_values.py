@@ -93,7 +93,7 @@ class Value(Symbol):
         return matrices.Transposed(matrices.lifted(self))
 
     def sum(self, over: str = "tensor") -> Symbol:
-        """The sum of all elements of the tensor, of each "unit", or of each "block<1x32>"."""
+        """The sum of all elements of the tensor, of each "unit", of each "block<1x32>", or of all tensors of the "step"."""
         return reductions.reduce("add", self, over)
 
     def mean(self, over: str = "tensor") -> Symbol:

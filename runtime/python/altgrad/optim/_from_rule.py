@@ -15,6 +15,7 @@ from .._core import check_matrices
 from .._library import Error
 from .._rule import find_rule, parse_options, set_line
 from .._storage.line import Storage, StorageLike
+from .._storage.step_states import states_of_step
 from .._storage.streams import check_streams
 from .._storage.word import check_words, word_of
 from ._checks import check_hypers
@@ -147,13 +148,16 @@ def _make(rule, storage, options):
         raise ValueError(f"rule @{rule.name}: {error}: rename it") from None
     part, = bundle.sets
     keys = {stream.key: stream.key for stream in part.states
-            if stream.role == "state" and not stream.of_units}
+            if stream.role == "state" and stream.block}
     hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
-    _check_names(rule, hypers)
+    step_states = tuple([scalar.key for scalar in states_of_step(bundle).values()])
+    _check_names(rule, [*hypers, *step_states])
     check_words(Storage(words))
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
-        "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
+        "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys, "_step_states": step_states,
+        "_inputs": tuple([stream.key for stream in part.states if stream.role == "input"]),
+        "_tensor_states": tuple([stream.state for stream in part.states if stream.role == "state" and not stream.block]),
         "_multiplies": bundle if part.multiplies else None,
         "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name)),
     })
@@ -166,10 +170,10 @@ def _doc(rule, hypers):
 
 
 def _check_names(rule, hypers):
-    """Refuses names of hyper-parameters that the optimizer uses itself."""
+    """Refuses names of entries of a param_group that the optimizer uses itself."""
     for key in hypers:
         if key in TAKEN or keyword.iskeyword(key) or not key.isidentifier():
-            raise ValueError(f"rule @{rule.name} has a hyper-parameter {key!r}, a name that is taken "
+            raise ValueError(f"rule @{rule.name} has a hyper-parameter or a state of the step {key!r}, a name that is taken "
                              "or not allowed in Python: rename it")
 
 

@@ -1,7 +1,7 @@
 """The base class of all optimizers: torch.optim.Optimizer's interface around a table that runs compiled steps."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +21,7 @@ from .._storage.storage_line import check_group as check_storage_entry, storage_
 from .._storage.file_entries import decode_all
 from .._storage.draws import COUNT, unshare, bind_draws, seeded
 from .._storage.history import HISTORY, check_adaptive, bind_history
+from .._storage.step_states import bind_step_states
 from .._storage.grid import check_params
 from .._storage.streams import check_streams, in_rule_names
 from .._storage.word import check_words
@@ -29,6 +30,7 @@ from ._integrations import check_untraced, group_of_zero, is_state_probe, tell_a
 from ._build import build, multiplies
 from ._checks import check_entries, check_ranks, check_tuples
 from ._fork_safety import register
+from ._inputs import given_inputs, Inputs
 from ._fallback import find_fallback, warn_once
 from ._keywords import OfTorch, document, filled, shown
 from ._numerics import Numerics
@@ -155,7 +157,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
             RuntimeError: A parameter is a shard, and `max_grad_norm` is given without a `process_group`.
         """
         super().add_param_group(param_group)
-        unshare(self.param_groups[-1], (COUNT, HISTORY))
+        unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
             check_storage_entry(self.param_groups[-1], storage_entry(self._words, self._keys),
                                 f"group {len(self.param_groups) - 1}")
@@ -167,12 +169,16 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
             raise
 
     @watched
-    def step(self, closure: Callable[[], Any] | None = None, *, scaler: "GradScaler | None" = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, *, scaler: "GradScaler | None" = None,
+             inputs: "Mapping[str, Inputs] | None" = None) -> Any:
         """Performs one step on all parameters that have a gradient. Gradients stay as they are.
 
         Args:
             closure: Called first, with gradients enabled; it computes the loss and its gradients.
             scaler: The scaler of the loss, which gives itself in `scaler.step(optimizer)`.
+            inputs: For each input of the rule, by name: a tensor for each parameter, in the order of the groups, or a
+                mapping from parameters to tensors. They have the shapes of the parameters. None and missing ones are for
+                parameters without a gradient.
 
         Returns:
             What `closure` returns, or None.
@@ -181,17 +187,17 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
             TypeError, ValueError, RuntimeError, altgrad.Error, KeyError: A parameter, gradient, state or
                 hyper-parameter does not fit, or a param_group lacks a key. Nothing has changed then.
         """
-        if torch.compiler.is_dynamo_compiling() and closure is None and scaler is None and trace(self):
+        if torch.compiler.is_dynamo_compiling() and closure is None and scaler is None and inputs is None and trace(self):
             return None
-        return self._step(closure, scaler)
+        return self._step(closure, scaler, inputs)
 
     @uncompiled
-    def _step(self, closure, scaler):
+    def _step(self, closure, scaler, inputs=None):
         loss, self._opt_called = None, True  # which a scheduler asks for
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with self._lock:
+        with self._lock, given_inputs(self, inputs):
             self._advance(scaler)
         return loss
 
@@ -326,6 +332,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
             self._counters.bind(built.tables)
             bind_draws(self, built)
             bind_history(self.param_groups[0], built)
+            bind_step_states(type(self).__name__, self.param_groups[0], built, is_joint or len(built.tables) > 1)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward else (), self._lock)
         if self._offload:
             self._offload.attach(built.tables if built else ())

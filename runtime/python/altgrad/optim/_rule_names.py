@@ -33,6 +33,9 @@ class RuleNames:
     _template = _InTable(lambda _, of: of and of.rule)
     _keys = _InTable(lambda _, of: of.keys if of else {})  # {state of the rule: key in `state`}
     _of_units = ()  # states with one value for each unit of a parameter
+    _inputs = ()  # tensors beside each parameter that are only read
+    _tensor_states = ()  # keys of states with one number for each parameter, which may be wide
+    _step_states = ()  # states that are one number for the step, which lie in the first param_group
     _only_with = {}  # {state: option without which there is none}
     _storage = _InTable(lambda _, of: of.storage if of else "")  # formats that differ from the parameter's
     _older = {}  # what a group from an older checkpoint may lack
@@ -50,7 +53,7 @@ class RuleNames:
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""
         return [(name, key) for name, key in self._keys.items() if name not in self._of_units
-                and self._only_with.get(name) in (None, *options)] + extra_streams(self._words)
+                and self._only_with.get(name) in (None, *options)] + [(name, name) for name in self._inputs] + extra_streams(self._words)
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))

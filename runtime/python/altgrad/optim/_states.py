@@ -1,7 +1,7 @@
 """What lies beside a parameter: checked as a whole, made as a whole."""
 
 import ctypes
-from ctypes import POINTER, c_int32, c_int64
+from ctypes import POINTER, c_double, c_int32, c_int64
 
 import torch
 
@@ -13,7 +13,8 @@ from .._library import Error, struct
 from .._storage.blocks import scale_key
 from .._storage.counts import count_of, is_count
 
-_State = struct("State", sizes=POINTER(c_int64), strides=POINTER(c_int64), dims=c_int64, dtype=c_int32, copies=c_int32)
+_State = struct("State", sizes=POINTER(c_int64), strides=POINTER(c_int64), dims=c_int64, dtype=c_int32, copies=c_int32,
+                first=c_double)
 
 
 def check_whole(optimizer, part, row, options):
@@ -48,6 +49,9 @@ def check_held(optimizer, bundle, row):
             there = [name for name in pair if held.get(name) is not None]
             if len(there) == 1:
                 raise ValueError(f"there is a state {there[0]!r} without its {pair[there[0] == key]!r}: load both, or neither")
+        if state is None and stream.role == "input":
+            raise ValueError(f"its rule reads {key!r}: call step(inputs={{{key!r}: [...]}}) with a tensor for each parameter, or put "
+                             f"one into optimizer.state[parameter][{key!r}]")
         if state is None:
             continue
         check_memory(f"state {key!r}", state)
@@ -61,13 +65,13 @@ def check_held(optimizer, bundle, row):
 
 
 def new_state(bundle, row, index):
-    """A state that is not there: zeros, or the parameter for its master and its further copy."""
+    """A state that is not there: its first value, or the parameter for its master and its further copy."""
     of, param = _State(), row.param
     core().altgrad_core_new_state(bundle.native, row.set, index, param.dim(), int64s(param.shape), int64s(row.strides),
                                   _matrices(row), ctypes.byref(of))
     made = unwritten(torch.empty_strided(of.sizes[:of.dims], of.strides[:of.dims], dtype=DTYPES[of.dtype],
                                          device=param.device))
-    return made.copy_(param.resolve_neg()) if of.copies else made.zero_()
+    return made.copy_(param.resolve_neg()) if of.copies else made.fill_(of.first)
 
 
 def _matrices(row):

@@ -82,7 +82,7 @@ def trace(optimizer):
             or getattr(optimizer, "grad_scale", None) is not None or getattr(optimizer, "found_inf", None) is not None):
         return False
     groups, held = optimizer._held.groups, optimizer._held.states
-    numbers, rates, words = flatten_groups(groups)
+    numbers, rates, words = flatten_groups(groups, optimizer._step_states)
     params, grads, states, places = [], [], [], []
     for place, param in enumerate([param for group in groups for param in group["params"]]):
         if param.grad is None:
@@ -104,9 +104,9 @@ def trace(optimizer):
     return True
 
 
-def flatten_groups(groups):
+def flatten_groups(groups, step_states):
     """(floats as tensors, tensors, everything else in words) that the groups say, in their order; the words are None
-    where a step would change what a group says.
+    where a step would change what a group says, such as its `step_states`.
 
     A graph is made for one float, and for every number of a tensor; of a float's product with a tensor torch makes one.
     """
@@ -118,7 +118,7 @@ def flatten_groups(groups):
             for part in _flat(value):
                 if isinstance(part, float):
                     numbers.append(one * part)
-                elif isinstance(part, Tensor) and key not in _CHANGED:
+                elif isinstance(part, Tensor) and key not in _CHANGED and key not in step_states:
                     tensors.append(part)
                 elif part is None or isinstance(part, (bool, int, str, torch.dtype)):
                     words += f"{key}={part} "
@@ -137,7 +137,7 @@ def _flat(value):
 def _step(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[Tensor], numbers: Sequence[Tensor],
           rates: Sequence[Tensor], places: Sequence[int], optimizer: str, words: str) -> None:
     own = _optimizers.get(optimizer)
-    if own is None or not own._held.are_of(own) or flatten_groups(own.param_groups)[2] != words:
+    if own is None or not own._held.are_of(own) or flatten_groups(own.param_groups, own._step_states)[2] != words:
         raise RuntimeError("altgrad::step: the optimizer that this graph was made for "
                            + ("is gone" if own is None else "has other groups, states or options now: call its step "
                               "outside of torch.compile once"))
