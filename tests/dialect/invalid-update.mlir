@@ -86,7 +86,10 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 // -----
 
-altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f64 per tensor) { altgrad.yield param(%w) state(%d: f64) }
+altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f64 per tensor) {
+  %d1 = addf %d, %d : f64
+  altgrad.yield param(%w) state(%d1: f64)
+}
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in state %d: f32 per_tensor) {
   %v = dequantize %x : !altgrad.tensors<f32>
   // update_c6

@@ -39,7 +39,7 @@ Tensor altgrad::optim::createState(const Program &program, int32_t set, size_t i
   const size_t dims = size_t(of.dims);
   Tensor made = unwritten(at::empty_strided({of.sizes, dims}, {of.strides, dims},
                                             param.options().dtype(c10::ScalarType(of.dtype))));
-  return of.copies ? made.copy_(param) : made.fill_(of.first);
+  return of.copies ? made.copy_(param) : of.first != 0 ? made.fill_(of.first) : made.zero_();
 }
 
 // The columns as rows of a matrix that zeros, of which no block is the largest,

@@ -71,7 +71,7 @@ def new_state(bundle, row, index):
                                   _matrices(row), ctypes.byref(of))
     made = unwritten(torch.empty_strided(of.sizes[:of.dims], of.strides[:of.dims], dtype=DTYPES[of.dtype],
                                          device=param.device))
-    return made.copy_(param.resolve_neg()) if of.copies else made.fill_(of.first)
+    return made.copy_(param.resolve_neg()) if of.copies else made.fill_(of.first) if of.first else made.zero_()
 
 
 def _matrices(row):
