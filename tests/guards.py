@@ -22,7 +22,7 @@ OF_FILES = {
     "core/Interface.cpp": "lastError of python objects item declared present rowsFrom unsummed count std::min",
     "core/Program.cpp": "altgrad_bundle_free",
     "core/StateFormats.cpp": "altgrad::isRuleFile",
-    "core/Values.cpp": "at get",
+    "core/Values.cpp": "at get dtype",
     "host/Edits.cpp": "take std::strcmp",
     "plan/PlanInterface.cpp": "availableThreads tensorsOf isPresent wordOf running nchunks manifest",
 }

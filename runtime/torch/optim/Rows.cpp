@@ -30,7 +30,7 @@ bool hasBegun(const RuleParamState &state, const Set &set) {
     return std::any_of(all.begin(), all.end(),
                        [&](const Stream &of) { return of.role == ALTGRAD_ROLE_INPUT && one.first == of.state; });
   };
-  return !std::all_of(state.tensors().begin(), state.tensors().end(), isInput);
+  return state.tensors().empty() || !std::all_of(state.tensors().begin(), state.tensors().end(), isInput);
 }
 
 // Whether a count can be raised where it lies.
