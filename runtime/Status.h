@@ -9,14 +9,12 @@
 namespace altgrad::runtime {
 
 // Keeps the words for altgrad_last_error and returns `status`.
-__attribute__((format(printf, 2, 3), cold)) altgrad_status
-fail(altgrad_status status, const char *format, ...);
+__attribute__((format(printf, 2, 3), cold)) altgrad_status fail(altgrad_status status, const char *format, ...);
 
 // Prints one line to stderr, the first time a process meets `kind`; the only
 // printing there is, for bundles on a disk that cannot be used.
 enum class Warning { CacheDirectory, CacheWrite, CacheEntry, Prebuilt };
-__attribute__((format(printf, 2, 3), cold)) void
-warnOnce(Warning kind, const char *format, ...);
+__attribute__((format(printf, 2, 3), cold)) void warnOnce(Warning kind, const char *format, ...);
 
 // Every exported function that can allocate runs inside this.
 template <typename Body> altgrad_status guarded(Body &&body) noexcept {

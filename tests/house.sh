@@ -16,6 +16,8 @@ while read -r file; do
   lines=$(wc -l <"$file")
   [ "$lines" -le 600 ] || say "$file: $lines lines, at most 600"
 done <<<"$files"
+LC_ALL=C.UTF-8 grep -nE '^.{121,}' $(grep -E '^(dialect|passes|codegen|runtime)/.*\.(cpp|h|def)$' <<<"$files" | xargs ls 2>/dev/null) &&
+  say "lines of more than 120 characters: clang-format breaks them"
 # A folder includes itself and those that stand in front of it, no others. A file that does not is named in `against`
 # until it does. The runtime writes its folders without "runtime/".
 order='dialect dialect/builders dialect/frontend passes passes/analysis passes/phases codegen codegen/abi codegen/numerics codegen/common

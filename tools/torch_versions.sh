@@ -40,7 +40,7 @@ for pair in "$@"; do
   said=$(cd "$root" && env ALTGRAD_OPT="$build/bin/altgrad-opt" ALTGRAD_LIBRARY="$build/lib/libaltgrad.so" \
     ALTGRAD_PTXINTERP="$build/tests/ptx/libptxinterp.so" PYTHONPATH="$root/runtime/python" \
     "$python" -m pytest -q -p no:cacheprovider "${tests[@]/#/tests/python/}" 2>&1 | tee "$scratch/said" | tail -1) ||
-    { failed=1; grep '^FAILED\|^ERROR' "$scratch/said" >&2; }
+    { failed=1; grep '^FAILED\|^ERROR' "$scratch/said" >&2 || tail -20 "$scratch/said" >&2; }
   echo "| $("$python" -c 'import torch; print(torch.__version__)') | $("$python" -c 'import platform; print(platform.python_version())') | ${said% in *} |"
   rm -rf "$scratch/venv"
 done

@@ -21,8 +21,7 @@ public:
   ~Bundle();
 
   // Opens a bundle that is in memory; `name` is only for the words of errors.
-  static altgrad_status open(const char *bytes, size_t size,
-                             const std::string &name,
+  static altgrad_status open(const char *bytes, size_t size, const std::string &name,
                              std::shared_ptr<const Bundle> &out);
 
   const Manifest &manifest() const { return parsed; }
@@ -37,10 +36,8 @@ public:
 
   // What somebody keeps with the bundle for as long as it lives, by whom; one
   // thread at a time.
-  altgrad_status
-  attached(const void *who,
-           const std::function<altgrad_status(std::shared_ptr<const void> &)>
-               &use) const {
+  altgrad_status attached(const void *who,
+                          const std::function<altgrad_status(std::shared_ptr<const void> &)> &use) const {
     std::lock_guard<std::mutex> held(attaching);
     return use(attachments[who]);
   }

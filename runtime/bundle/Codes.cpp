@@ -19,35 +19,27 @@ const Format *find(const char *name) {
 }
 
 template <typename Code>
-void encodeAll(const Format &format, Overflow overflow, const float *numbers,
-               void *codes, int64_t count) {
+void encodeAll(const Format &format, Overflow overflow, const float *numbers, void *codes, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
-    static_cast<Code *>(codes)[i] =
-        Code(encode(format, numbers[i], Rounding::NearestEven, overflow));
+    static_cast<Code *>(codes)[i] = Code(encode(format, numbers[i], Rounding::NearestEven, overflow));
 }
 
-template <typename Code>
-void decodeAll(const Format &format, const void *codes, float *numbers,
-               int64_t count) {
+template <typename Code> void decodeAll(const Format &format, const void *codes, float *numbers, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     numbers[i] = decode(format, static_cast<const Code *>(codes)[i]);
 }
 
-altgrad_status refuse(const char *name, const void *from, const void *to,
-                      int64_t count) {
+altgrad_status refuse(const char *name, const void *from, const void *to, int64_t count) {
   if (!find(name))
-    return fail(ALTGRAD_INVALID, "no format of 2 to 16 bits is called '%s'",
-                name ? name : "");
+    return fail(ALTGRAD_INVALID, "no format of 2 to 16 bits is called '%s'", name ? name : "");
   if (count < 0 || (count > 0 && (!from || !to)))
-    return fail(ALTGRAD_INVALID, "%lld codes to convert, from %p to %p",
-                static_cast<long long>(count), from, to);
+    return fail(ALTGRAD_INVALID, "%lld codes to convert, from %p to %p", static_cast<long long>(count), from, to);
   return ALTGRAD_OK;
 }
 
 } // namespace
 
-altgrad_status altgrad_format_encode(const char *name, int32_t saturates,
-                                     const float *numbers, void *codes,
+altgrad_status altgrad_format_encode(const char *name, int32_t saturates, const float *numbers, void *codes,
                                      int64_t count) {
   if (altgrad_status status = refuse(name, numbers, codes, count))
     return status;
@@ -58,8 +50,7 @@ altgrad_status altgrad_format_encode(const char *name, int32_t saturates,
   return ALTGRAD_OK;
 }
 
-altgrad_status altgrad_format_decode(const char *name, const void *codes,
-                                     float *numbers, int64_t count) {
+altgrad_status altgrad_format_decode(const char *name, const void *codes, float *numbers, int64_t count) {
   if (altgrad_status status = refuse(name, codes, numbers, count))
     return status;
   const Format &format = *find(name);

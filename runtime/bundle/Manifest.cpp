@@ -13,8 +13,7 @@ namespace altgrad::runtime {
 
 template <typename Value> using Choice = std::pair<const char *, Value>;
 
-constexpr Choice<int32_t> accesses[] = {
-    {"in", ALTGRAD_IN}, {"out", ALTGRAD_OUT}, {"inout", ALTGRAD_INOUT}};
+constexpr Choice<int32_t> accesses[] = {{"in", ALTGRAD_IN}, {"out", ALTGRAD_OUT}, {"inout", ALTGRAD_INOUT}};
 constexpr Choice<int32_t> halves[] = {
     {"none", ALTGRAD_UNPACKED}, {"low", ALTGRAD_EVEN_LOW}, {"high", ALTGRAD_EVEN_HIGH}};
 constexpr Choice<int32_t> scopes[] = {{"step", ALTGRAD_PER_STEP},
@@ -28,19 +27,15 @@ constexpr Choice<int32_t> roles[] = {{"none", ALTGRAD_ROLE_NONE},
                                      ALTGRAD_ROLES(ALTGRAD_ROLE)
 #undef ALTGRAD_ROLE
 };
-constexpr Choice<int32_t> types[] = {{"f64", ALTGRAD_F64},
-                                     {"i64", ALTGRAD_I64},
-                                     {"f32", ALTGRAD_F32},
-                                     {"i32", ALTGRAD_I32},
-                                     {"i1", ALTGRAD_I1}};
+constexpr Choice<int32_t> types[] = {
+    {"f64", ALTGRAD_F64}, {"i64", ALTGRAD_I64}, {"f32", ALTGRAD_F32}, {"i32", ALTGRAD_I32}, {"i1", ALTGRAD_I1}};
 constexpr int64_t typeBytes[] = {8, 8, 4, 4, 1}; // by ALTGRAD_F64 and so on
 constexpr Choice<int32_t> kinds[] = {{"sweep", ALTGRAD_SWEEP},
                                      {"fold", ALTGRAD_FOLD},
                                      {"total", ALTGRAD_TOTAL},
                                      {"scalars", ALTGRAD_SCALARS},
                                      {"matrix", ALTGRAD_MATRIX}};
-constexpr Choice<Domain> domains[] = {
-    {"chunks", Domain::Chunks}, {"rows", Domain::Rows}, {"once", Domain::Once}};
+constexpr Choice<Domain> domains[] = {{"chunks", Domain::Chunks}, {"rows", Domain::Rows}, {"once", Domain::Once}};
 constexpr Choice<Form> forms[] = {{"gram", Form::Gram}, {"square", Form::Square}, {"side", Form::Side}};
 constexpr Choice<int32_t> operands[] = {
     {"bf16", ALTGRAD_GEMM_BF16}, {"f16", ALTGRAD_GEMM_F16}, {"f32", ALTGRAD_GEMM_F32}};
@@ -182,8 +177,8 @@ static Manifest parse(const std::string &text) {
   const json root = json::parse(text);
   if (const int64_t version = root.at("altgrad"); version != ALTGRAD_ABI)
     throw std::runtime_error("manifest " + std::to_string(version) + " (" +
-                             root.at("producer").get<std::string>().substr(0, 64) +
-                             "), this runtime reads " + std::to_string(ALTGRAD_ABI) + ": compile it again");
+                             root.at("producer").get<std::string>().substr(0, 64) + "), this runtime reads " +
+                             std::to_string(ALTGRAD_ABI) + ": compile it again");
   return root;
 }
 

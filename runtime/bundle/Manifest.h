@@ -17,13 +17,11 @@ struct Stream {
   int32_t role, access;
   int64_t set;
   int64_t bits, block; // of one stored value; elements that share one
-  int64_t columns; // of a block that goes over rows: 1, or of a square; else 0
+  int64_t columns;     // of a block that goes over rows: 1, or of a square; else 0
   int32_t even;        // where a byte has two
   int64_t slot;
 
-  int64_t bytes(int64_t numel) const {
-    return (numel / block * bits + 7) / 8;
-  }
+  int64_t bytes(int64_t numel) const { return (numel / block * bits + 7) / 8; }
   // What its pointers must be multiples of.
   int64_t alignment() const { return bits < 8 ? 1 : bits / 8; }
 };
@@ -57,7 +55,7 @@ struct Phase {
   std::string name, symbol;
   int32_t kind;
   Domain domain;
-  int64_t set; // -1: all
+  int64_t set;      // -1: all
   int64_t perBlock; // items of a CUDA block
   int64_t finishes; // phases after it that its last block may do
   int64_t block;    // elements that become one value

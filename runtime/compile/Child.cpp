@@ -39,8 +39,7 @@ struct Attributes {
 
 // Not every library opens its descriptors close-on-exec.
 void closeTheRest(Actions &actions) {
-  std::unique_ptr<DIR, int (*)(DIR *)> listing(opendir("/proc/self/fd"),
-                                               closedir);
+  std::unique_ptr<DIR, int (*)(DIR *)> listing(opendir("/proc/self/fd"), closedir);
   while (dirent *item = listing ? readdir(listing.get()) : nullptr)
     if (int fd = atoi(item->d_name); fd > 2)
       posix_spawn_file_actions_addclose(&actions.value, fd);
@@ -56,9 +55,7 @@ void setAttributes(Attributes &attributes) {
   posix_spawnattr_setsigmask(&attributes.value, &none);
   posix_spawnattr_setsigdefault(&attributes.value, &all);
   posix_spawnattr_setpgroup(&attributes.value, 0);
-  posix_spawnattr_setflags(&attributes.value, POSIX_SPAWN_SETSIGMASK |
-                                                  POSIX_SPAWN_SETSIGDEF |
-                                                  POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes.value, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 }
 
 double now() {
@@ -104,17 +101,14 @@ void altgrad_set_interrupt(int32_t (*given)()) { stop = given; }
 
 bool altgrad::runtime::interrupted() { return stop && stop(); }
 
-altgrad_status altgrad::runtime::runChild(const std::vector<std::string> &arguments,
-                                 const char *input, size_t size, double seconds,
-                                 size_t most, Child &out) {
+altgrad_status altgrad::runtime::runChild(const std::vector<std::string> &arguments, const char *input, size_t size,
+                                          double seconds, size_t most, Child &out) {
   // Files in memory: nobody has to drain them, and nobody else can reach them.
   Descriptor in(memfd_create("altgrad-in", MFD_CLOEXEC));
   Descriptor output(memfd_create("altgrad-out", MFD_CLOEXEC));
   Descriptor errors(memfd_create("altgrad-err", MFD_CLOEXEC));
-  if (!in || !output || !errors || !writeAll(in.get(), input, size) ||
-      lseek(in.get(), 0, SEEK_SET) != 0)
-    return fail(ALTGRAD_SYSTEM, "cannot start %s: %s", arguments[0].c_str(),
-                strerror(errno));
+  if (!in || !output || !errors || !writeAll(in.get(), input, size) || lseek(in.get(), 0, SEEK_SET) != 0)
+    return fail(ALTGRAD_SYSTEM, "cannot start %s: %s", arguments[0].c_str(), strerror(errno));
 
   Actions actions;
   posix_spawn_file_actions_adddup2(&actions.value, in.get(), 0);
@@ -129,11 +123,9 @@ altgrad_status altgrad::runtime::runChild(const std::vector<std::string> &argume
     argv.push_back(const_cast<char *>(argument.c_str()));
   argv.push_back(nullptr);
   pid_t pid = 0;
-  int error = posix_spawn(&pid, argv[0], &actions.value, &attributes.value,
-                          argv.data(), environ);
+  int error = posix_spawn(&pid, argv[0], &actions.value, &attributes.value, argv.data(), environ);
   if (error)
-    return fail(error == ENOENT ? ALTGRAD_NOT_FOUND : ALTGRAD_SYSTEM,
-                "cannot start %s: %s", argv[0], strerror(error));
+    return fail(error == ENOENT ? ALTGRAD_NOT_FOUND : ALTGRAD_SYSTEM, "cannot start %s: %s", argv[0], strerror(error));
   await(pid, seconds, out);
   std::vector<char> words;
   if (!contentsOf(output, most, out.output) || !contentsOf(errors, mostWords, words))

@@ -27,33 +27,26 @@ constexpr size_t mostLoaded = 256;
 altgrad_status checkOption(const std::string &line) {
   const char *text = line.c_str();
   if (line.size() < 3 || line.compare(0, 2, "--") != 0)
-    return fail(ALTGRAD_INVALID, "option \"%.200s\" does not begin with --",
-                text);
+    return fail(ALTGRAD_INVALID, "option \"%.200s\" does not begin with --", text);
   for (unsigned char c : line)
     if (c < ' ' || c == 127)
-      return fail(ALTGRAD_INVALID,
-                  "option \"%.200s\" holds a control character, byte %d",
-                  text, c);
+      return fail(ALTGRAD_INVALID, "option \"%.200s\" holds a control character, byte %d", text, c);
   std::string name = line.substr(0, line.find('='));
   for (const char *reserved : {"--emit", "--o"})
     if (name == reserved)
-      return fail(ALTGRAD_INVALID, "option \"%.200s\" is set by the runtime",
-                  text);
+      return fail(ALTGRAD_INVALID, "option \"%.200s\" is set by the runtime", text);
   if (name == "--ptxas")
     return fail(ALTGRAD_INVALID,
                 "option \"%.200s\" is for bundles that are built ahead; the "
                 "runtime keeps what the driver makes of PTX",
                 text);
-  for (const char *valued :
-       {"--rule", "--set", "--storage", "--rule-path", "--target"})
+  for (const char *valued : {"--rule", "--set", "--storage", "--rule-path", "--target"})
     if (line == valued)
-      return fail(ALTGRAD_INVALID, "option %s has no value: write %s=...", text,
-                  text);
+      return fail(ALTGRAD_INVALID, "option %s has no value: write %s=...", text, text);
   return ALTGRAD_OK;
 }
 
-altgrad_status splitOptions(const char *options,
-                            std::vector<std::string> &out) {
+altgrad_status splitOptions(const char *options, std::vector<std::string> &out) {
   std::string text = options ? options : "";
   for (size_t start = 0; start < text.size();) {
     size_t end = std::min(text.find('\n', start), text.size());
@@ -68,8 +61,7 @@ altgrad_status splitOptions(const char *options,
   return ALTGRAD_OK;
 }
 
-std::string makeKey(const Compiler &compiler,
-                    const std::vector<std::string> &options, const char *spec,
+std::string makeKey(const Compiler &compiler, const std::vector<std::string> &options, const char *spec,
                     uint64_t size) {
   std::string key = "altgrad cache 3\n";
   addPart(key, "version", altgrad_version());
@@ -77,9 +69,7 @@ std::string makeKey(const Compiler &compiler,
   for (const std::string &option : canonical(options))
     if (option.rfind("--rule-path=", 0) != 0) // its rules are told, not its folders
       addPart(key, "option", option);
-  addPart(
-      key, "rules",
-      ruleIdentity(altgrad::stockFolders(folderOf(compiler.path)), options, spec));
+  addPart(key, "rules", ruleIdentity(altgrad::stockFolders(folderOf(compiler.path)), options, spec));
   addPart(key, spec ? "spec" : "no spec", std::string(spec ? spec : "", size));
   return key;
 }
@@ -90,8 +80,7 @@ std::string makeKey(const Compiler &compiler,
 class Loaded {
 public:
   template <typename Make>
-  static altgrad_status get(const std::string &key, std::shared_ptr<const Bundle> &out,
-                            Make make) {
+  static altgrad_status get(const std::string &key, std::shared_ptr<const Bundle> &out, Make make) {
     static Loaded &only = *new Loaded;
     while (!only.take(key, out)) {
       if (interrupted())
@@ -142,11 +131,9 @@ private:
 };
 
 // Answers a request for stock rules without any compiler.
-altgrad_status findStock(const std::vector<std::string> &lines,
-                         std::shared_ptr<const Bundle> &out) {
+altgrad_status findStock(const std::vector<std::string> &lines, std::shared_ptr<const Bundle> &out) {
   std::string folder = libraryFolder();
-  std::string key =
-      folder.empty() ? "" : prebuiltKey(templateFolders(folder), lines);
+  std::string key = folder.empty() ? "" : prebuiltKey(templateFolders(folder), lines);
   if (key.empty())
     return ALTGRAD_NOT_FOUND;
   return Loaded::get(key, out, [&] {
@@ -160,8 +147,8 @@ altgrad_status findStock(const std::vector<std::string> &lines,
   });
 }
 
-altgrad_status compile(const char *spec, uint64_t size, const char *options,
-                       const char *given, std::shared_ptr<const Bundle> &out) {
+altgrad_status compile(const char *spec, uint64_t size, const char *options, const char *given,
+                       std::shared_ptr<const Bundle> &out) {
   std::vector<std::string> lines;
   if (altgrad_status status = splitOptions(options, lines))
     return status;
@@ -176,13 +163,11 @@ altgrad_status compile(const char *spec, uint64_t size, const char *options,
     Cache cache;
     std::vector<char> bytes;
     // An entry that is whole but does not load is a miss, too.
-    if (cache.find(key, bytes) &&
-        !Bundle::open(bytes.data(), bytes.size(), "cached bundle", out))
+    if (cache.find(key, bytes) && !Bundle::open(bytes.data(), bytes.size(), "cached bundle", out))
       return altgrad_status(ALTGRAD_OK);
     if (altgrad_status status = runCompiler(compiler, lines, spec, size, bytes))
       return status;
-    altgrad_status status =
-        Bundle::open(bytes.data(), bytes.size(), "compiled bundle", out);
+    altgrad_status status = Bundle::open(bytes.data(), bytes.size(), "compiled bundle", out);
     if (status == ALTGRAD_OK)
       cache.keep(key, bytes);
     return status;
@@ -191,21 +176,17 @@ altgrad_status compile(const char *spec, uint64_t size, const char *options,
 
 } // namespace
 
-altgrad_status altgrad_compile(const char *spec, uint64_t size,
-                               const char *options, const char *compiler,
+altgrad_status altgrad_compile(const char *spec, uint64_t size, const char *options, const char *compiler,
                                altgrad_bundle **out) {
   if (!out || (!spec && size > 0))
-    return fail(ALTGRAD_INVALID, "altgrad_compile: %s is NULL",
-                out ? "spec" : "out");
+    return fail(ALTGRAD_INVALID, "altgrad_compile: %s is NULL", out ? "spec" : "out");
   if (size > mostSpecBytes)
-    return fail(ALTGRAD_INVALID, "spec has %llu bytes, more than 1 MiB",
-                (unsigned long long)size);
+    return fail(ALTGRAD_INVALID, "spec has %llu bytes, more than 1 MiB", (unsigned long long)size);
   if (!spec && (!options || !*options))
     return fail(ALTGRAD_INVALID, "altgrad_compile: neither spec nor options");
   return guarded([&]() -> altgrad_status {
     auto handle = std::make_unique<altgrad_bundle>();
-    if (altgrad_status status =
-            compile(spec, size, options, compiler, handle->shared))
+    if (altgrad_status status = compile(spec, size, options, compiler, handle->shared))
       return status;
     *out = handle.release();
     return ALTGRAD_OK;

@@ -25,8 +25,7 @@ constexpr size_t buildBytes = 20, headBytes = 4096;
 
 bool isProgram(const std::string &path) {
   struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         access(path.c_str(), X_OK) == 0;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
 std::vector<std::string> candidates() {
@@ -74,8 +73,7 @@ altgrad_status identify(Compiler &compiler) {
 std::string altgrad::runtime::libraryFolder() {
   Dl_info library;
   // A relative name is relative to a folder that may be another one now.
-  if (!dladdr((void *)(&altgrad_compile), &library) || !library.dli_fname ||
-      library.dli_fname[0] != '/')
+  if (!dladdr((void *)(&altgrad_compile), &library) || !library.dli_fname || library.dli_fname[0] != '/')
     return "";
   return folderOf(library.dli_fname);
 }
@@ -85,8 +83,8 @@ altgrad_status altgrad::runtime::findCompiler(const char *given, Compiler &out) 
   if (given || (variable && *variable)) {
     out.path = given ? given : variable;
     if (!isProgram(out.path))
-      return fail(ALTGRAD_NOT_FOUND, "compiler %s%s is not a program",
-                  out.path.c_str(), given ? "" : " (from ALTGRAD_OPT)");
+      return fail(ALTGRAD_NOT_FOUND, "compiler %s%s is not a program", out.path.c_str(),
+                  given ? "" : " (from ALTGRAD_OPT)");
     return identify(out);
   }
   for (const std::string &path : candidates())

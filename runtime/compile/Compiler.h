@@ -21,10 +21,8 @@ altgrad_status findCompiler(const char *given, Compiler &out);
 std::string libraryFolder();
 
 // Runs it; `spec` may be null. `out` is the bundle that it wrote.
-altgrad_status runCompiler(const Compiler &compiler,
-                           const std::vector<std::string> &options,
-                           const char *spec, uint64_t size,
-                           std::vector<char> &out);
+altgrad_status runCompiler(const Compiler &compiler, const std::vector<std::string> &options, const char *spec,
+                           uint64_t size, std::vector<char> &out);
 
 } // namespace altgrad::runtime
 

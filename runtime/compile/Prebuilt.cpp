@@ -24,26 +24,20 @@ const char *readTrusted(const Descriptor &folder, const std::string &name, uid_t
 }
 
 // What becomes of a loss scale needs no rule.
-bool isOfLossScale(const std::string &option) {
-  return option.rfind("--loss-scaler=", 0) == 0;
-}
+bool isOfLossScale(const std::string &option) { return option.rfind("--loss-scaler=", 0) == 0; }
 
 } // namespace
 
 Strings altgrad::runtime::templateFolders(const std::string &folder) {
-  return {folder + "/../templates", folder + "/../../templates",
-          folder + "/templates", folder + "/../share/altgrad/templates"};
+  return {folder + "/../templates", folder + "/../../templates", folder + "/templates",
+          folder + "/../share/altgrad/templates"};
 }
 
-std::string altgrad::runtime::prebuiltKey(const Strings &templates,
-                                          const Strings &given) {
+std::string altgrad::runtime::prebuiltKey(const Strings &templates, const Strings &given) {
   const Strings options = canonical(given);
   Strings names;
-  auto isKnown = [](const std::string &option) {
-    return isWithoutRule(option) || isOfLossScale(option);
-  };
-  if (!plainRules(options, names) ||
-      (names.empty() && std::none_of(options.begin(), options.end(), isKnown)))
+  auto isKnown = [](const std::string &option) { return isWithoutRule(option) || isOfLossScale(option); };
+  if (!plainRules(options, names) || (names.empty() && std::none_of(options.begin(), options.end(), isKnown)))
     return "";
   std::string key = "altgrad stock 2\n";
   addPart(key, "version", altgrad_version());
@@ -58,8 +52,7 @@ std::string altgrad::runtime::prebuiltKey(const Strings &templates,
   return key;
 }
 
-bool altgrad::runtime::findPrebuilt(const std::string &libraryFolder,
-                                    const std::string &key,
+bool altgrad::runtime::findPrebuilt(const std::string &libraryFolder, const std::string &key,
                                     std::vector<char> &bundle) {
   struct stat library;
   if (stat(libraryFolder.c_str(), &library) != 0)

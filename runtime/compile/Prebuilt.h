@@ -15,8 +15,7 @@ Strings templateFolders(const std::string &folder);
 std::string prebuiltKey(const Strings &templates, const Strings &options);
 
 // The bundle kept under `key` in the folder "bundles" beside the library's, or in it.
-bool findPrebuilt(const std::string &libraryFolder, const std::string &key,
-                  std::vector<char> &bundle);
+bool findPrebuilt(const std::string &libraryFolder, const std::string &key, std::vector<char> &bundle);
 
 } // namespace altgrad::runtime
 

@@ -31,8 +31,7 @@ bool takeFront(std::string &text, const char *front) {
 
 bool endsIn(const std::string &text, const char *end) {
   size_t length = strlen(end);
-  return text.size() >= length &&
-         text.compare(text.size() - length, length, end) == 0;
+  return text.size() >= length && text.compare(text.size() - length, length, end) == 0;
 }
 
 bool isWord(const std::string &name) {
@@ -91,8 +90,7 @@ Strings spellings(std::string line) {
   if (!takeFront(line, "--set=") || !takeFront(line, "rule="))
     return {};
   Strings all;
-  for (size_t end = line.find(' '); end != std::string::npos;
-       end = line.find(' ', end + 1))
+  for (size_t end = line.find(' '); end != std::string::npos; end = line.find(' ', end + 1))
     all.push_back(bare(line.substr(0, end)));
   all.push_back(bare(line));
   return all;
@@ -110,8 +108,7 @@ std::string digestOf(const std::string &path) {
 
 // The names of the rules in a folder.
 Strings listed(const std::string &folder) {
-  std::unique_ptr<DIR, int (*)(DIR *)> listing(opendir(folder.c_str()),
-                                               closedir);
+  std::unique_ptr<DIR, int (*)(DIR *)> listing(opendir(folder.c_str()), closedir);
   Strings names;
   while (dirent *item = listing ? readdir(listing.get()) : nullptr)
     if (std::string name = item->d_name; endsIn(name, altgrad::ruleEnding))
@@ -135,9 +132,7 @@ Strings altgrad::runtime::canonical(const Strings &options) {
   return sets;
 }
 
-bool altgrad::runtime::isWithoutRule(const std::string &line) {
-  return line.compare(0, 11, "--set=grad=") == 0;
-}
+bool altgrad::runtime::isWithoutRule(const std::string &line) { return line.compare(0, 11, "--set=grad=") == 0; }
 
 bool altgrad::runtime::plainRules(const Strings &options, Strings &names) {
   for (const std::string &line : options) {
@@ -155,8 +150,7 @@ bool altgrad::runtime::plainRules(const Strings &options, Strings &names) {
   return true;
 }
 
-std::string altgrad::runtime::stockDigest(const Strings &folders,
-                                          const std::string &name) {
+std::string altgrad::runtime::stockDigest(const Strings &folders, const std::string &name) {
   for (const std::string &folder : folders) {
     std::string digest = digestOf(ruleFile(folder, name));
     if (!digest.empty())
@@ -165,9 +159,7 @@ std::string altgrad::runtime::stockDigest(const Strings &folders,
   return "";
 }
 
-std::string altgrad::runtime::ruleIdentity(const Strings &stock,
-                                           const Strings &options,
-                                           bool hasText) {
+std::string altgrad::runtime::ruleIdentity(const Strings &stock, const Strings &options, bool hasText) {
   Strings folders = stock;
   for (std::string line : options)
     if (takeFront(line, "--rule-path="))

@@ -32,8 +32,7 @@ std::string stockDigest(const Strings &folders, const std::string &name);
 // Names and digests of all that the compiler may read as a rule for this request: of
 // the rules that it names, or, where a text may name others, of whole folders. Where
 // the files lie is not told.
-std::string ruleIdentity(const Strings &stock, const Strings &options,
-                         bool hasText);
+std::string ruleIdentity(const Strings &stock, const Strings &options, bool hasText);
 
 } // namespace altgrad::runtime
 

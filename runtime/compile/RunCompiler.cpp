@@ -21,8 +21,7 @@ double timeLimit() {
   return sound ? seconds : defaultSeconds;
 }
 
-altgrad_status judge(const Compiler &compiler, const Child &child,
-                     double seconds) {
+altgrad_status judge(const Compiler &compiler, const Child &child, double seconds) {
   const char *path = compiler.path.c_str(), *words = child.errors.c_str();
   if (child.stopped)
     return fail(ALTGRAD_INTERRUPTED, "%s was interrupted", path);
@@ -32,13 +31,11 @@ altgrad_status judge(const Compiler &compiler, const Child &child,
                 "ended\n%s",
                 path, seconds, words);
   if (child.signal)
-    return fail(ALTGRAD_COMPILE, "%s was ended by signal %d (%s)\n%s", path,
-                child.signal, strsignal(child.signal), words);
+    return fail(ALTGRAD_COMPILE, "%s was ended by signal %d (%s)\n%s", path, child.signal, strsignal(child.signal),
+                words);
   if (child.exitCode)
-    return child.errors.empty()
-               ? fail(ALTGRAD_COMPILE, "%s failed with exit status %d", path,
-                      child.exitCode)
-               : fail(ALTGRAD_COMPILE, "%s", words);
+    return child.errors.empty() ? fail(ALTGRAD_COMPILE, "%s failed with exit status %d", path, child.exitCode)
+                                : fail(ALTGRAD_COMPILE, "%s", words);
   if (!child.output.empty())
     return ALTGRAD_OK;
   if (child.reaped)
@@ -50,9 +47,8 @@ altgrad_status judge(const Compiler &compiler, const Child &child,
 
 } // namespace
 
-altgrad_status altgrad::runtime::runCompiler(
-    const Compiler &compiler, const std::vector<std::string> &options,
-    const char *spec, uint64_t size, std::vector<char> &out) {
+altgrad_status altgrad::runtime::runCompiler(const Compiler &compiler, const std::vector<std::string> &options,
+                                             const char *spec, uint64_t size, std::vector<char> &out) {
   std::vector<std::string> arguments = {compiler.path};
   arguments.insert(arguments.end(), options.begin(), options.end());
   arguments.insert(arguments.end(), {"--emit=bundle", "-o", "-"});
@@ -60,8 +56,7 @@ altgrad_status altgrad::runtime::runCompiler(
     arguments.push_back("-");
   Child child;
   double seconds = timeLimit();
-  if (altgrad_status status = runChild(arguments, spec ? spec : "",
-                                       spec ? size : 0, seconds, mostBundleBytes, child))
+  if (altgrad_status status = runChild(arguments, spec ? spec : "", spec ? size : 0, seconds, mostBundleBytes, child))
     return status;
   if (altgrad_status status = judge(compiler, child, seconds))
     return status;

@@ -10,7 +10,8 @@ namespace {
 
 // Of fp8 maps, and of 8 and of 4 bits.
 constexpr const char *fp8 = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256",
-                     *eight = "states=bnb8u:256,keep_positive m=bnb8:256", *four = "states=torchao4u:128 m=torchao4:128";
+                     *eight = "states=bnb8u:256,keep_positive m=bnb8:256",
+                     *four = "states=torchao4u:128 m=torchao4:128";
 
 constexpr altgrad_core_class classes[] = {
     {"Adagrad", "adagrad", "", KEYS_adagrad, ""},

@@ -97,8 +97,7 @@ int32_t altgrad_core_same_lists(void *lists, const int64_t *lengths, int64_t cou
   return 1;
 }
 
-altgrad_status altgrad_core_entries_create(void *state, void *const *inner, int64_t count,
-                                           altgrad_core_entries **out) {
+altgrad_status altgrad_core_entries_create(void *state, void *const *inner, int64_t count, altgrad_core_entries **out) {
   return guarded([&] { *out = reinterpret_cast<altgrad_core_entries *>(new Entries(state, inner, count)); });
 }
 

@@ -93,13 +93,13 @@ Numbers altgrad::core::placesOf(const altgrad_core_matrices &of, int64_t dims) {
   return places;
 }
 
-altgrad_status altgrad_core_find_matrices(const altgrad_core_matrix_options *options, int64_t dims, const int64_t *sizes,
-                                          altgrad_core_matrices *out) {
+altgrad_status altgrad_core_find_matrices(const altgrad_core_matrix_options *options, int64_t dims,
+                                          const int64_t *sizes, altgrad_core_matrices *out) {
   return guarded([&] { *out = find(*options, Numbers(sizes, sizes + dims)); });
 }
 
-int32_t altgrad_core_matrix_layout(const altgrad_core_matrices *of, int64_t dims, const int64_t *sizes, const int64_t *strides,
-                                   int64_t *wanted) {
+int32_t altgrad_core_matrix_layout(const altgrad_core_matrices *of, int64_t dims, const int64_t *sizes,
+                                   const int64_t *strides, int64_t *wanted) {
   return guarded<int32_t>(-1, [&] {
     const Layout param(dims, sizes, strides);
     const Numbers places = placesOf(*of, dims);

@@ -102,7 +102,8 @@ bool Table::areDisjoint() {
   if (apart.empty()) {
     for (Handle tensor : writes())
       written.push_back(spanOf(tensor));
-    std::sort(written.begin(), written.end(), [](const Span &one, const Span &other) { return one.begin < other.begin; });
+    std::sort(written.begin(), written.end(),
+              [](const Span &one, const Span &other) { return one.begin < other.begin; });
     for (size_t i = 1; i < written.size(); ++i) // of all up to here
       written[i].end = std::max(written[i].end, written[i - 1].end);
     apart.resize(rows_.size());

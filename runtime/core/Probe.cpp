@@ -26,7 +26,8 @@ Held make(int32_t type) {
   static float memory[1];
   const int64_t one = 1;
   Held made;
-  require(aoti_torch_create_tensor_from_blob(memory, 1, &one, &one, 0, type, aoti_torch_device_type_cpu(), 0, made.out()));
+  require(
+      aoti_torch_create_tensor_from_blob(memory, 1, &one, &one, 0, type, aoti_torch_device_type_cpu(), 0, made.out()));
   return made;
 }
 

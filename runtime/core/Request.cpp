@@ -67,7 +67,8 @@ BundlePtr compile(const altgrad_core_request &of, const std::string &options) {
 
 bool wantsOwnProducts(const altgrad_core_request &of, altgrad_bundle *bundle) {
   const altgrad::ProductsBy by = altgrad::productsBy();
-  return !of.host && (by == altgrad::ProductsBy::Own || (of.alone && by == altgrad::ProductsBy::Auto)) && multiplies(bundle);
+  return !of.host && (by == altgrad::ProductsBy::Own || (of.alone && by == altgrad::ProductsBy::Auto)) &&
+         multiplies(bundle);
 }
 
 // Numbers of the step as a whole that nobody has asked for would be whatever lies in memory.

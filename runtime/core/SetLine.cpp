@@ -60,7 +60,8 @@ private:
     const std::string *rungs = find(own, "rungs");
     const bool codes = rungs && parse(*rungs).dtype == of.param;
     const std::string param = codes ? parse(*rungs).format : formatOf(of.param), grad = formatOf(of.grad);
-    words = {{"param", param}, {"grad", grad}, {"step", "f32"}, {"states", codes || find(own, "master") ? "f32" : "param"}};
+    words = {
+        {"param", param}, {"grad", grad}, {"step", "f32"}, {"states", codes || find(own, "master") ? "f32" : "param"}};
     for (const auto &[name, word] : own)
       put(words, name, word);
     if (of.param == aoti_torch_dtype_float32()) { // which is itself what others are with their remainder
@@ -89,8 +90,9 @@ private:
     if (type < 0 || type == wanted.dtype)
       return;
     if (!altgrad_core_format(type) || wanted.scaled || wanted.split)
-      throw Refusal(ALTGRAD_INVALID, std::string("state '") + key + "' is " + nameOf(type) + ", but storage says " + name +
-                                         "=" + word + ": make the optimizer with the storage that its states have");
+      throw Refusal(ALTGRAD_INVALID, std::string("state '") + key + "' is " + nameOf(type) + ", but storage says " +
+                                         name + "=" + word +
+                                         ": make the optimizer with the storage that its states have");
     if (!isNarrower(type, wanted)) // else it is made as wide as the storage says
       put(words, name, formatOf(type));
   }

@@ -61,10 +61,11 @@ void Table::checkStates() {
                (values == 0 || (of.data && values * itemSizeOf(of.type) <= bytesFrom(of.handle))) &&
                (state.block != 1 || state.packed || liesAs(row, *first, of));
         if (!fits)
-          throw Refusal(ALTGRAD_INVALID, std::string("what is kept as '") + state.key + "' has " + std::to_string(numelOf(of.handle)) +
-                                             " values of torch's dtype " + std::to_string(of.type) + " where the step has " +
-                                             std::to_string(values) + " of " + std::to_string(state.dtype) +
-                                             ", or lies otherwise than its parameter: clear the state, or load one that fits");
+          throw Refusal(ALTGRAD_INVALID,
+                        std::string("what is kept as '") + state.key + "' has " + std::to_string(numelOf(of.handle)) +
+                            " values of torch's dtype " + std::to_string(of.type) + " where the step has " +
+                            std::to_string(values) + " of " + std::to_string(state.dtype) +
+                            ", or lies otherwise than its parameter: clear the state, or load one that fits");
       }
       if (!fits)
         throw Refusal(ALTGRAD_INVALID, "a parameter is not of the dtype that its step has");

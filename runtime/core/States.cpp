@@ -13,7 +13,9 @@ std::string placeOf(Handle tensor) {
   const auto type = ask<int32_t>(aoti_torch_get_device_type, tensor);
   if (type == aoti_torch_device_type_cpu())
     return "cpu";
-  const char *name = type == aoti_torch_device_type_cuda() ? "cuda:" : type == aoti_torch_device_type_meta() ? "meta:" : "device:";
+  const char *name = type == aoti_torch_device_type_cuda()   ? "cuda:"
+                     : type == aoti_torch_device_type_meta() ? "meta:"
+                                                             : "device:";
   return name + std::to_string(ask<int32_t>(aoti_torch_get_device_index, tensor));
 }
 
@@ -46,7 +48,8 @@ bool isSameOrder(const Layout &one, const Numbers &strides) {
 // A state that is there.
 class Found {
 public:
-  Found(const altgrad_core_stream &of, Handle state, int32_t facts, Handle param, const Layout &own, const Layout &wanted)
+  Found(const altgrad_core_stream &of, Handle state, int32_t facts, Handle param, const Layout &own,
+        const Layout &wanted)
       : of(of), state(state), param(param), facts(facts), layout(layoutOf(state, stridesOf(state))), own(own),
         wanted(wanted), type(typeOf(state)) {}
 
@@ -58,8 +61,9 @@ public:
              ": make the optimizer with the storage that its states have");
     const bool codes = of.packed || of.scaled > 1;
     if (layout.sizes != wanted.sizes || !onSameDevice(state, param))
-      refuse(" of shape " + inWords(layout.sizes) + " on " + placeOf(state) + " does not belong to a parameter of shape " +
-             inWords(own.sizes) + (of.packed ? ", whose codes have shape " + inWords(wanted.sizes) : " on " + placeOf(param)));
+      refuse(" of shape " + inWords(layout.sizes) + " on " + placeOf(state) +
+             " does not belong to a parameter of shape " + inWords(own.sizes) +
+             (of.packed ? ", whose codes have shape " + inWords(wanted.sizes) : " on " + placeOf(param)));
     if (codes && product(own.sizes) && (!isSameOrder(layout, wanted.strides) || facts & ALTGRAD_STATE_NOWHERE))
       refuse(" has strides " + inWords(layout.strides) + ", and its parameter needs " + inWords(wanted.strides) +
              ", because a block consists of neighbours in memory: give the parameter the memory format that it had");
@@ -80,10 +84,14 @@ private:
     if (type == of.dtype && layout.sizes == wanted.sizes && layout.isContiguous() && onSameDevice(state, param) &&
         !(facts & ALTGRAD_STATE_NOWHERE))
       return;
-    const std::string block = std::to_string(of.block), across = of.columns > 1 ? block + " x " + std::to_string(of.columns) : block;
-    refuse(" is " + nameOf(type) + " of shape " + inWords(layout.sizes) + " on " + placeOf(state) + "; expected contiguous " +
-           nameOf(of.dtype).substr(strlen("torch.")) + " of shape " + inWords(wanted.sizes) + " on " + placeOf(param) +
-           ", one for " + (of.of_units ? "each unit" : of.block ? "each " + across + " elements" : "the parameter"));
+    const std::string block = std::to_string(of.block),
+                      across = of.columns > 1 ? block + " x " + std::to_string(of.columns) : block;
+    refuse(" is " + nameOf(type) + " of shape " + inWords(layout.sizes) + " on " + placeOf(state) +
+           "; expected contiguous " + nameOf(of.dtype).substr(strlen("torch.")) + " of shape " + inWords(wanted.sizes) +
+           " on " + placeOf(param) + ", one for " +
+           (of.of_units ? "each unit"
+            : of.block  ? "each " + across + " elements"
+                        : "the parameter"));
   }
 
   const altgrad_core_stream &of;
@@ -114,8 +122,9 @@ altgrad_status altgrad_core_check_state(const altgrad_core_program *program, int
   return guarded([&] {
     const altgrad_core_stream &of = program->sets[set].states.at[index];
     if (of.role == ALTGRAD_ROLE_STATE && of.scaled == 1 && facts & ALTGRAD_STATE_SCALED)
-      throw Refusal(ALTGRAD_INVALID, std::string("there is a state '") + of.state + "_scale', but the storage keeps state '" +
-                                         of.state + "' of this parameter without scales: make the optimizer with the "
+      throw Refusal(ALTGRAD_INVALID, std::string("there is a state '") + of.state +
+                                         "_scale', but the storage keeps state '" + of.state +
+                                         "' of this parameter without scales: make the optimizer with the "
                                          "storage that its states have");
     const Layout own = layoutOf(param, strides);
     Found(of, state, facts, param, own, layoutOf(of, own, matrices)).check();

@@ -12,6 +12,7 @@ using namespace altgrad::core;
 namespace {
 
 constexpr Text remainders[][2] = {{"bf16+i16", "int16"}, {"bf16+i8", "int8"}};
+constexpr Text ofAllRules[] = {"param", "grad", "master", "copy", "states", "step", "rungs"}; // streams
 constexpr Text scaleFormats[] = {"f32", "f16", "ocp.e8m0", "ocp.e4m3fn"};
 
 // What is too long is cut, and then is no format either.
@@ -46,8 +47,9 @@ void checkWord(const std::string &name, const std::string &word) {
   if (format != "param" && !is(name, "master", "step") && !altgrad_format_bits(format.c_str()))
     refuse("; '" + format + "' is no format: altgrad-opt --list-formats names them");
   if (name == "copy" && !parse(word).packed && !isDtype(format))
-    throw Refusal(ALTGRAD_INVALID, "storage says copy=" + format + ", for which torch has no dtype; a copy is stored in "
-                                   "one of f32, bf16, f16, ocp.e4m3fn, ocp.e5m2, or in mxfp4 or nvfp4");
+    throw Refusal(ALTGRAD_INVALID, "storage says copy=" + format +
+                                       ", for which torch has no dtype; a copy is stored in "
+                                       "one of f32, bf16, f16, ocp.e4m3fn, ocp.e5m2, or in mxfp4 or nvfp4");
   if (fields.size() < 2 || fields[1] == "128x128")
     return;
   const int32_t block = numberOf(fields[1], 0);
@@ -55,7 +57,8 @@ void checkWord(const std::string &name, const std::string &word) {
     refuse(", with blocks of " + (fields[1].empty() ? "no" : std::string(fields[1])) +
            " elements; expected a power of two from " + std::to_string(ALTGRAD_BLOCK_LEAST) + " to " +
            std::to_string(ALTGRAD_BLOCK_MOST));
-  if (fields.size() > 2 && std::find(std::begin(scaleFormats), std::end(scaleFormats), fields[2]) == std::end(scaleFormats))
+  if (fields.size() > 2 &&
+      std::find(std::begin(scaleFormats), std::end(scaleFormats), fields[2]) == std::end(scaleFormats))
     refuse("; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn");
 }
 
@@ -63,6 +66,13 @@ const char *keep(std::string words) {
   static thread_local std::string kept;
   kept = std::move(words);
   return kept.c_str();
+}
+
+template <typename Rename> const char *renamed(const Words &words, const Rename &rename) {
+  std::string line;
+  for (const auto &[stream, word] : words)
+    line += (line.empty() ? "" : " ") + rename(stream) + "=" + altgrad::inFull(word);
+  return keep(line);
 }
 
 } // namespace
@@ -115,12 +125,41 @@ const char *altgrad_core_in_full(const char *line) {
   });
 }
 
+altgrad_status altgrad_core_line_by_names(const char *line, const char *keys, const char **out) {
+  return guarded([&] {
+    const Words words = wordsIn(line), states = wordsIn(keys);
+    *out = renamed(words, [&](const std::string &stream) {
+      const bool isName = find(states, stream) ||
+                          std::find(std::begin(ofAllRules), std::end(ofAllRules), stream) != std::end(ofAllRules);
+      for (const auto &[state, key] : states)
+        if (key == stream && !isName) {
+          if (find(words, state))
+            throw Refusal(ALTGRAD_INVALID,
+                          "storage names state '" + key + "' twice, as '" + state + "', too; leave one out");
+          return state;
+        }
+      return stream;
+    });
+  });
+}
+
+const char *altgrad_core_line_by_keys(const char *line, const char *keys) {
+  return guarded<const char *>(nullptr, [&] {
+    const Words states = wordsIn(keys);
+    return renamed(wordsIn(line), [&](const std::string &stream) {
+      const std::string *key = find(states, stream);
+      return key ? *key : stream;
+    });
+  });
+}
+
 const char *altgrad_core_first_word(const char *word) {
   return guarded<const char *>(nullptr, [&] {
     std::string first;
     for (Text piece : split(word, ','))
       if (piece != "both" && !is(piece, "stochastic", "stochastic32"))
-        first += (first.empty() ? "" : ",") + std::string(is(split(piece, ':')[0], "delayed", "bounded") ? "current" : piece);
+        first += (first.empty() ? "" : ",") +
+                 std::string(is(split(piece, ':')[0], "delayed", "bounded") ? "current" : piece);
     return keep(first);
   });
 }

@@ -40,7 +40,8 @@ void Table::findSums(altgrad_bundle *bundle, const Program &program) {
     if (info.kind == ALTGRAD_SCALARS && found == 0)
       continue;
     size_t set = size_t(std::max(info.set, 0));
-    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sets[set].sum >= 0 || info.read != bytesOf(program.sets[set].grad->format))
+    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sets[set].sum >= 0 ||
+        info.read != bytesOf(program.sets[set].grad->format))
       break;
     sets[set].sum = i;
     ++found;

@@ -112,7 +112,8 @@ ALTGRAD_API int32_t altgrad_core_formats_differ(const char *file, const char *ow
 // table, and what they point to may change; the rest is read once.
 typedef struct altgrad_core_row {
   const AtenTensorHandle *tensors; // the parameter, what its set keeps beside it in this order, and its count of steps
-  AtenTensorHandle dense; // what kernels step in the place of a parameter with gaps, in the order of the states; or NULL
+  AtenTensorHandle
+      dense; // what kernels step in the place of a parameter with gaps, in the order of the states; or NULL
   const int64_t *shape;   // of the whole of which the parameter is a part, or which it is
   int64_t dims, offset;   // of the shape; and the index in the whole of the parameter's first element
   const altgrad_core_matrices *matrices; // which it holds; NULL: nobody has said it
@@ -147,7 +148,8 @@ ALTGRAD_API altgrad_status altgrad_table_validate(altgrad_table *table, const At
                                               int32_t *found);
 // Whether the gradients of the last look share no memory with what the step writes: 1 or 0.
 ALTGRAD_API int32_t altgrad_table_no_overlap(altgrad_table *table);
-// One byte for each row: whether it takes part in the next step. In one place as long as the table; altgrad_table_validate writes it.
+// One byte for each row: whether it takes part in the next step. In one place as long as the table;
+// altgrad_table_validate writes it.
 ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 
 // Runs the phases up to `last`, -1 for the end, and raises the versions of what they write where
@@ -234,12 +236,13 @@ typedef struct altgrad_core_objects {
 // that.
 ALTGRAD_API void altgrad_core_set_objects(altgrad_core_objects *objects);
 
-// ALTGRAD_INVALID, with a sentence, where elements of a tensor lie beyond the end of its storage, because it was resized.
+// ALTGRAD_INVALID, with a sentence, where elements of a tensor lie beyond the end of its storage, because it was
+// resized.
 ALTGRAD_API altgrad_status altgrad_core_check_extent(AtenTensorHandle tensor);
 // ALTGRAD_INVALID, with what follows the tensor's name, where several elements may be at one address.
 ALTGRAD_API altgrad_status altgrad_core_check_addresses(AtenTensorHandle tensor);
-// Says of plain strided tensors which share memory: `shared` gets a byte for each, `pair` the first two that share some,
-// or -1 and -1. Those from `written` on are only read, which they may be in one memory.
+// Says of plain strided tensors which share memory: `shared` gets a byte for each, `pair` the first two that share
+// some, or -1 and -1. Those from `written` on are only read, which they may be in one memory.
 ALTGRAD_API altgrad_status altgrad_core_overlap(const AtenTensorHandle *tensors, int64_t count, int64_t written,
                                                 uint8_t *shared, int64_t *pair);
 

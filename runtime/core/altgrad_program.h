@@ -42,7 +42,8 @@ typedef struct altgrad_core_scalars {
   int64_t count;
 } altgrad_core_scalars;
 
-// What the tensors of a set are bound to. Pointers are NULL where the step has no such; without a rule it has no `param`.
+// What the tensors of a set are bound to. Pointers are NULL where the step has no such; without a rule it has no
+// `param`.
 typedef struct altgrad_core_set {
   const altgrad_core_stream *param, *grad;
   const altgrad_core_scalar *step; // counts the steps of each tensor: f32 or i64

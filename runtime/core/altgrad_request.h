@@ -30,9 +30,9 @@ typedef struct altgrad_core_request {
   int32_t alone;    // no other rank may find other products faster, where $ALTGRAD_CUDA_PRODUCTS is "auto"
 } altgrad_core_request;
 
-// altgrad_compile; for GPUs once more, with products of its own, where the step multiplies and $ALTGRAD_CUDA_PRODUCTS says
-// so. ALTGRAD_BROKEN where the step has something that no optimizer can give it, or needs a number of which the request
-// says nothing; ALTGRAD_INVALID where two states would be kept under one key.
+// altgrad_compile; for GPUs once more, with products of its own, where the step multiplies and $ALTGRAD_CUDA_PRODUCTS
+// says so. ALTGRAD_BROKEN where the step has something that no optimizer can give it, or needs a number of which the
+// request says nothing; ALTGRAD_INVALID where two states would be kept under one key.
 ALTGRAD_API altgrad_status altgrad_core_compile(const altgrad_core_request *of, const altgrad_core_program **out);
 
 #ifdef __cplusplus

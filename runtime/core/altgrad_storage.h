@@ -26,11 +26,17 @@ typedef struct altgrad_core_word {
 } altgrad_core_word;
 ALTGRAD_API altgrad_status altgrad_core_word_of(const char *word, altgrad_core_word *out);
 
-// These live until the thread's next call; NULL where memory is short. A word, or a line of them, whose short names of formats are in full:
-// "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
+// These live until the thread's next call; NULL where memory is short. A word, or a line of them, whose short names of
+// formats are in full: "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
 ALTGRAD_API const char *altgrad_core_in_full(const char *line);
 // How a copy is stored before there was a step: nobody has drawn, and one scale is by the parameter's largest number.
 ALTGRAD_API const char *altgrad_core_first_word(const char *word);
+
+// The line with states under other names and its words in full; `keys` has "state=key" for each, by spaces. Under the
+// rule's names, as a request has them: ALTGRAD_INVALID where a state and its key both have a word.
+ALTGRAD_API altgrad_status altgrad_core_line_by_names(const char *line, const char *keys, const char **out);
+// Under their keys, as files have them.
+ALTGRAD_API const char *altgrad_core_line_by_keys(const char *line, const char *keys);
 
 // ALTGRAD_INVALID where no compiler takes a word, in full: a tensor that is large enough for blocks may come later.
 ALTGRAD_API altgrad_status altgrad_core_check_storage(const char *line);

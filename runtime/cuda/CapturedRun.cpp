@@ -56,26 +56,20 @@ altgrad_status CapturedRun::keep(const Owner &owner) {
   kept.reserve(kept.size() + 1);
   void *memory = owner.hold(owner.context);
   if (!memory)
-    return fail(ALTGRAD_SYSTEM,
-                "the owner of a plan keeps no memory for a captured graph");
+    return fail(ALTGRAD_SYSTEM, "the owner of a plan keeps no memory for a captured graph");
   kept.push_back({memory, owner.release});
   return ALTGRAD_OK;
 }
 
-altgrad_status
-altgrad::runtime::keepWithGraph(const Driver &driver, Graph graph,
-                                std::shared_ptr<CapturedRun> run) {
+altgrad_status altgrad::runtime::keepWithGraph(const Driver &driver, Graph graph, std::shared_ptr<CapturedRun> run) {
   auto reference = std::make_unique<Reference>();
   reference->run = std::move(run);
   UserObject object = nullptr;
-  if (Result error = driver.cuUserObjectCreate(&object, reference.get(), letGo,
-                                               1, userObjectUnordered))
+  if (Result error = driver.cuUserObjectCreate(&object, reference.get(), letGo, 1, userObjectUnordered))
     return driver.refuse(error, "keeping tables with a captured graph");
   reference.release(); // the object's
-  if (Result error =
-          driver.cuGraphRetainUserObject(graph, object, 1, userObjectMove)) {
-    altgrad_status status =
-        driver.refuse(error, "keeping tables with a captured graph");
+  if (Result error = driver.cuGraphRetainUserObject(graph, object, 1, userObjectMove)) {
+    altgrad_status status = driver.refuse(error, "keeping tables with a captured graph");
     driver.cuUserObjectRelease(object, 1);
     return status;
   }

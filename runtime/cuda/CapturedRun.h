@@ -12,10 +12,8 @@ namespace altgrad::runtime {
 class CapturedRun {
 public:
   // `last` is the event that the plan's runs and replays follow each other by.
-  CapturedRun(std::shared_ptr<Gpu> gpu, std::shared_ptr<const Kernels> kernels,
-              SharedEvent last, uint64_t capture)
-      : capture(capture), gpu(std::move(gpu)), kernels(std::move(kernels)),
-        last(std::move(last)), held(*this->gpu) {}
+  CapturedRun(std::shared_ptr<Gpu> gpu, std::shared_ptr<const Kernels> kernels, SharedEvent last, uint64_t capture)
+      : capture(capture), gpu(std::move(gpu)), kernels(std::move(kernels)), last(std::move(last)), held(*this->gpu) {}
   CapturedRun(const CapturedRun &) = delete;
   ~CapturedRun();
 
@@ -43,8 +41,7 @@ private:
 // From now on the graph under capture, and what is instantiated from it, keep
 // the run. The driver says that they are gone in a thread of its own, in which
 // nobody may call it: the run is destroyed by the next `destroyReleased`.
-altgrad_status keepWithGraph(const Driver &driver, Graph graph,
-                             std::shared_ptr<CapturedRun> run);
+altgrad_status keepWithGraph(const Driver &driver, Graph graph, std::shared_ptr<CapturedRun> run);
 void destroyReleased();
 
 } // namespace altgrad::runtime

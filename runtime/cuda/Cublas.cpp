@@ -63,7 +63,7 @@ altgrad_status openLibrary(Functions &out) {
                 "altgrad_set_gemm, or install NVIDIA's cuBLAS, libcublasLt.so.13 or .12 (pip install nvidia-cublas), "
                 "where the loader finds it or ALTGRAD_CUBLASLT says (%s)",
                 words.c_str());
-#define ALTGRAD_FIND(name, ...)                                                                                         \
+#define ALTGRAD_FIND(name, ...)                                                                                        \
   if (!(out.name = reinterpret_cast<int (*)(__VA_ARGS__)>(dlsym(library, #name))))                                     \
     return fail(ALTGRAD_UNAVAILABLE, "NVIDIA's cuBLAS has no %s; altgrad_set_gemm takes another function", #name);
   ALTGRAD_CUBLASLT(ALTGRAD_FIND)
@@ -156,8 +156,7 @@ altgrad_status Cublas::addToDiagonals(const altgrad_gemm &product) {
   const void *factor = reinterpret_cast<const void *>(one);
   for (int64_t matrix = 0; matrix < product.batch; ++matrix) {
     float *first = static_cast<float *>(product.c) + matrix * product.c_matrix;
-    if (altgrad_status status =
-            sum.run(handle, factor, factor, first, first, float(product.shift), 1, product.stream))
+    if (altgrad_status status = sum.run(handle, factor, factor, first, first, float(product.shift), 1, product.stream))
       return status;
   }
   return ALTGRAD_OK;
@@ -178,8 +177,8 @@ altgrad_status Cublas::multiply(const altgrad_gemm &product) {
   operand(0, p.n, p.k, p.b_matrix, p.b_column, p.b_row);
   operand(1, p.k, p.m, p.a_matrix, p.a_column, p.a_row);
   call.place(2, type, p.n, p.m, p.c_row, p.batch, p.c_matrix);
-  if (altgrad_status status = call.run(handle, p.b, p.a, p.d ? p.d : p.c, p.c, float(p.alpha), p.d ? float(p.beta) : 0,
-                                       p.stream))
+  if (altgrad_status status =
+          call.run(handle, p.b, p.a, p.d ? p.d : p.c, p.c, float(p.alpha), p.d ? float(p.beta) : 0, p.stream))
     return status;
   return p.shift != 0 ? addToDiagonals(p) : ALTGRAD_OK;
 }

@@ -25,11 +25,9 @@ bool wantsOverlap() {
 }
 
 // `capture` is 0 where nothing is captured.
-altgrad_status askCapture(const Driver &driver, CudaStream stream,
-                          uint64_t &capture, Graph *graph) {
+altgrad_status askCapture(const Driver &driver, CudaStream stream, uint64_t &capture, Graph *graph) {
   int capturing = 0;
-  if (Result error = driver.cuStreamGetCaptureInfo(stream, &capturing, &capture,
-                                                   graph, nullptr, nullptr))
+  if (Result error = driver.cuStreamGetCaptureInfo(stream, &capturing, &capture, graph, nullptr, nullptr))
     return driver.refuse(error, "asking whether the stream is captured");
   capture = capturing ? capture : 0;
   return ALTGRAD_OK;
@@ -38,33 +36,25 @@ altgrad_status askCapture(const Driver &driver, CudaStream stream,
 class CudaExecutor final : public Executor {
 public:
   CudaExecutor(std::shared_ptr<Gpu> gpu, std::shared_ptr<const Kernels> kernels)
-      : gpu(std::move(gpu)), driver(this->gpu->driver),
-        kernels(std::move(kernels)),
-        mayOverlap(this->kernels->mayOverlap && wantsOverlap()),
-        products(this->kernels), memory(*this->gpu) {}
+      : gpu(std::move(gpu)), driver(this->gpu->driver), kernels(std::move(kernels)),
+        mayOverlap(this->kernels->mayOverlap && wantsOverlap()), products(this->kernels), memory(*this->gpu) {}
   ~CudaExecutor() override;
 
   altgrad_status open();
   altgrad_status prepare(const Tables &tables) override;
-  altgrad_status run(const Tables &tables, const Launch &launch,
-                     unsigned &changed) override;
+  altgrad_status run(const Tables &tables, const Launch &launch, unsigned &changed) override;
   bool mirrors() const override { return true; }
 
 private:
-  altgrad_status order(const Tables &tables, CudaStream stream,
-                       unsigned &changed);
-  altgrad_status orderCaptured(const Tables &tables, CudaStream stream,
-                               uint64_t capture, Graph graph,
+  altgrad_status order(const Tables &tables, CudaStream stream, unsigned &changed);
+  altgrad_status orderCaptured(const Tables &tables, CudaStream stream, uint64_t capture, Graph graph,
                                std::shared_ptr<CapturedRun> &out);
-  altgrad_status launchAll(const Tables &tables, const Launch &launch,
-                           const CudaTables &where, CudaStream stream,
+  altgrad_status launchAll(const Tables &tables, const Launch &launch, const CudaTables &where, CudaStream stream,
                            bool captured);
   int64_t finishedBy(int64_t phase, int64_t last, const Tables &tables) const;
   altgrad_status checkGemm(const Launch &launch);
-  altgrad_status multiply(const Phase &phase, const Tables &tables,
-                          const Launch &launch);
-  altgrad_status launchPhase(const Kernels::Entry &entry, Items items,
-                             altgrad_args &args, CudaStream stream,
+  altgrad_status multiply(const Phase &phase, const Tables &tables, const Launch &launch);
+  altgrad_status launchPhase(const Kernels::Entry &entry, Items items, altgrad_args &args, CudaStream stream,
                              bool overlaps);
   altgrad_status checkUsable() const;
 
@@ -103,8 +93,7 @@ altgrad_status CudaExecutor::open() {
 
 altgrad_status CudaExecutor::checkUsable() const {
   if (driverIsParents())
-    return fail(ALTGRAD_UNAVAILABLE,
-                "this CUDA plan belongs to the process that was forked");
+    return fail(ALTGRAD_UNAVAILABLE, "this CUDA plan belongs to the process that was forked");
   return ALTGRAD_OK;
 }
 
@@ -121,8 +110,7 @@ altgrad_status CudaExecutor::prepare(const Tables &tables) {
 
 // Brings the tables up to date before kernels may read them. Whatever streams
 // the runs of one plan are given, they follow each other.
-altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
-                                   unsigned &changed) {
+altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream, unsigned &changed) {
   if (used)
     if (Result error = driver.cuStreamWaitEvent(stream, last.get(), 0))
       return driver.refuse(error, "ordering after the last run");
@@ -131,10 +119,8 @@ altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
 
 // The events are nodes of the graph, so that replays and other runs follow each
 // other, too.
-altgrad_status
-CudaExecutor::orderCaptured(const Tables &tables, CudaStream stream,
-                            uint64_t capture, Graph graph,
-                            std::shared_ptr<CapturedRun> &out) {
+altgrad_status CudaExecutor::orderCaptured(const Tables &tables, CudaStream stream, uint64_t capture, Graph graph,
+                                           std::shared_ptr<CapturedRun> &out) {
   RelaxedCapture relaxed(driver);
   out = captured.lock();
   if (out && out->capture == capture && out->tables().hold(tables))
@@ -144,47 +130,35 @@ CudaExecutor::orderCaptured(const Tables &tables, CudaStream stream,
     return status;
   if (altgrad_status status = keepWithGraph(driver, graph, out))
     return status;
-  if (Result error =
-          driver.cuStreamWaitEvent(stream, last.get(), externalEvent))
+  if (Result error = driver.cuStreamWaitEvent(stream, last.get(), externalEvent))
     return driver.refuse(error, "a captured graph after the last run");
   captured = out;
   return ALTGRAD_OK;
 }
 
 // How many of the phases after this one its last block does: all it can, or none.
-int64_t CudaExecutor::finishedBy(int64_t phase, int64_t last,
-                                 const Tables &tables) const {
+int64_t CudaExecutor::finishedBy(int64_t phase, int64_t last, const Tables &tables) const {
   int64_t finishes = kernels->phases[size_t(phase)].phase->finishes;
   bool fits = phase + finishes < last && tables.nrows <= mostRowsOfLastBlock;
   return fits ? finishes : 0;
 }
 
-altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
-                                         Items items, altgrad_args &args,
+altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry, Items items, altgrad_args &args,
                                          CudaStream stream, bool overlaps) {
   int64_t perBlock = entry.phase->perBlock;
   int64_t blocks = (items.end - items.begin + perBlock - 1) / perBlock;
   blocks = std::clamp<int64_t>(blocks, 1, entry.mostBlocks);
 #define ALTGRAD_POINTER(type, name, Name) &args.name,
 #define ALTGRAD_COUNT(name, Name) &args.name,
-  void *parameters[] = {
-      ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT) & items.begin, &items.end};
+  void *parameters[] = {ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT) & items.begin, &items.end};
 #undef ALTGRAD_POINTER
 #undef ALTGRAD_COUNT
   const LaunchAttribute attribute{attributeOverlaps, 0, 1};
-  const LaunchConfig config{{unsigned(blocks), 1, 1},
-                            {ALTGRAD_BLOCK_THREADS, 1, 1},
-                            entry.dynamicShared,
-                            stream,
-                            &attribute,
-                            1};
-  Result error =
-      overlaps
-          ? driver.cuLaunchKernelEx(&config, entry.kernel, parameters, nullptr)
-          : driver.cuLaunchKernel(entry.kernel, unsigned(blocks), 1, 1,
-                                  ALTGRAD_BLOCK_THREADS, 1, 1,
-                                  entry.dynamicShared, stream, parameters,
-                                  nullptr);
+  const LaunchConfig config{
+      {unsigned(blocks), 1, 1}, {ALTGRAD_BLOCK_THREADS, 1, 1}, entry.dynamicShared, stream, &attribute, 1};
+  Result error = overlaps ? driver.cuLaunchKernelEx(&config, entry.kernel, parameters, nullptr)
+                          : driver.cuLaunchKernel(entry.kernel, unsigned(blocks), 1, 1, ALTGRAD_BLOCK_THREADS, 1, 1,
+                                                  entry.dynamicShared, stream, parameters, nullptr);
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
@@ -197,8 +171,7 @@ altgrad_status CudaExecutor::checkGemm(const Launch &launch) {
 }
 
 // A library may set another context, and make what it keeps while a stream is captured.
-altgrad_status CudaExecutor::multiply(const Phase &phase, const Tables &tables,
-                                      const Launch &launch) {
+altgrad_status CudaExecutor::multiply(const Phase &phase, const Tables &tables, const Launch &launch) {
   Entered entered(driver, gpu->context, /*again=*/true);
   RelaxedCapture relaxed(driver);
   Launch here = launch;
@@ -211,9 +184,7 @@ altgrad_status CudaExecutor::multiply(const Phase &phase, const Tables &tables,
 // The first launch comes after whatever is on the stream; the next ones may
 // overlap with the one before, and wait themselves. Not in a graph: drivers
 // before 12.3 know no such edge of one.
-altgrad_status CudaExecutor::launchAll(const Tables &tables,
-                                       const Launch &launch,
-                                       const CudaTables &where,
+altgrad_status CudaExecutor::launchAll(const Tables &tables, const Launch &launch, const CudaTables &where,
                                        CudaStream stream, bool captured) {
   products.captured = captured;
   altgrad_args args = launch.args;
@@ -232,14 +203,11 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
       follows = false;
       continue;
     }
-    int64_t others =
-        launch.part.isWhole() ? finishedBy(i, launch.last, tables) : 0;
-    args.finished =
-        others ? (uint32_t *)where.address(FinishedTable) : nullptr;
+    int64_t others = launch.part.isWhole() ? finishedBy(i, launch.last, tables) : 0;
+    args.finished = others ? (uint32_t *)where.address(FinishedTable) : nullptr;
     Items items = itemsOf(*entry.phase, tables, launch.part);
     if (items.begin < items.end || others) {
-      if (altgrad_status status = launchPhase(
-              entry, items, args, stream, follows && mayOverlap && !captured))
+      if (altgrad_status status = launchPhase(entry, items, args, stream, follows && mayOverlap && !captured))
         return status;
       follows = true;
     }
@@ -248,8 +216,7 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
   return ALTGRAD_OK;
 }
 
-altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
-                                 unsigned &changed) {
+altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch, unsigned &changed) {
   if (altgrad_status status = checkUsable())
     return status;
   destroyReleased();
@@ -265,27 +232,21 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
     return status;
   std::shared_ptr<CapturedRun> replayed;
   if (altgrad_status status =
-          capture ? orderCaptured(tables, stream, capture, graph, replayed)
-                  : order(tables, stream, changed))
+          capture ? orderCaptured(tables, stream, capture, graph, replayed) : order(tables, stream, changed))
     return status;
   if (replayed)
     if (altgrad_status status = replayed->keep(launch.owner))
       return status;
-  altgrad_status status =
-      launchAll(tables, launch, replayed ? replayed->tables() : memory, stream,
-                capture != 0);
+  altgrad_status status = launchAll(tables, launch, replayed ? replayed->tables() : memory, stream, capture != 0);
   // Also after a failure: the kernels before it may still run.
-  if (driver.cuEventRecordWithFlags(last.get(), stream,
-                                    capture ? externalEvent : 0) == 0)
+  if (driver.cuEventRecordWithFlags(last.get(), stream, capture ? externalEvent : 0) == 0)
     used = true;
   return status;
 }
 
 } // namespace
 
-altgrad_status
-altgrad::runtime::createCudaExecutor(const Bundle &bundle, int ordinal,
-                                     std::unique_ptr<Executor> &out) {
+altgrad_status altgrad::runtime::createCudaExecutor(const Bundle &bundle, int ordinal, std::unique_ptr<Executor> &out) {
   destroyReleased();
   std::shared_ptr<Gpu> gpu;
   if (altgrad_status status = Gpu::find(ordinal, gpu))
@@ -293,8 +254,7 @@ altgrad::runtime::createCudaExecutor(const Bundle &bundle, int ordinal,
   std::shared_ptr<const Kernels> kernels;
   if (altgrad_status status = findKernels(gpu, bundle, kernels))
     return status;
-  auto executor =
-      std::make_unique<CudaExecutor>(std::move(gpu), std::move(kernels));
+  auto executor = std::make_unique<CudaExecutor>(std::move(gpu), std::move(kernels));
   if (altgrad_status status = executor->open())
     return status;
   out = std::move(executor);

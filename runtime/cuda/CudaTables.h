@@ -21,15 +21,12 @@ public:
   // Sends the tables in `changed` and the mirrored values if they are others,
   // all in one copy, and clears it. Values alone are parameters of `kernel`, if
   // there is one and they fit.
-  altgrad_status upload(const Tables &tables, CudaStream stream,
-                        unsigned &changed, Function kernel = nullptr);
+  altgrad_status upload(const Tables &tables, CudaStream stream, unsigned &changed, Function kernel = nullptr);
   // Waits until everything sent is there.
   altgrad_status wait();
   // Whether this is what was sent first.
   bool hold(const Tables &tables);
-  DevicePointer address(int table) const {
-    return block.device + offsets[table];
-  }
+  DevicePointer address(int table) const { return block.device + offsets[table]; }
   void giveBack(const SharedEvent &after);
 
 private:
@@ -41,10 +38,8 @@ private:
   altgrad_status findRoom(size_t bytes, size_t &begin);
   altgrad_status waitForOldest();
   void fill(const Tables &tables, int table, char *to);
-  altgrad_status launchValues(const Tables &tables, CudaStream stream,
-                              Function kernel);
-  altgrad_status copy(const Tables &tables, CudaStream stream, int first,
-                      int last);
+  altgrad_status launchValues(const Tables &tables, CudaStream stream, Function kernel);
+  altgrad_status copy(const Tables &tables, CudaStream stream, int first, int last);
 
   Gpu &gpu;
   Block block;

@@ -14,14 +14,12 @@ namespace {
 constexpr int tableVersion = 11030;
 
 // Errors after which a context answers nothing else.
-bool poisons(Result error) {
-  return error == 700 || error == 702 || (error >= 710 && error <= 719);
-}
+bool poisons(Result error) { return error == 700 || error == 702 || (error >= 710 && error <= 719); }
 
 // The first four parameters are those of both versions of the function.
 using GetProcAddress = Result (*)(const char *, void **, int, uint64_t, void *);
 
-Driver table; // whole once there is an owner
+Driver table;                // whole once there is an owner
 std::atomic<pid_t> owner{0}; // the process that has opened it; 0: none
 std::mutex lock;
 
@@ -30,16 +28,14 @@ altgrad_status loadTable(void *library) {
   if (!address)
     address = dlsym(library, "cuGetProcAddress");
   if (!address)
-    return fail(ALTGRAD_UNAVAILABLE,
-                "the NVIDIA driver is older than CUDA 11.3 (libcuda.so.1 has "
-                "no cuGetProcAddress); the CPU target still works");
+    return fail(ALTGRAD_UNAVAILABLE, "the NVIDIA driver is older than CUDA 11.3 (libcuda.so.1 has "
+                                     "no cuGetProcAddress); the CPU target still works");
   auto find = GetProcAddress(address);
   int found = 0; // CU_GET_PROC_ADDRESS_SUCCESS
-#define ALTGRAD_DRIVER(name, ...)                                              \
-  address = nullptr;                                                           \
-  if (find(#name, &address, tableVersion, 0, &found) != 0 || !address)         \
-    return fail(ALTGRAD_UNAVAILABLE, "the NVIDIA driver has no " #name         \
-                                     "; the CPU target still works");          \
+#define ALTGRAD_DRIVER(name, ...)                                                                                      \
+  address = nullptr;                                                                                                   \
+  if (find(#name, &address, tableVersion, 0, &found) != 0 || !address)                                                 \
+    return fail(ALTGRAD_UNAVAILABLE, "the NVIDIA driver has no " #name "; the CPU target still works");                \
   table.name = reinterpret_cast<Result (*)(__VA_ARGS__)>(address);
 #include "cuda/DriverTable.def"
 #undef ALTGRAD_DRIVER
@@ -47,8 +43,7 @@ altgrad_status loadTable(void *library) {
   address = nullptr;
   if (find("cuLaunchKernelEx", &address, launchKernelEx, 0, &found) != 0)
     address = nullptr;
-  table.cuLaunchKernelEx =
-      reinterpret_cast<decltype(table.cuLaunchKernelEx)>(address);
+  table.cuLaunchKernelEx = reinterpret_cast<decltype(table.cuLaunchKernelEx)>(address);
   return ALTGRAD_OK;
 }
 
@@ -57,12 +52,10 @@ altgrad_status initialise() {
   if (error == 0)
     return ALTGRAD_OK;
   if (error == errorStub)
-    return fail(ALTGRAD_UNAVAILABLE,
-                "libcuda.so.1 is the CUDA toolkit's stub, not a driver; the "
-                "CPU target still works");
+    return fail(ALTGRAD_UNAVAILABLE, "libcuda.so.1 is the CUDA toolkit's stub, not a driver; the "
+                                     "CPU target still works");
   if (error == errorNoDevice)
-    return fail(ALTGRAD_UNAVAILABLE,
-                "the NVIDIA driver sees no GPU; the CPU target still works");
+    return fail(ALTGRAD_UNAVAILABLE, "the NVIDIA driver sees no GPU; the CPU target still works");
   table.refuse(error, "cuInit");
   return ALTGRAD_UNAVAILABLE;
 }
@@ -88,9 +81,8 @@ bool altgrad::runtime::driverIsParents() {
 
 altgrad_status altgrad::runtime::openDriver(const Driver *&out) {
   if (driverIsParents())
-    return fail(ALTGRAD_UNAVAILABLE,
-                "this process was forked after CUDA was started; start "
-                "workers with spawn, or use CUDA in them only");
+    return fail(ALTGRAD_UNAVAILABLE, "this process was forked after CUDA was started; start "
+                                     "workers with spawn, or use CUDA in them only");
   std::lock_guard<std::mutex> held(lock);
   if (!owner) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -110,8 +102,7 @@ altgrad_status altgrad::runtime::openDriver(const Driver *&out) {
   return ALTGRAD_OK;
 }
 
-Entered::Entered(const Driver &driver, Context context, bool again)
-    : driver(driver) {
+Entered::Entered(const Driver &driver, Context context, bool again) : driver(driver) {
   Context current = nullptr;
   error = driver.cuCtxGetCurrent(&current);
   if (error == 0 && (again || current != context)) {

@@ -39,7 +39,7 @@ enum : int {
   jitInputPtx = 1,
   eventWithoutTiming = 2,
   attributeOverlaps = 6, // PROGRAMMATIC_STREAM_SERIALIZATION of a launch
-  externalEvent = 1, // of a record and of a wait: a node of a captured graph
+  externalEvent = 1,     // of a record and of a wait: a node of a captured graph
   captureRelaxed = 2,
   userObjectUnordered = 1, // NO_DESTRUCTOR_SYNC
   userObjectMove = 1,      // the graph takes over the caller's reference
@@ -64,8 +64,7 @@ struct Driver {
 #include "cuda/DriverTable.def"
 #undef ALTGRAD_DRIVER
   // Of CUDA 11.6; null where the driver is older.
-  Result (*cuLaunchKernelEx)(const LaunchConfig *, Function, void **,
-                             void **) = nullptr;
+  Result (*cuLaunchKernelEx)(const LaunchConfig *, Function, void **, void **) = nullptr;
 
   // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)" by the driver's own words.
   altgrad_status refuse(Result error, const char *what) const;

@@ -26,14 +26,12 @@ Registry &registry() {
   return *all;
 }
 
-altgrad_status retainPrimary(const Driver &driver, int ordinal, Device &device,
-                             Context &context) {
+altgrad_status retainPrimary(const Driver &driver, int ordinal, Device &device, Context &context) {
   int count = 0;
   if (Result error = driver.cuDeviceGetCount(&count))
     return driver.refuse(error, "counting the CUDA devices");
   if (ordinal >= count)
-    return fail(ALTGRAD_UNAVAILABLE, "cuda:%d of %d CUDA devices", ordinal,
-                count);
+    return fail(ALTGRAD_UNAVAILABLE, "cuda:%d of %d CUDA devices", ordinal, count);
   if (Result error = driver.cuDeviceGet(&device, ordinal))
     return driver.refuse(error, "cuDeviceGet");
   if (Result error = driver.cuDevicePrimaryCtxRetain(&context, device))
@@ -43,13 +41,10 @@ altgrad_status retainPrimary(const Driver &driver, int ordinal, Device &device,
 
 } // namespace
 
-altgrad_status altgrad_set_cuda_memory(
-    void *(*allocate)(int32_t device, uint64_t bytes, void *stream,
-                      void *context),
-    void (*release)(void *memory, void *context), void *context) {
+altgrad_status altgrad_set_cuda_memory(void *(*allocate)(int32_t device, uint64_t bytes, void *stream, void *context),
+                                       void (*release)(void *memory, void *context), void *context) {
   if (!allocate != !release)
-    return fail(ALTGRAD_INVALID, "altgrad_set_cuda_memory: %s is NULL",
-                allocate ? "release" : "allocate");
+    return fail(ALTGRAD_INVALID, "altgrad_set_cuda_memory: %s is NULL", allocate ? "release" : "allocate");
   return guarded([&]() -> altgrad_status {
     std::lock_guard<std::mutex> held(registry().lock);
     registry().allocator = {allocate, release, context};
@@ -70,8 +65,7 @@ altgrad_status Gpu::find(int ordinal, std::shared_ptr<Gpu> &out) {
     return driver->refuse(error, "the current CUDA context");
   bool own = !context || (ordinal >= 0 && device != ordinal);
   if (own)
-    if (altgrad_status status =
-            retainPrimary(*driver, std::max(ordinal, 0), device, context))
+    if (altgrad_status status = retainPrimary(*driver, std::max(ordinal, 0), device, context))
       return status;
   Registry &all = registry();
   std::lock_guard<std::mutex> held(all.lock);
@@ -144,8 +138,7 @@ Result Gpu::allocateDevice(Block &block) {
   if (copyStream(copies) != ALTGRAD_OK)
     return errorOutOfMemory;
   Entered entered(driver, context, /*again=*/true);
-  block.device = DevicePointer(
-      block.from.allocate(device, block.bytes, copies, block.from.context));
+  block.device = DevicePointer(block.from.allocate(device, block.bytes, copies, block.from.context));
   return block.device ? 0 : errorOutOfMemory;
 }
 
@@ -192,8 +185,7 @@ bool Gpu::takeSpare(size_t bytes, Block &out) {
 
 altgrad_status Gpu::acquire(size_t bytes, Block &out) {
   bytes = std::max(bytes + bytes / 4, leastBytes);
-  return takeSpare(bytes, out) ? altgrad_status(ALTGRAD_OK)
-                               : allocate(bytes, out);
+  return takeSpare(bytes, out) ? altgrad_status(ALTGRAD_OK) : allocate(bytes, out);
 }
 
 void Gpu::giveBack(const Block &block, SharedEvent after) {
@@ -218,8 +210,7 @@ void Gpu::release(Block &block, const SharedEvent &after) {
     if (after)
       driver.cuEventSynchronize(after.get());
     Entered entered(driver, context, /*again=*/true);
-    block.from.release(reinterpret_cast<void *>(block.device),
-                       block.from.context);
+    block.from.release(reinterpret_cast<void *>(block.device), block.from.context);
   }
   if (block.pinned)
     driver.cuMemFreeHost(block.pinned);

@@ -17,8 +17,7 @@ using SharedEvent = std::shared_ptr<EventOpaque>;
 // Who gives memory of devices: the driver, or a program's own allocator
 // (altgrad_set_cuda_memory).
 struct Allocator {
-  void *(*allocate)(int32_t device, uint64_t bytes, void *stream,
-                    void *context) = nullptr;
+  void *(*allocate)(int32_t device, uint64_t bytes, void *stream, void *context) = nullptr;
   void (*release)(void *memory, void *context) = nullptr;
   void *context = nullptr;
 };

@@ -18,39 +18,32 @@ namespace {
 constexpr int fewestBlocks = 4, mostBlocks = 8;
 constexpr int64_t largestGrid = INT32_MAX;
 
-altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
-                         Kernels &kernels) {
+altgrad_status loadPhase(const Bundle &bundle, const Phase &phase, Kernels &kernels) {
   const Driver &driver = kernels.gpu->driver;
   Kernels::Entry entry{nullptr, &phase, 0, 0};
   if (phase.kind == ALTGRAD_MATRIX) {
     kernels.phases.push_back(entry);
     return ALTGRAD_OK;
   }
-  if (Result error = driver.cuModuleGetFunction(&entry.kernel, kernels.module,
-                                                phase.symbol.c_str())) {
+  if (Result error = driver.cuModuleGetFunction(&entry.kernel, kernels.module, phase.symbol.c_str())) {
     driver.refuse(error, phase.symbol.c_str());
     std::string words = altgrad_last_error();
-    return fail(ALTGRAD_BROKEN, "%s: kernel %s", bundle.name().c_str(),
-                words.c_str());
+    return fail(ALTGRAD_BROKEN, "%s: kernel %s", bundle.name().c_str(), words.c_str());
   }
   if (phase.tiles == ALTGRAD_TILE_COLUMNS) {
     entry.dynamicShared = ALTGRAD_SQUARE_BYTES;
-    if (Result error = driver.cuFuncSetAttribute(
-            entry.kernel, functionDynamicShared, ALTGRAD_SQUARE_BYTES))
+    if (Result error = driver.cuFuncSetAttribute(entry.kernel, functionDynamicShared, ALTGRAD_SQUARE_BYTES))
       return driver.refuse(error, (phase.symbol + ": 64 KB of shared memory").c_str());
   }
   int processors = 0, blocks = 0;
-  Result error = driver.cuDeviceGetAttribute(&processors, attributeProcessors,
-                                             kernels.gpu->device);
+  Result error = driver.cuDeviceGetAttribute(&processors, attributeProcessors, kernels.gpu->device);
   if (!error)
-    error = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        &blocks, entry.kernel, ALTGRAD_BLOCK_THREADS, entry.dynamicShared);
+    error = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.kernel, ALTGRAD_BLOCK_THREADS,
+                                                               entry.dynamicShared);
   if (error)
     return driver.refuse(error, phase.symbol.c_str());
   entry.mostBlocks =
-      phase.perBlock == 1
-          ? largestGrid
-          : int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
+      phase.perBlock == 1 ? largestGrid : int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
   kernels.phases.push_back(entry);
   return ALTGRAD_OK;
 }
@@ -81,9 +74,7 @@ void findSymmetric(const Bundle &bundle, Kernels &kernels) {
 bool mayOverlap(const Driver &driver, Module module) {
   DevicePointer mark = 0;
   size_t bytes = 0;
-  return driver.cuLaunchKernelEx &&
-         driver.cuModuleGetGlobal(&mark, &bytes, module,
-                                  ALTGRAD_KERNELS_WAIT) == 0;
+  return driver.cuLaunchKernelEx && driver.cuModuleGetGlobal(&mark, &bytes, module, ALTGRAD_KERNELS_WAIT) == 0;
 }
 
 altgrad_status load(const Bundle &bundle, Kernels &kernels) {
@@ -91,8 +82,7 @@ altgrad_status load(const Bundle &bundle, Kernels &kernels) {
   Entered entered(gpu.driver, gpu.context);
   if (entered.error)
     return gpu.driver.refuse(entered.error, "entering the CUDA context");
-  if (altgrad_status status =
-          loadModule(gpu.driver, bundle, gpu.device, kernels.module))
+  if (altgrad_status status = loadModule(gpu.driver, bundle, gpu.device, kernels.module))
     return status;
   kernels.rowWords = bundle.manifest().rowWords;
   for (const Phase &phase : bundle.manifest().phases)
@@ -100,8 +90,7 @@ altgrad_status load(const Bundle &bundle, Kernels &kernels) {
       return status;
   findSymmetric(bundle, kernels);
   kernels.mayOverlap = mayOverlap(gpu.driver, kernels.module);
-  if (gpu.driver.cuModuleGetFunction(&kernels.values, kernels.module,
-                                     ALTGRAD_VALUES_KERNEL) != 0)
+  if (gpu.driver.cuModuleGetFunction(&kernels.values, kernels.module, ALTGRAD_VALUES_KERNEL) != 0)
     kernels.values = nullptr; // of a bundle of before
   return ALTGRAD_OK;
 }
@@ -117,9 +106,8 @@ Kernels::~Kernels() {
     gpu->driver.cuModuleUnload(module);
 }
 
-altgrad_status
-altgrad::runtime::findKernels(std::shared_ptr<Gpu> gpu, const Bundle &bundle,
-                              std::shared_ptr<const Kernels> &out) {
+altgrad_status altgrad::runtime::findKernels(std::shared_ptr<Gpu> gpu, const Bundle &bundle,
+                                             std::shared_ptr<const Kernels> &out) {
   return bundle.attached(gpu.get(), [&](std::shared_ptr<const void> &slot) {
     if (!slot) {
       auto kernels = std::make_shared<Kernels>();

@@ -31,8 +31,7 @@ struct Kernels {
 };
 
 // Loads them where no plan has before; they live as long as the bundle.
-altgrad_status findKernels(std::shared_ptr<Gpu> gpu, const Bundle &bundle,
-                           std::shared_ptr<const Kernels> &out);
+altgrad_status findKernels(std::shared_ptr<Gpu> gpu, const Bundle &bundle, std::shared_ptr<const Kernels> &out);
 
 } // namespace altgrad::runtime
 

@@ -22,8 +22,7 @@ struct Log {
 
 class Loader {
 public:
-  Loader(const Driver &driver, const Bundle &bundle, Device device)
-      : driver(driver), bundle(bundle), device(device) {}
+  Loader(const Driver &driver, const Bundle &bundle, Device device) : driver(driver), bundle(bundle), device(device) {}
 
   altgrad_status load(Module &out);
   altgrad_status chooseTarget();
@@ -68,14 +67,11 @@ altgrad_status Loader::chooseTarget() {
     }
   }
   if (best < 0)
-    return fail(ALTGRAD_UNAVAILABLE,
-                "%s has no PTX for a device of capability %d.%d (it has: %s)",
-                bundle.name().c_str(), major, minor,
-                all.empty() ? "none" : all.c_str());
+    return fail(ALTGRAD_UNAVAILABLE, "%s has no PTX for a device of capability %d.%d (it has: %s)",
+                bundle.name().c_str(), major, minor, all.empty() ? "none" : all.c_str());
   ptx = bundle.data("altgrad_ptx_" + target, ptxBytes);
   if (!ptx)
-    return fail(ALTGRAD_BROKEN, "%s has no altgrad_ptx_%s",
-                bundle.name().c_str(), target.c_str());
+    return fail(ALTGRAD_BROKEN, "%s has no altgrad_ptx_%s", bundle.name().c_str(), target.c_str());
   return ALTGRAD_OK;
 }
 
@@ -85,8 +81,7 @@ std::string driverFile(const Driver &driver) {
   Dl_info library;
   if (!dladdr((void *)driver.cuInit, &library) || !library.dli_fname)
     return "";
-  std::unique_ptr<char, void (*)(void *)> path(
-      realpath(library.dli_fname, nullptr), free);
+  std::unique_ptr<char, void (*)(void *)> path(realpath(library.dli_fname, nullptr), free);
   std::string name = path ? path.get() : library.dli_fname;
   return name.substr(name.rfind('/') + 1);
 }
@@ -95,8 +90,7 @@ std::string driverFile(const Driver &driver) {
 std::string Loader::identity() const {
   char name[256] = "";
   int version = 0;
-  if (driver.cuDeviceGetName(name, sizeof name - 1, device) ||
-      driver.cuDriverGetVersion(&version))
+  if (driver.cuDeviceGetName(name, sizeof name - 1, device) || driver.cuDriverGetVersion(&version))
     return "";
   Sha256 hash;
   hash.update(ptx, ptxBytes);
@@ -104,8 +98,7 @@ std::string Loader::identity() const {
   addPart(key, "ptx", hexadecimal(hash.finish()));
   addPart(key, "driver", std::to_string(version) + " " + driverFile(driver));
   addPart(key, "device", name);
-  addPart(key, "capability",
-          std::to_string(major) + "." + std::to_string(minor));
+  addPart(key, "capability", std::to_string(major) + "." + std::to_string(minor));
   return key;
 }
 
@@ -117,8 +110,7 @@ bool Loader::takeCubin(const char *bytes, Module &out) const {
   }
   Function kernel;
   for (const Phase &phase : bundle.manifest().phases)
-    if (phase.kind != ALTGRAD_MATRIX &&
-        driver.cuModuleGetFunction(&kernel, out, phase.symbol.c_str()) != 0) {
+    if (phase.kind != ALTGRAD_MATRIX && driver.cuModuleGetFunction(&kernel, out, phase.symbol.c_str()) != 0) {
       driver.cuModuleUnload(out);
       out = nullptr;
       return false;
@@ -135,9 +127,8 @@ bool Loader::link(std::vector<char> &cubin) const {
     return false;
   void *bytes = nullptr;
   size_t size = 0;
-  bool linked = driver.cuLinkAddData(
-                    state, jitInputPtx, const_cast<char *>(ptx), ptxBytes + 1,
-                    bundle.name().c_str(), 0, nullptr, nullptr) == 0 &&
+  bool linked = driver.cuLinkAddData(state, jitInputPtx, const_cast<char *>(ptx), ptxBytes + 1, bundle.name().c_str(),
+                                     0, nullptr, nullptr) == 0 &&
                 driver.cuLinkComplete(state, &bytes, &size) == 0;
   if (linked)
     cubin.assign(static_cast<char *>(bytes), static_cast<char *>(bytes) + size);
@@ -147,35 +138,30 @@ bool Loader::link(std::vector<char> &cubin) const {
 
 altgrad_status Loader::loadPtx(Module &out) const {
   Log log;
-  Result error =
-      driver.cuModuleLoadDataEx(&out, ptx, 2, log.options, log.values);
+  Result error = driver.cuModuleLoadDataEx(&out, ptx, 2, log.options, log.values);
   if (error == 0)
     return ALTGRAD_OK;
   out = nullptr;
   int version = 0;
   driver.cuDriverGetVersion(&version);
-  const char *hint = error == errorPtxVersion   ? ": the driver is too old for "
-                                                  "this PTX"
-                     : error == errorNoBinary   ? ": no code for this GPU"
-                     : error == errorInvalidPtx ? ": the driver refuses the PTX"
-                     : error == errorNoJitCompiler
-                         ? ": the driver has no compiler for PTX"
-                         : "";
+  const char *hint = error == errorPtxVersion      ? ": the driver is too old for "
+                                                     "this PTX"
+                     : error == errorNoBinary      ? ": no code for this GPU"
+                     : error == errorInvalidPtx    ? ": the driver refuses the PTX"
+                     : error == errorNoJitCompiler ? ": the driver has no compiler for PTX"
+                                                   : "";
   altgrad_status status = driver.refuse(error, "loading PTX");
   std::string words = altgrad_last_error();
   log.text[sizeof log.text - 1] = 0;
-  return fail(status, "%s%s (%s for %s, driver for CUDA %d.%d)%s%s",
-              words.c_str(), hint, bundle.name().c_str(), target.c_str(),
-              version / 1000, version % 1000 / 10, *log.text ? "\n" : "",
-              log.text);
+  return fail(status, "%s%s (%s for %s, driver for CUDA %d.%d)%s%s", words.c_str(), hint, bundle.name().c_str(),
+              target.c_str(), version / 1000, version % 1000 / 10, *log.text ? "\n" : "", log.text);
 }
 
 altgrad_status Loader::load(Module &out) {
   if (altgrad_status status = chooseTarget())
     return status;
   size_t size = 0;
-  const char *own =
-      exact ? bundle.bytes("altgrad_cubin_" + target, size) : nullptr;
+  const char *own = exact ? bundle.bytes("altgrad_cubin_" + target, size) : nullptr;
   if (own && takeCubin(own, out))
     return ALTGRAD_OK;
   const std::string known = identity(), key = "altgrad cubin 1\n" + known;
@@ -192,9 +178,7 @@ altgrad_status Loader::load(Module &out) {
 
 } // namespace
 
-altgrad_status altgrad::runtime::loadModule(const Driver &driver,
-                                            const Bundle &bundle, Device device,
-                                            Module &out) {
+altgrad_status altgrad::runtime::loadModule(const Driver &driver, const Bundle &bundle, Device device, Module &out) {
   return Loader(driver, bundle, device).load(out);
 }
 

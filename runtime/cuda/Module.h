@@ -14,7 +14,8 @@ namespace altgrad::runtime {
 altgrad_status loadModule(const Driver &driver, const Bundle &bundle,
                           Device device, Module &out);
 
-// What a key says of the code that a device is given, of the device and of its driver; "" where the driver does not say.
+// What a key says of the code that a device is given, of the device and of its driver; "" where the driver does not
+// say.
 std::string identityOf(const Driver &driver, const Bundle &bundle, Device device);
 
 } // namespace altgrad::runtime

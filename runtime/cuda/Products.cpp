@@ -143,13 +143,14 @@ altgrad_status OwnProducts::launch(const altgrad_gemm &product) const {
   void *parameters[] = {&p.a, &p.b,        &p.d,     &p.c, &p.a_matrix, &a,     &p.b_matrix,
                         &b,   &p.c_matrix, &p.c_row, &p.n, &p.k,        &alpha, &beta};
   auto tiles = [&](int64_t each) { return unsigned((p.n + each - 1) / each); };
-  Result error = driver.cuLaunchKernel(kernelFor(product), tiles(ALTGRAD_SYMMETRIC_COLUMNS), tiles(ALTGRAD_SYMMETRIC_ROWS),
-                                       unsigned(p.batch), ALTGRAD_BLOCK_THREADS, 1, 1, ALTGRAD_SYMMETRIC_SHARED,
-                                       static_cast<CudaStream>(p.stream), parameters, nullptr);
+  Result error = driver.cuLaunchKernel(
+      kernelFor(product), tiles(ALTGRAD_SYMMETRIC_COLUMNS), tiles(ALTGRAD_SYMMETRIC_ROWS), unsigned(p.batch),
+      ALTGRAD_BLOCK_THREADS, 1, 1, ALTGRAD_SYMMETRIC_SHARED, static_cast<CudaStream>(p.stream), parameters, nullptr);
   return error ? driver.refuse(error, "a kernel for symmetric products") : ALTGRAD_OK;
 }
 
-altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &library, Try &byKernel, Try &byLibrary) const {
+altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &library, Try &byKernel,
+                                    Try &byLibrary) const {
   const auto stream = static_cast<CudaStream>(product.stream);
   Stopwatch watch(driver, stream);
   auto run = [&](Try &each, const Library &body) -> altgrad_status {

@@ -14,16 +14,7 @@ namespace altgrad::runtime {
 // The order of the parts in device memory: what changes together is side by
 // side, and sent in one copy. The second one counts blocks and is 0 whenever
 // nothing runs, so it is sent like the others.
-enum Table {
-  SetTable,
-  FinishedTable,
-  ChunkTable,
-  RowTable,
-  GroupTable,
-  ScalarTable,
-  ValueTable,
-  InputTable
-};
+enum Table { SetTable, FinishedTable, ChunkTable, RowTable, GroupTable, ScalarTable, ValueTable, InputTable };
 constexpr int tableCount = 8;
 
 struct Tables {
@@ -40,9 +31,7 @@ struct Tables {
   uint32_t finished = 0;
 
   int64_t nchunks() const { return setChunks.empty() ? 0 : setChunks.back(); }
-  bool isMirrored(uint64_t address) const {
-    return address - uint64_t(values) < valueBytes;
-  }
+  bool isMirrored(uint64_t address) const { return address - uint64_t(values) < valueBytes; }
   // Whether a group has a tensor of a set; of any set where it is -1.
   bool groupHas(int64_t group, int64_t set) const;
 
@@ -66,9 +55,7 @@ struct Owner {
 // What phases are done for: no other rows and chunks.
 struct LaunchRange {
   Items rows{0, INT64_MAX}, chunks{0, INT64_MAX};
-  bool isWhole() const {
-    return rows.end == INT64_MAX && chunks.end == INT64_MAX;
-  }
+  bool isWhole() const { return rows.end == INT64_MAX && chunks.end == INT64_MAX; }
 };
 
 // Who multiplies matrices; see altgrad_set_gemm.
@@ -113,19 +100,16 @@ class Executor {
 public:
   virtual ~Executor() = default;
   virtual altgrad_status prepare(const Tables &tables) = 0;
-  virtual altgrad_status run(const Tables &tables, const Launch &launch,
-                             unsigned &changed) = 0;
+  virtual altgrad_status run(const Tables &tables, const Launch &launch, unsigned &changed) = 0;
   // Whether kernels read a copy of Tables::values.
   virtual bool mirrors() const { return false; }
   // Whether run() can do a part of a phase.
   virtual bool runsRanges() const { return false; }
 };
 
-altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
-                                  std::unique_ptr<Executor> &out);
+altgrad_status createHostExecutor(const Bundle &bundle, const char *level, std::unique_ptr<Executor> &out);
 // `ordinal` < 0: the device of the current context.
-altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
-                                  std::unique_ptr<Executor> &out);
+altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal, std::unique_ptr<Executor> &out);
 
 // Which capture records what is given to a CUstream; 0: none.
 altgrad_status findCapture(void *stream, uint64_t &capture);

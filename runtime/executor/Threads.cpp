@@ -58,8 +58,8 @@ public:
   const pid_t owner;
   std::atomic<bool> taken{false};
 
-  void run(int threads, int64_t begin, int64_t end, int64_t piece,
-           void (*body)(int64_t, int64_t, void *), void *context);
+  void run(int threads, int64_t begin, int64_t end, int64_t piece, void (*body)(int64_t, int64_t, void *),
+           void *context);
 
 private:
   void grow(int threads);
@@ -67,7 +67,7 @@ private:
 
   Share shares[mostThreads];
   Job job{shares, 1, 1, nullptr, nullptr}; // a share for each thread, the caller's included
-  int started = 1; // threads that exist, the caller included
+  int started = 1;                         // threads that exist, the caller included
 
   // The caller waits for nobody who has not entered: a thread that wakes too late costs
   // nothing.
@@ -104,8 +104,8 @@ void Pool::grow(int threads) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Pool::run(int threads, int64_t begin, int64_t end, int64_t size,
-               void (*function)(int64_t, int64_t, void *), void *argument) {
+void Pool::run(int threads, int64_t begin, int64_t end, int64_t size, void (*function)(int64_t, int64_t, void *),
+               void *argument) {
   if (started < threads)
     grow(threads);
   std::unique_lock<std::mutex> held(lock);
@@ -146,10 +146,8 @@ int altgrad::runtime::availableThreads() {
   return std::clamp(count, 1, mostThreads);
 }
 
-void altgrad::runtime::parallelFor(int threads, int64_t begin, int64_t end,
-                          int64_t grain, int64_t piece,
-                          void (*body)(int64_t, int64_t, void *),
-                          void *context) {
+void altgrad::runtime::parallelFor(int threads, int64_t begin, int64_t end, int64_t grain, int64_t piece,
+                                   void (*body)(int64_t, int64_t, void *), void *context) {
   if (begin >= end)
     return;
   int64_t parts = (end - begin + grain - 1) / grain;
@@ -164,9 +162,8 @@ void altgrad::runtime::parallelFor(int threads, int64_t begin, int64_t end,
 }
 
 // The caller's threads take numbers of shares, not items: who comes late to its own share finds it done.
-int32_t altgrad::runtime::parallelFor(altgrad_parallel_for run, int threads, int64_t begin, int64_t end,
-                                      int64_t grain, int64_t piece, void (*body)(int64_t, int64_t, void *),
-                                      void *context) {
+int32_t altgrad::runtime::parallelFor(altgrad_parallel_for run, int threads, int64_t begin, int64_t end, int64_t grain,
+                                      int64_t piece, void (*body)(int64_t, int64_t, void *), void *context) {
   Share shares[128];
   int64_t most = std::min<int64_t>((end - begin + grain - 1) / grain, std::size(shares));
   Job job{shares, int(std::min<int64_t>(threads, most)), piece, body, context};

@@ -55,23 +55,19 @@ std::string directoryPath() {
 }
 
 void makeDirectories(const std::string &path) {
-  for (size_t slash = path.find('/', 1); slash != std::string::npos;
-       slash = path.find('/', slash + 1))
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
     mkdir(path.substr(0, slash).c_str(), 0700);
   mkdir(path.c_str(), 0700);
 }
 
-bool startsWith(const char *text, const char *prefix) {
-  return strncmp(text, prefix, strlen(prefix)) == 0;
-}
+bool startsWith(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
 std::string temporaryName() {
   uint64_t random = 0;
   if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
     random = uint64_t(clock());
   char name[64];
-  snprintf(name, sizeof name, "%s%ld-%016llx", temporaryPrefix, long(getpid()),
-           (unsigned long long)random);
+  snprintf(name, sizeof name, "%s%ld-%016llx", temporaryPrefix, long(getpid()), (unsigned long long)random);
   return name;
 }
 
@@ -96,8 +92,7 @@ std::string altgrad::runtime::entryName(const std::string &key) {
   return hexadecimal(hash.finish()) + suffix;
 }
 
-std::vector<char> altgrad::runtime::packEntry(const std::string &key,
-                                     const std::vector<char> &bundle) {
+std::vector<char> altgrad::runtime::packEntry(const std::string &key, const std::vector<char> &bundle) {
   Footer footer;
   memcpy(footer.magic, magic, sizeof magic);
   footer.version = entryVersion;
@@ -120,14 +115,12 @@ bool altgrad::runtime::unpackEntry(const std::string &key, std::vector<char> &en
     return false;
   size_t before = entry.size() - sizeof footer;
   memcpy(&footer, entry.data() + before, sizeof footer);
-  if (memcmp(footer.magic, magic, sizeof magic) != 0 ||
-      footer.version != entryVersion || footer.keyBytes != key.size() ||
-      footer.bundleBytes != before - key.size())
+  if (memcmp(footer.magic, magic, sizeof magic) != 0 || footer.version != entryVersion ||
+      footer.keyBytes != key.size() || footer.bundleBytes != before - key.size())
     return false;
   Sha256 hash;
   hash.update(entry.data(), before + offsetof(Footer, digest));
-  if (hash.finish() != footer.digest ||
-      memcmp(entry.data() + footer.bundleBytes, key.data(), key.size()) != 0)
+  if (hash.finish() != footer.digest || memcmp(entry.data() + footer.bundleBytes, key.data(), key.size()) != 0)
     return false;
   entry.resize(footer.bundleBytes);
   return true;
@@ -154,17 +147,15 @@ Cache::Cache() : path(directoryPath()) {
   if (!defect)
     return;
   directory.reset(-1);
-  warnOnce(Warning::CacheDirectory,
-           "cache directory %s: %s; compiled bundles are kept in memory only",
-           path.c_str(), defect);
+  warnOnce(Warning::CacheDirectory, "cache directory %s: %s; compiled bundles are kept in memory only", path.c_str(),
+           defect);
 }
 
 bool Cache::find(const std::string &key, std::vector<char> &bundle) const {
   if (!directory)
     return false;
   std::string name = entryName(key);
-  Descriptor file(openat(directory.get(), name.c_str(),
-                         O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT)
     return false;
   const char *defect = !file ? strerror(errno) : trustDefect(file.get(), false, geteuid());
@@ -173,8 +164,7 @@ bool Cache::find(const std::string &key, std::vector<char> &bundle) const {
   if (!defect && !unpackEntry(key, bundle))
     defect = "is damaged";
   if (defect) {
-    warnOnce(Warning::CacheEntry, "cache entry %s/%s: %s; compiling again",
-             path.c_str(), name.c_str(), defect);
+    warnOnce(Warning::CacheEntry, "cache entry %s/%s: %s; compiling again", path.c_str(), name.c_str(), defect);
     bundle.clear();
     return false;
   }
@@ -186,8 +176,7 @@ bool Cache::temporaryFile(const char *bytes, size_t size, Descriptor &out) const
   if (!directory)
     return false;
   const std::string name = temporaryName();
-  Descriptor written(openat(directory.get(), name.c_str(),
-                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  Descriptor written(openat(directory.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!written)
     return false;
   // A file that is open for writing is not loaded everywhere.
@@ -199,23 +188,18 @@ bool Cache::temporaryFile(const char *bytes, size_t size, Descriptor &out) const
   return same && writeAll(written.get(), bytes, size);
 }
 
-void Cache::keep(const std::string &key,
-                 const std::vector<char> &bundle) const {
+void Cache::keep(const std::string &key, const std::vector<char> &bundle) const {
   if (!directory)
     return;
   std::vector<char> entry = packEntry(key, bundle);
   std::string temporary = temporaryName(), name = entryName(key);
-  Descriptor file(openat(directory.get(), temporary.c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                         0600));
-  bool written = file && writeAll(file.get(), entry.data(), entry.size()) &&
-                 fsync(file.get()) == 0 &&
-                 renameat(directory.get(), temporary.c_str(), directory.get(),
-                          name.c_str()) == 0;
+  Descriptor file(
+      openat(directory.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  bool written = file && writeAll(file.get(), entry.data(), entry.size()) && fsync(file.get()) == 0 &&
+                 renameat(directory.get(), temporary.c_str(), directory.get(), name.c_str()) == 0;
   if (!written) {
-    warnOnce(Warning::CacheWrite,
-             "cache directory %s: %s; compiled bundles are kept in memory only",
-             path.c_str(), strerror(errno));
+    warnOnce(Warning::CacheWrite, "cache directory %s: %s; compiled bundles are kept in memory only", path.c_str(),
+             strerror(errno));
     if (file)
       unlinkat(directory.get(), temporary.c_str(), 0);
     return;
@@ -235,11 +219,9 @@ void Cache::prune() const {
   while (dirent *item = readdir(listing.get())) {
     const char *name = item->d_name;
     bool temporary = startsWith(name, temporaryPrefix);
-    bool entry =
-        strlen(name) == 64 + strlen(suffix) && strcmp(name + 64, suffix) == 0;
+    bool entry = strlen(name) == 64 + strlen(suffix) && strcmp(name + 64, suffix) == 0;
     struct stat info;
-    if ((!temporary && !entry) ||
-        fstatat(directory.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+    if ((!temporary && !entry) || fstatat(directory.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
     if (entry) {
       entries.push_back({name, uint64_t(info.st_size), info.st_mtim});
@@ -249,8 +231,7 @@ void Cache::prune() const {
     }
   }
   std::sort(entries.begin(), entries.end(), [](const CacheFile &a, const CacheFile &b) {
-    return std::make_pair(a.used.tv_sec, a.used.tv_nsec) <
-           std::make_pair(b.used.tv_sec, b.used.tv_nsec);
+    return std::make_pair(a.used.tv_sec, a.used.tv_nsec) < std::make_pair(b.used.tv_sec, b.used.tv_nsec);
   });
   uint64_t limit = capacity();
   for (size_t i = 0; i < entries.size() && total > limit; ++i) {
@@ -259,8 +240,6 @@ void Cache::prune() const {
   }
 }
 
-void altgrad::runtime::addPart(std::string &key, const char *name,
-                               const std::string &part) {
-  key += std::string(name) + " " + std::to_string(part.size()) + "\n" + part +
-         "\n";
+void altgrad::runtime::addPart(std::string &key, const char *name, const std::string &part) {
+  key += std::string(name) + " " + std::to_string(part.size()) + "\n" + part + "\n";
 }

@@ -36,8 +36,7 @@ private:
 std::string entryName(const std::string &key);
 
 // The bytes of an entry, and back; false when they are not exactly that entry.
-std::vector<char> packEntry(const std::string &key,
-                            const std::vector<char> &bundle);
+std::vector<char> packEntry(const std::string &key, const std::vector<char> &bundle);
 bool unpackEntry(const std::string &key, std::vector<char> &entry);
 
 // Adds a part to a key, with its length: no two lists of parts give one key.

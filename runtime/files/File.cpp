@@ -49,22 +49,19 @@ bool altgrad::runtime::readAll(int fd, size_t most, std::vector<char> &out) {
   }
 }
 
-altgrad_status altgrad::runtime::readFile(const char *path, size_t most,
-                                 std::vector<char> &out) {
+altgrad_status altgrad::runtime::readFile(const char *path, size_t most, std::vector<char> &out) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   Descriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file)
-    return fail(errno == ENOENT || errno == ENOTDIR ? ALTGRAD_NOT_FOUND
-                                                    : ALTGRAD_SYSTEM,
-                "%s: %s", path, strerror(errno));
+    return fail(errno == ENOENT || errno == ENOTDIR ? ALTGRAD_NOT_FOUND : ALTGRAD_SYSTEM, "%s: %s", path,
+                strerror(errno));
   struct stat info;
   if (fstat(file.get(), &info) != 0)
     return fail(ALTGRAD_SYSTEM, "%s: %s", path, strerror(errno));
   if (!S_ISREG(info.st_mode))
     return fail(ALTGRAD_INVALID, "%s is not a regular file", path);
   if (size_t(info.st_size) > most)
-    return fail(ALTGRAD_INVALID, "%s has %lld bytes, more than %zu", path,
-                (long long)info.st_size, most);
+    return fail(ALTGRAD_INVALID, "%s has %lld bytes, more than %zu", path, (long long)info.st_size, most);
   if (!readAll(file.get(), most, out))
     return fail(ALTGRAD_SYSTEM, "%s: %s", path, strerror(errno));
   return ALTGRAD_OK;

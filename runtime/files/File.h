@@ -25,8 +25,8 @@ private:
   int fd;
 };
 
-// Why code must not be loaded from this file, or from this folder; null when it may. It may belong to the user, to root,
-// or to `other`.
+// Why code must not be loaded from this file, or from this folder; null when it may. It may belong to the user, to
+// root, or to `other`.
 const char *trustDefect(int fd, bool isFolder, uid_t other);
 
 // Reads a whole regular file; refuses others and more than `most` bytes.

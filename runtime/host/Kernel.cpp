@@ -35,8 +35,7 @@ class HostExecutor final : public Executor {
 public:
   altgrad_status load(const Bundle &bundle, const std::string &level);
   altgrad_status prepare(const Tables &) override { return ALTGRAD_OK; }
-  altgrad_status run(const Tables &tables, const Launch &launch,
-                     unsigned &changed) override;
+  altgrad_status run(const Tables &tables, const Launch &launch, unsigned &changed) override;
   bool runsRanges() const override { return true; }
 
 private:
@@ -63,8 +62,7 @@ void runRange(int64_t begin, int64_t end, void *context) {
   _mm_setcsr(before);
 }
 
-altgrad_status HostExecutor::load(const Bundle &bundle,
-                                  const std::string &level) {
+altgrad_status HostExecutor::load(const Bundle &bundle, const std::string &level) {
   rowWords = bundle.manifest().rowWords;
   for (const Phase &phase : bundle.manifest().phases) {
     if (phase.kind == ALTGRAD_MATRIX) {
@@ -74,15 +72,13 @@ altgrad_status HostExecutor::load(const Bundle &bundle,
     std::string symbol = phase.symbol + "_" + level;
     void *address = bundle.function(symbol);
     if (!address)
-      return fail(ALTGRAD_BROKEN, "%s has no %s", bundle.name().c_str(),
-                  symbol.c_str());
+      return fail(ALTGRAD_BROKEN, "%s has no %s", bundle.name().c_str(), symbol.c_str());
     phases.push_back({altgrad_host_kernel(address), &phase});
   }
   return ALTGRAD_OK;
 }
 
-altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
-                                 unsigned &changed) {
+altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch, unsigned &changed) {
   for (int64_t i = launch.first; i < launch.last; ++i) {
     const auto &[kernel, phase] = phases[size_t(i)];
     if (!kernel) {
@@ -98,8 +94,7 @@ altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
       if (begin < end)
         runRange(begin, end, &range);
     } else if (launch.parallelFor) {
-      if (int32_t error =
-              parallelFor(launch.parallelFor, launch.threads, begin, end, grain, piece, runRange, &range))
+      if (int32_t error = parallelFor(launch.parallelFor, launch.threads, begin, end, grain, piece, runRange, &range))
         return fail(ALTGRAD_SYSTEM,
                     "the caller's parallel_for failed (%d) in phase %s: the "
                     "step is done in part",
@@ -121,23 +116,21 @@ std::string joined(const std::vector<std::string> &names) {
 
 } // namespace
 
-altgrad_status altgrad::runtime::createHostExecutor(const Bundle &bundle,
-                                           const char *level,
-                                           std::unique_ptr<Executor> &out) {
+altgrad_status altgrad::runtime::createHostExecutor(const Bundle &bundle, const char *level,
+                                                    std::unique_ptr<Executor> &out) {
   const std::vector<std::string> &host = bundle.manifest().host;
   std::string chosen = level ? level : "";
   if (level && std::find(host.begin(), host.end(), chosen) == host.end())
-    return fail(ALTGRAD_NOT_FOUND, "%s has no host level %s (it has: %s)",
-                bundle.name().c_str(), level, joined(host).c_str());
+    return fail(ALTGRAD_NOT_FOUND, "%s has no host level %s (it has: %s)", bundle.name().c_str(), level,
+                joined(host).c_str());
   if (level && !cpuHas(chosen))
     return fail(ALTGRAD_UNAVAILABLE, "this CPU is not x86-64-%s", level);
   for (const std::string &name : host) // v4 > v3 > v2 as text, too
     if (!level && cpuHas(name))
       chosen = std::max(chosen, name);
   if (chosen.empty())
-    return fail(ALTGRAD_UNAVAILABLE,
-                "%s has no host level this CPU can run (it has: %s)",
-                bundle.name().c_str(), joined(host).c_str());
+    return fail(ALTGRAD_UNAVAILABLE, "%s has no host level this CPU can run (it has: %s)", bundle.name().c_str(),
+                joined(host).c_str());
   auto executor = std::make_unique<HostExecutor>();
   if (altgrad_status status = executor->load(bundle, chosen))
     return status;

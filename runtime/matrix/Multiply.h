@@ -11,8 +11,7 @@ Gemm commonGemm();
 void setCommonGemm(const Gemm &gemm);
 
 // Does all products of a phase for one tensor after the other. Neighbours of one shape are one batch.
-altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables,
-                                int64_t rowWords, const Launch &launch);
+altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords, const Launch &launch);
 
 // Of each matrix of a batch on the host whether what its products read is finite, or with `results` what they leave: a
 // byte for each, 0 where there is a NaN or an infinity.

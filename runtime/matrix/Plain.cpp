@@ -75,8 +75,7 @@ ALTGRAD_INLINE void addTile(const float (*a)[tileRows], const float (*b)[tileCol
 }
 
 template <typename Code>
-ALTGRAD_INLINE void multiplyBlock(const altgrad_gemm &gemm, int64_t matrix, int64_t row, int64_t column,
-                                  Block &block) {
+ALTGRAD_INLINE void multiplyBlock(const altgrad_gemm &gemm, int64_t matrix, int64_t row, int64_t column, Block &block) {
   const int64_t rows = std::min(blockRows, gemm.m - row), columns = std::min(blockColumns, gemm.n - column);
   const Code *a = (const Code *)gemm.a + matrix * gemm.a_matrix + row * gemm.a_row;
   const Code *b = (const Code *)gemm.b + matrix * gemm.b_matrix + column * gemm.b_column;

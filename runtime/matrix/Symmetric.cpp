@@ -35,8 +35,7 @@ altgrad_gemm stripOf(const altgrad_gemm &gemm, int64_t begin, int64_t end) {
 
 altgrad_status multiplyStrips(const altgrad_gemm &gemm, int64_t rows, const Phase &phase, const Launch &launch) {
   for (int64_t begin = 0; begin < gemm.m; begin += rows)
-    if (altgrad_status status =
-            multiplyOnce(stripOf(gemm, begin, std::min(begin + rows, gemm.m)), phase, launch))
+    if (altgrad_status status = multiplyOnce(stripOf(gemm, begin, std::min(begin + rows, gemm.m)), phase, launch))
       return status;
   return ALTGRAD_OK;
 }

@@ -23,8 +23,7 @@ private:
   altgrad_status checkGroup(const altgrad_tensor &tensor);
   altgrad_status checkMatrix(const altgrad_tensor &tensor);
   // That a slice begins and ends with one of the runs of so many elements.
-  altgrad_status checkCuts(const altgrad_tensor &tensor, int64_t multiple,
-                           const char *what);
+  altgrad_status checkCuts(const altgrad_tensor &tensor, int64_t multiple, const char *what);
 
   const Manifest &manifest;
   // By set: elements of the longest block; of what rows and units are multiples;
@@ -34,8 +33,7 @@ private:
   int64_t ngroups, elements = 0, set = 0, index = 0;
 };
 
-Checker::Checker(const Manifest &manifest, int64_t ngroups)
-    : manifest(manifest), ngroups(ngroups) {
+Checker::Checker(const Manifest &manifest, int64_t ngroups) : manifest(manifest), ngroups(ngroups) {
   for (int64_t of = 0; of < manifest.sets; ++of) {
     rowMultiples.push_back(manifest.rowMultiple(of));
     unitMultiples.push_back(manifest.unitMultiple(of));
@@ -52,42 +50,35 @@ Checker::Checker(const Manifest &manifest, int64_t ngroups)
 }
 
 altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
-  if (tensor.numel < 0 || tensor.numel > mostElements ||
-      (elements += tensor.numel) > mostElements)
-    return fail(ALTGRAD_INVALID,
-                "tensors[%lld].numel is %lld; all together may have 0 to 2^44",
-                (long long)index, (long long)tensor.numel);
+  if (tensor.numel < 0 || tensor.numel > mostElements || (elements += tensor.numel) > mostElements)
+    return fail(ALTGRAD_INVALID, "tensors[%lld].numel is %lld; all together may have 0 to 2^44", (long long)index,
+                (long long)tensor.numel);
   const int64_t whole = wholeOf(tensor);
   if (whole < 0 || whole > mostElements)
-    return fail(ALTGRAD_INVALID, "tensors[%lld].whole is %lld, not 0 to 2^44",
-                (long long)index, (long long)whole);
+    return fail(ALTGRAD_INVALID, "tensors[%lld].whole is %lld, not 0 to 2^44", (long long)index, (long long)whole);
   if (tensor.offset < 0 || tensor.offset > whole - tensor.numel)
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld].offset is %lld: %lld elements from there on are "
                 "not within its whole of %lld",
-                (long long)index, (long long)tensor.offset,
-                (long long)tensor.numel, (long long)whole);
+                (long long)index, (long long)tensor.offset, (long long)tensor.numel, (long long)whole);
   Shape shape;
   if (!shapeOf(tensor, shape))
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld] has %lld elements, which are no matrices of "
                 "%lld rows and %lld columns",
-                (long long)index, (long long)whole, (long long)tensor.rows,
-                (long long)tensor.columns);
+                (long long)index, (long long)whole, (long long)tensor.rows, (long long)tensor.columns);
   return ALTGRAD_OK;
 }
 
-altgrad_status Checker::checkCuts(const altgrad_tensor &tensor,
-                                  int64_t multiple, const char *what) {
+altgrad_status Checker::checkCuts(const altgrad_tensor &tensor, int64_t multiple, const char *what) {
   const int64_t end = tensor.offset + tensor.numel;
   for (int64_t cut : {tensor.offset, end})
     if (cut % multiple != 0 && cut != wholeOf(tensor))
       return fail(ALTGRAD_INVALID,
                   "tensors[%lld]%s is %lld, not a multiple of %lld, the "
                   "elements of %s in set %lld",
-                  (long long)index, cut == end ? ", end of the slice," : ".offset",
-                  (long long)cut, (long long)multiple, what,
-                  (long long)tensor.set);
+                  (long long)index, cut == end ? ", end of the slice," : ".offset", (long long)cut, (long long)multiple,
+                  what, (long long)tensor.set);
   return ALTGRAD_OK;
 }
 
@@ -101,12 +92,10 @@ altgrad_status Checker::checkBlocks(const altgrad_tensor &tensor) {
     return ALTGRAD_OK;
   const int64_t multiple = rowMultiples[of];
   if (shape.columns % multiple != 0)
-    return fail(
-        ALTGRAD_INVALID,
-        "tensors[%lld] has rows of %lld elements, not a multiple of "
-        "%lld, the elements of a block in set %lld, in a sweep over tiles",
-        (long long)index, (long long)shape.columns, (long long)multiple,
-        (long long)tensor.set);
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld] has rows of %lld elements, not a multiple of "
+                "%lld, the elements of a block in set %lld, in a sweep over tiles",
+                (long long)index, (long long)shape.columns, (long long)multiple, (long long)tensor.set);
   if (tileRows[of] && shape.columns)
     return checkCuts(tensor, tileRows[of] * shape.columns, "the rows of a block");
   return ALTGRAD_OK;
@@ -115,9 +104,8 @@ altgrad_status Checker::checkBlocks(const altgrad_tensor &tensor) {
 altgrad_status Checker::checkUnits(const altgrad_tensor &tensor) {
   const int64_t whole = wholeOf(tensor);
   if (tensor.units < 0 || (tensor.units > 0 && whole % tensor.units != 0))
-    return fail(ALTGRAD_INVALID,
-                "tensors[%lld].units is %lld, not a divisor of its %lld elements",
-                (long long)index, (long long)tensor.units, (long long)whole);
+    return fail(ALTGRAD_INVALID, "tensors[%lld].units is %lld, not a divisor of its %lld elements", (long long)index,
+                (long long)tensor.units, (long long)whole);
   if (!manifest.hasUnits(tensor.set) || tensor.numel == 0)
     return ALTGRAD_OK;
   const Units units = unitsOf(manifest, tensor);
@@ -128,16 +116,14 @@ altgrad_status Checker::checkUnits(const altgrad_tensor &tensor) {
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld] has units of %lld elements, not a multiple "
                 "of %lld, the elements of a block in set %lld",
-                (long long)index, (long long)units.numel, (long long)block,
-                (long long)tensor.set);
+                (long long)index, (long long)units.numel, (long long)block, (long long)tensor.set);
   return ALTGRAD_OK;
 }
 
 altgrad_status Checker::checkGroup(const altgrad_tensor &tensor) {
   if (tensor.group < 0 || tensor.group >= ngroups)
-    return fail(ALTGRAD_INVALID,
-                "tensors[%lld].group is %lld, not in [0, %lld)",
-                (long long)index, (long long)tensor.group, (long long)ngroups);
+    return fail(ALTGRAD_INVALID, "tensors[%lld].group is %lld, not in [0, %lld)", (long long)index,
+                (long long)tensor.group, (long long)ngroups);
   if (groupSets.empty())
     return ALTGRAD_OK;
   int64_t &other = groupSets[size_t(tensor.group)];
@@ -145,8 +131,7 @@ altgrad_status Checker::checkGroup(const altgrad_tensor &tensor) {
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld] is of set %lld, but its group %lld has tensors "
                 "of set %lld; here a group is of one set",
-                (long long)index, (long long)tensor.set,
-                (long long)tensor.group, (long long)other);
+                (long long)index, (long long)tensor.set, (long long)tensor.group, (long long)other);
   other = tensor.set;
   return ALTGRAD_OK;
 }
@@ -176,11 +161,10 @@ altgrad_status Checker::check(int64_t place, const altgrad_tensor &tensor) {
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld].set is %lld, not in [%lld, %lld]: tensors come "
                 "set by set",
-                (long long)index, (long long)tensor.set, (long long)set,
-                (long long)manifest.sets - 1);
+                (long long)index, (long long)tensor.set, (long long)set, (long long)manifest.sets - 1);
   set = tensor.set;
-  for (auto part : {&Checker::checkElements, &Checker::checkBlocks,
-                    &Checker::checkUnits, &Checker::checkGroup, &Checker::checkMatrix})
+  for (auto part : {&Checker::checkElements, &Checker::checkBlocks, &Checker::checkUnits, &Checker::checkGroup,
+                    &Checker::checkMatrix})
     if (altgrad_status status = (this->*part)(tensor))
       return status;
   return ALTGRAD_OK;
@@ -190,9 +174,7 @@ altgrad_status Checker::check(int64_t place, const altgrad_tensor &tensor) {
 altgrad_status checkOverlaps(const std::vector<altgrad_tensor> &tensors) {
   struct Slice {
     int64_t tag, offset, index;
-    bool operator<(const Slice &other) const {
-      return std::tie(tag, offset) < std::tie(other.tag, other.offset);
-    }
+    bool operator<(const Slice &other) const { return std::tie(tag, offset) < std::tie(other.tag, other.offset); }
   };
   std::vector<Slice> slices;
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -207,8 +189,7 @@ altgrad_status checkOverlaps(const std::vector<altgrad_tensor> &tensors) {
       return fail(ALTGRAD_INVALID,
                   "tensors[%lld] and tensors[%lld] have the tag %lld and "
                   "overlap: one ends at %lld, the other begins at %lld",
-                  (long long)before.index, (long long)slice.index,
-                  (long long)slice.tag, (long long)end,
+                  (long long)before.index, (long long)slice.index, (long long)slice.tag, (long long)end,
                   (long long)slice.offset);
   }
   return ALTGRAD_OK;
@@ -216,10 +197,8 @@ altgrad_status checkOverlaps(const std::vector<altgrad_tensor> &tensors) {
 
 } // namespace
 
-altgrad_status
-altgrad::runtime::checkTensors(const Manifest &manifest,
-                               const std::vector<altgrad_tensor> &tensors,
-                               int64_t ngroups) {
+altgrad_status altgrad::runtime::checkTensors(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors,
+                                              int64_t ngroups) {
   Checker checker(manifest, ngroups);
   for (size_t i = 0; i < tensors.size(); ++i)
     if (altgrad_status status = checker.check(int64_t(i), tensors[i]))

@@ -10,8 +10,7 @@ namespace {
 
 class Selection {
 public:
-  Selection(const Manifest &manifest, const Tables &whole,
-            const std::vector<uint8_t> &present, Tables &out)
+  Selection(const Manifest &manifest, const Tables &whole, const std::vector<uint8_t> &present, Tables &out)
       : manifest(manifest), whole(whole), present(present), out(out) {}
   void layOut();
   void copyRows();
@@ -25,9 +24,7 @@ private:
       if (present[i])
         visit(whole.firstRows[i], whole.firstRows[i + 1]);
   }
-  const uint64_t *row(int64_t index) const {
-    return &whole.rows[size_t(index * manifest.rowWords)];
-  }
+  const uint64_t *row(int64_t index) const { return &whole.rows[size_t(index * manifest.rowWords)]; }
 
   const Manifest &manifest;
   const Tables &whole;
@@ -53,26 +50,20 @@ void Selection::layOut() {
     out.setRows.push_back(out.nrows);
     out.setChunks.push_back(int64_t(out.chunks.size()));
     out.setTiles.push_back(int64_t(tiles.size()));
-    for (int64_t i = whole.setTensors[set]; i < whole.setTensors[set + 1];
-         ++i) {
+    for (int64_t i = whole.setTensors[set]; i < whole.setTensors[set + 1]; ++i) {
       out.firstRows.push_back(out.nrows);
       const int64_t first = whole.firstRows[size_t(i)];
       const int64_t last = whole.firstRows[size_t(i) + 1];
       auto isMine = [&](int64_t of) { return of >= first && of < last; };
-      for (; tile < int64_t(whole.chunks.size()) &&
-             isMine(whole.chunks[size_t(tile)].row);
-           ++tile)
+      for (; tile < int64_t(whole.chunks.size()) && isMine(whole.chunks[size_t(tile)].row); ++tile)
         if (present[size_t(i)])
-          tiles.push_back({whole.chunks[size_t(tile)].row - first + out.nrows,
-                           whole.chunks[size_t(tile)].first});
+          tiles.push_back({whole.chunks[size_t(tile)].row - first + out.nrows, whole.chunks[size_t(tile)].first});
       if (!present[size_t(i)])
         continue;
       if (first < last) {
         const uint64_t *begin = row(first), *end = row(last - 1);
         copyChunks(int64_t(begin[ALTGRAD_ROW_FIRST_CHUNK]),
-                   int64_t(end[ALTGRAD_ROW_FIRST_CHUNK] +
-                           end[ALTGRAD_ROW_CHUNKS]),
-                   first - out.nrows);
+                   int64_t(end[ALTGRAD_ROW_FIRST_CHUNK] + end[ALTGRAD_ROW_CHUNKS]), first - out.nrows);
       }
       out.nrows += last - first;
     }
@@ -104,17 +95,14 @@ void Selection::copyRows() {
 void Selection::copyInputs() {
   out.inputs.clear();
   eachTensor([&](int64_t first, int64_t last) {
-    out.inputs.insert(out.inputs.end(),
-                      whole.inputs.begin() + first * manifest.inputs,
+    out.inputs.insert(out.inputs.end(), whole.inputs.begin() + first * manifest.inputs,
                       whole.inputs.begin() + last * manifest.inputs);
   });
 }
 
 } // namespace
 
-void altgrad::runtime::selectTensors(const Manifest &manifest,
-                                     const Tables &whole,
-                                     const std::vector<uint8_t> &present,
+void altgrad::runtime::selectTensors(const Manifest &manifest, const Tables &whole, const std::vector<uint8_t> &present,
                                      unsigned what, Tables &out) {
   Selection selection(manifest, whole, present, out);
   if (what & 1u << ChunkTable)
@@ -134,8 +122,7 @@ void altgrad::runtime::selectTensors(const Manifest &manifest,
 altgrad_status altgrad_plan::select(const uint8_t *given, int64_t count) {
   const int64_t all = int64_t(tables.firstRows.size()) - 1;
   if (given && count != all)
-    return fail(ALTGRAD_INVALID, "%lld tensors are said to be there or not, of %lld",
-                (long long)count, (long long)all);
+    return fail(ALTGRAD_INVALID, "%lld tensors are said to be there or not, of %lld", (long long)count, (long long)all);
   std::vector<uint8_t> now;
   if (given && std::find(given, given + count, 0) != given + count)
     now.assign(given, given + count);
@@ -156,12 +143,9 @@ altgrad_status altgrad_plan::refreshSelection() {
       const Items all = tensorsOf(stream.set, tables);
       const bool asks = stream.access == ALTGRAD_IN && streamBound[size_t(&stream - manifest.streams.data())];
       for (int64_t i = 0; asks && i < all.count(); ++i)
-        if (const int64_t row = tables.firstRows[size_t(all.begin + i)];
-            isPresent(all.begin + i))
-          if (altgrad_status status = checkPointer(
-                  stream, i,
-                  (void *)tables.inputs[size_t(row * manifest.inputs +
-                                               stream.slot)]))
+        if (const int64_t row = tables.firstRows[size_t(all.begin + i)]; isPresent(all.begin + i))
+          if (altgrad_status status =
+                  checkPointer(stream, i, (void *)tables.inputs[size_t(row * manifest.inputs + stream.slot)]))
             return status;
     }
   if (!present.empty())

@@ -9,9 +9,7 @@ namespace altgrad::runtime {
 
 constexpr int64_t mostElements = int64_t(1) << 44; // 2^32 chunks
 
-inline int64_t wholeOf(const altgrad_tensor &tensor) {
-  return tensor.whole ? tensor.whole : tensor.numel;
-}
+inline int64_t wholeOf(const altgrad_tensor &tensor) { return tensor.whole ? tensor.whole : tensor.numel; }
 
 struct Shape {
   int64_t rows, columns, batch;

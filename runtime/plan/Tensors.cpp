@@ -12,12 +12,11 @@ using namespace altgrad::runtime;
 namespace {
 
 // Of an altgrad_tensor of the first altgrad, and of a later one.
-constexpr uint64_t leastTensorBytes = offsetof(altgrad_tensor, units),
-                   mostTensorBytes = 4096;
+constexpr uint64_t leastTensorBytes = offsetof(altgrad_tensor, units), mostTensorBytes = 4096;
 
 // The row of a unit, which begins behind `before` others.
-void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
-            int64_t before, int64_t numel, Tables &tables, uint64_t *words) {
+void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row, int64_t before, int64_t numel, Tables &tables,
+            uint64_t *words) {
   Shape shape;
   shapeOf(tensor, shape);
   words[ALTGRAD_ROW_NUMEL] = uint64_t(numel);
@@ -27,8 +26,7 @@ void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
   words[ALTGRAD_ROW_FIRST_CHUNK] = tables.chunks.size();
   for (int64_t first = 0; first < numel; first += ALTGRAD_CHUNK)
     tables.chunks.push_back({row, first});
-  words[ALTGRAD_ROW_CHUNKS] =
-      tables.chunks.size() - words[ALTGRAD_ROW_FIRST_CHUNK];
+  words[ALTGRAD_ROW_CHUNKS] = tables.chunks.size() - words[ALTGRAD_ROW_FIRST_CHUNK];
   words[ALTGRAD_ROW_TENSOR] = uint64_t(row - before);
   words[ALTGRAD_ROW_MATRIX_ROWS] = uint64_t(shape.rows);
   words[ALTGRAD_ROW_MATRIX_COLUMNS] = uint64_t(shape.columns);
@@ -40,8 +38,7 @@ void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
 
 // Behind the chunks, the tiles of the sets that have them: the rows that its
 // phases say and 128 columns, or what is left of both.
-void layTiles(const Manifest &manifest,
-              const std::vector<altgrad_tensor> &tensors, Tables &tables) {
+void layTiles(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, Tables &tables) {
   constexpr int64_t columns = ALTGRAD_TILE_COLUMNS;
   tables.setTiles.assign(1, int64_t(tables.chunks.size()));
   size_t index = 0;
@@ -54,8 +51,7 @@ void layTiles(const Manifest &manifest,
       const RowsHere here = rowsHere(tensor);
       for (int64_t row = 0; row < here.count; row += rows)
         for (int64_t column = 0; column < here.length; column += columns)
-          tables.chunks.push_back(
-              {tables.firstRows[index], row * here.length + column});
+          tables.chunks.push_back({tables.firstRows[index], row * here.length + column});
     }
     tables.setTiles.push_back(int64_t(tables.chunks.size()));
   }
@@ -63,8 +59,7 @@ void layTiles(const Manifest &manifest,
 
 } // namespace
 
-altgrad_status altgrad::runtime::readTensors(const altgrad_tensor *tensors,
-                                             int64_t count,
+altgrad_status altgrad::runtime::readTensors(const altgrad_tensor *tensors, int64_t count,
                                              std::vector<altgrad_tensor> &out) {
   uint64_t stride = sizeof(altgrad_tensor);
   if (count > 0)
@@ -78,19 +73,16 @@ altgrad_status altgrad::runtime::readTensors(const altgrad_tensor *tensors,
   auto *bytes = reinterpret_cast<const char *>(tensors);
   for (int64_t i = 0; i < count; ++i) {
     altgrad_tensor &tensor = out[size_t(i)] = {};
-    memcpy(&tensor, bytes + uint64_t(i) * stride,
-           std::min(stride, uint64_t(sizeof tensor)));
+    memcpy(&tensor, bytes + uint64_t(i) * stride, std::min(stride, uint64_t(sizeof tensor)));
     if (tensor.size != stride)
-      return fail(ALTGRAD_INVALID,
-                  "tensors[%lld].size is %llu, the first's %llu", (long long)i,
+      return fail(ALTGRAD_INVALID, "tensors[%lld].size is %llu, the first's %llu", (long long)i,
                   (unsigned long long)tensor.size, (unsigned long long)stride);
   }
   return ALTGRAD_OK;
 }
 
-void altgrad::runtime::layTables(const Manifest &manifest,
-                                 const std::vector<altgrad_tensor> &tensors,
-                                 int64_t ngroups, Tables &tables) {
+void altgrad::runtime::layTables(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, int64_t ngroups,
+                                 Tables &tables) {
   int64_t chunks = 0;
   tables.firstRows.assign(1, 0);
   for (const altgrad_tensor &tensor : tensors) {

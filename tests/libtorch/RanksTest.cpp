@@ -87,7 +87,7 @@ Stepped stepped(const Whole &whole, const RuleSpec &spec, int rank) {
     optimizer.set_shard(run.params[i], whole.params[i].sizes().vec(), rank * 4 * whole.params[i].size(1));
   for (const auto &grads : whole.grads) {
     for (size_t i = 0; i < grads.size(); ++i)
-      run.params[i].mutable_grad() = partOf(grads[i], rank);
+      run.params[i].mutable_grad() = grads[i].defined() ? partOf(grads[i], rank) : Tensor();
     optimizer.step();
   }
   run.norm = optimizer.last_grad_norm();
@@ -112,6 +112,21 @@ TEST(Ranks, PartsHaveTheBitsOfTheWhole) {
             sameBits(at::cat({parts[0].params[i].detach(), parts[1].params[i].detach()}), one.params[i].detach()))
             << storage << ", parameter " << i;
     }
+}
+
+// In the order of ranks: f32 sums of the parts, added in f64. One tensor has no gradient in the second step.
+TEST(Ranks, SumsOverATensorAreOfAllItsParts) {
+  for (const RuleSpec &spec : {RuleSpec("lamb").max_grad_norm(1), RuleSpec("sgd").max_grad_norm(0.01).clip("agc")}) {
+    Whole whole = made(at::kFloat);
+    whole.grads[1][0] = Tensor();
+    const Stepped one = stepped(whole, spec, -1);
+    std::vector<Stepped> parts(ranks);
+    onRanks([&](const RuleSpec::all_gather_t &gather, int rank) {
+      parts[size_t(rank)] = stepped(whole, RuleSpec(spec).all_gather(gather), rank);
+    });
+    for (size_t i = 0; i < one.params.size(); ++i)
+      EXPECT_TRUE(at::allclose(at::cat({parts[0].params[i], parts[1].params[i]}), one.params[i], 1e-5, 1e-7)) << i;
+  }
 }
 
 // Rank 1 finds the infinity, in the step or before it; rank 0 has no gradient in the last two.
@@ -191,7 +206,7 @@ TEST(Ranks, PartsThatNeedOtherRanksElementsAreRefused) {
   using testing::HasSubstr;
   EXPECT_EQ(refusal("adamw", {60, 128}, 128), "");
   EXPECT_THAT(refusal("adamw", {60, 128}, 51 * 128), HasSubstr("does not lie in a whole of sizes [110, 128]"));
-  EXPECT_THAT(refusal("lamb", {60, 128}, 128), HasSubstr("its step sums over the whole tensor"));
+  EXPECT_THAT(refusal("lamb", {60, 128}, 128), HasSubstr("its step sums over the whole tensor, of which other ranks have parts: give RuleSpec::all_gather"));
   EXPECT_THAT(refusal(RuleSpec("adamw").max_grad_norm(0.1).clip("agc"), {60, 128}, 0),
               HasSubstr("sums over the whole"));
   EXPECT_THAT(refusal("muon", {60, 128}, 0), HasSubstr("multiplies whole matrices"));

@@ -65,6 +65,27 @@ TEST(Stock, AdagradIsTorchs) {
       AdagradOptions(0.1).lr_decay(0.1).weight_decay(0.1));
 }
 
+// The parameter after three steps with numbers of `options`.
+template <typename Class, typename... Options> Tensor stepped(Options... options) {
+  at::manual_seed(5);
+  const Tensor param = leaf({65});
+  Class optimizer(std::vector<Tensor>{param}, options...);
+  for (int step = 0; step < 3; ++step) {
+    param.mutable_grad() = at::randn({65});
+    optimizer.step();
+  }
+  return param.detach();
+}
+
+TEST(Stock, OptionsHaveTheDefaultsOfTheTemplates) {
+  EXPECT_TRUE(sameBits(stepped<Adagrad>(AdagradOptions()), stepped<RuleOptimizer>(RuleSpec("adagrad"))));
+  EXPECT_TRUE(sameBits(stepped<Adam>(AdamOptions()), stepped<RuleOptimizer>(RuleSpec("adam"))));
+  EXPECT_TRUE(sameBits(stepped<AdamW>(AdamWOptions()), stepped<RuleOptimizer>(RuleSpec("adamw"))));
+  EXPECT_TRUE(sameBits(stepped<RMSprop>(RMSpropOptions()), stepped<RuleOptimizer>(RuleSpec("rmsprop"))));
+  EXPECT_TRUE(sameBits(stepped<SGD>(SGDOptions(1e-3)), stepped<RuleOptimizer>(RuleSpec("sgd"))));
+  EXPECT_FALSE(sameBits(stepped<SGD>(SGDOptions(2e-3)), stepped<RuleOptimizer>(RuleSpec("sgd"))));
+}
+
 TEST(Stock, LionIsItsFormula) {
   Tensor param = leaf({33}), w = param.detach().clone(), m = at::zeros({33});
   Lion optimizer(std::vector<Tensor>{param}, RuleOptions(0.01).hyper("decay", 0.1));

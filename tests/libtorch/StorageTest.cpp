@@ -109,6 +109,34 @@ TEST(Storage, CodesOfAnotherFormatAreRefused) {
                         "\"m=bnb8u:256\""));
 }
 
+// exp_avg is the key of a state, and m its rule's name for it.
+TEST(Storage, AStateHasItsKeyAndItsName) {
+  for (const char *storage : {"exp_avg=bf16", "m=bf16"}) {
+    const Tensor param = leaf({64});
+    AdamW optimizer({param}, AdamWOptions(0.1), RuleSpec().storage(storage));
+    param.mutable_grad() = at::ones({64});
+    optimizer.step();
+    const auto &state = static_cast<const RuleParamState &>(*optimizer.state().at(param.unsafeGetTensorImpl()));
+    EXPECT_EQ(state.tensor("exp_avg").scalar_type(), at::kBFloat16) << storage;
+    EXPECT_EQ(state.tensor("exp_avg_sq").scalar_type(), at::kFloat);
+    torch::serialize::OutputArchive archive;
+    optimizer.save(archive);
+    std::stringstream file;
+    archive.save_to(file);
+    torch::serialize::InputArchive read;
+    read.load_from(file);
+    c10::IValue said;
+    read.read("storage", said);
+    EXPECT_EQ(said.toStringRef(), "exp_avg=bf16") << "what a file says can be given again";
+  }
+  try {
+    AdamW optimizer({leaf({64})}, AdamWOptions(), RuleSpec().storage("exp_avg=bf16 m=f32"));
+    ADD_FAILURE();
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what(), HasSubstr("storage names state 'exp_avg' twice, as 'm', too; leave one out"));
+  }
+}
+
 TEST(Storage, WhatIsStoredAlikeIsLoaded) {
   for (auto &[from, to] :
        {std::pair{"m=bnb8:256 v=bnb8u:256", "states=bnb8u:256 m=bnb8:256"},

@@ -69,9 +69,7 @@ ALTGRAD_API altgrad_status altgrad_load(const char *path, altgrad_bundle **out);
 // "--set=rule=NAME{options} param=F grad=F states=param step=f32", beside
 // "--target=x86-64-v3,x86-64-v4", "--clip", "--scaler" and "--exchange" where they apply.
 // It is found in whatever order the words, the options and the flags stand.
-ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size,
-                                           const char *options,
-                                           const char *compiler,
+ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size, const char *options, const char *compiler,
                                            altgrad_bundle **out);
 
 // While a compiler runs, altgrad_compile calls `stop` every few milliseconds, on its own
@@ -87,12 +85,12 @@ ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);
 // `size` to the size of the struct before the call; no byte beyond that is written.
 // Strings are valid as long as the bundle. An index that is out of range gives
 // ALTGRAD_INVALID. bundle.h explains the fields.
-enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                      // access
-enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR, ALTGRAD_PER_UNIT }; // scope
+enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                                      // access
+enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR, ALTGRAD_PER_UNIT };   // scope
 enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS, ALTGRAD_MATRIX }; // kind
-enum { ALTGRAD_UNPACKED, ALTGRAD_EVEN_LOW, ALTGRAD_EVEN_HIGH };       // even
-enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND }; // reduction
-enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 }; // type
+enum { ALTGRAD_UNPACKED, ALTGRAD_EVEN_LOW, ALTGRAD_EVEN_HIGH };                       // even
+enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND };                        // reduction
+enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 };              // type
 
 // Where a tensor has fewer elements than this, the front ends for Python and LibTorch keep a
 // state with scales of blocks in f32.
@@ -104,10 +102,10 @@ typedef struct altgrad_stream_info {
   int32_t role; // enum altgrad_role
   int32_t access;
   int32_t set;
-  int32_t bits;  // of one stored value; two values of 4 bits share a byte
-  int32_t block; // elements that share one value
-  int32_t even;  // with 4 bits: which half of a byte has the even element's value
-  int32_t columns; // of a block that goes over rows: 1 or 128; of other blocks: 0
+  int32_t bits;     // of one stored value; two values of 4 bits share a byte
+  int32_t block;    // elements that share one value
+  int32_t even;     // with 4 bits: which half of a byte has the even element's value
+  int32_t columns;  // of a block that goes over rows: 1 or 128; of other blocks: 0
   int32_t reserved; // 0
 } altgrad_stream_info;
 
@@ -125,10 +123,10 @@ typedef struct altgrad_phase_info {
   uint64_t size;
   const char *name;
   int32_t kind;
-  int32_t set; // -1: all sets
+  int32_t set;          // -1: all sets
   double read, written; // bytes per element
-  int32_t once;     // 1: of the step itself, not of tensors
-  int32_t reserved; // 0
+  int32_t once;         // 1: of the step itself, not of tensors
+  int32_t reserved;     // 0
 } altgrad_phase_info;
 
 typedef struct altgrad_exchange_info {
@@ -146,9 +144,9 @@ typedef struct altgrad_exchange_word {
 // A warning about a format, which holds while a hyper-parameter lies between two numbers.
 typedef struct altgrad_warning_info {
   uint64_t size;
-  const char *stream; // key of the parameter or state
-  const char *hyper;  // key of the hyper-parameter; "": the warning always holds
-  const char *text;   // a sentence
+  const char *stream;  // key of the parameter or state
+  const char *hyper;   // key of the hyper-parameter; "": the warning always holds
+  const char *text;    // a sentence
   double above, below; // above < hyper < below
   int32_t set;
 } altgrad_warning_info;
@@ -170,39 +168,32 @@ ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
 ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle, int64_t set);
 // If a tensor of the set has several rows, the length of each must be a multiple of this
 // number, so that tiles cut no block. It is 1 if rows may have any length.
-ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
-                                         int64_t set);
-// 1 if what a step does to an element of the set hangs on where it is in its tensor: on its index, a draw, or a block, a
-// unit or a matrix of the rule. Memory is then in the order of the index, row by row; a tensor that lies otherwise, such
-// as a transposed one, is given as a copy. 0: elements may lie in any order, the same in all lists.
+ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle, int64_t set);
+// 1 if what a step does to an element of the set hangs on where it is in its tensor: on its index, a draw, or a block,
+// a unit or a matrix of the rule. Memory is then in the order of the index, row by row; a tensor that lies otherwise,
+// such as a transposed one, is given as a copy. 0: elements may lie in any order, the same in all lists.
 ALTGRAD_API int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set);
-// 1 if each tensor of the set has to be a matrix, because the step multiplies it, 2 if it may be a stack of matrices, too.
-// 0: it may be anything.
+// 1 if each tensor of the set has to be a matrix, because the step multiplies it, 2 if it may be a stack of matrices,
+// too. 0: it may be anything.
 ALTGRAD_API int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set);
 // The number of streams (lists of tensors), scalars, phases and exchanges, and about each one.
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status
-altgrad_stream_at(const altgrad_bundle *bundle, int64_t index, altgrad_stream_info *out);
+ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle, int64_t index, altgrad_stream_info *out);
 ALTGRAD_API int64_t altgrad_scalar_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status
-altgrad_scalar_at(const altgrad_bundle *bundle, int64_t index, altgrad_scalar_info *out);
+ALTGRAD_API altgrad_status altgrad_scalar_at(const altgrad_bundle *bundle, int64_t index, altgrad_scalar_info *out);
 ALTGRAD_API int64_t altgrad_phase_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status
-altgrad_phase_at(const altgrad_bundle *bundle, int64_t index, altgrad_phase_info *out);
+ALTGRAD_API altgrad_status altgrad_phase_at(const altgrad_bundle *bundle, int64_t index, altgrad_phase_info *out);
 ALTGRAD_API int64_t altgrad_exchange_count(const altgrad_bundle *bundle);
 ALTGRAD_API int64_t altgrad_partial_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status
-altgrad_partial_info_at(const altgrad_bundle *bundle, int64_t index, altgrad_partial_info *out);
-ALTGRAD_API altgrad_status
-altgrad_exchange_at(const altgrad_bundle *bundle, int64_t index, altgrad_exchange_info *out);
-ALTGRAD_API altgrad_status
-altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
-                         int64_t word, altgrad_exchange_word *out);
+ALTGRAD_API altgrad_status altgrad_partial_info_at(const altgrad_bundle *bundle, int64_t index,
+                                                   altgrad_partial_info *out);
+ALTGRAD_API altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle, int64_t index, altgrad_exchange_info *out);
+ALTGRAD_API altgrad_status altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange, int64_t word,
+                                                    altgrad_exchange_word *out);
 
 // The number of warnings, and about each one.
 ALTGRAD_API int64_t altgrad_warning_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status
-altgrad_warning_at(const altgrad_bundle *bundle, int64_t index, altgrad_warning_info *out);
+ALTGRAD_API altgrad_status altgrad_warning_at(const altgrad_bundle *bundle, int64_t index, altgrad_warning_info *out);
 
 // Frees a bundle. Plans keep what they need of it, so it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
@@ -211,9 +202,7 @@ ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 
 // Makes a plan: a bundle that is bound to tensors on one device. `device` is "cpu" (the CPU's best
 // level), "cpu:v3", "cpu:v4", "cuda" (the device of the current context) or "cuda:N".
-ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
-                                               const char *device,
-                                               altgrad_plan **out);
+ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle, const char *device, altgrad_plan **out);
 // Frees a plan. Graphs that have captured its runs may still be replayed (altgrad_set_owner).
 ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
@@ -246,9 +235,8 @@ typedef struct altgrad_tensor {
 
 // Declares the tensors, set by set, and forgets all pointers that were bound before. A
 // set, or the whole step, may have no tensors; its phases that run once still run.
-ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
-                                                const altgrad_tensor *tensors,
-                                                int64_t count, int64_t ngroups);
+ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan, const altgrad_tensor *tensors, int64_t count,
+                                                int64_t ngroups);
 
 // Binds a stream to memory on the plan's device: `count` pointers, one for each tensor of
 // the stream's set, in order. A pointer to a tensor without elements is ignored and may be
@@ -261,9 +249,7 @@ ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
 // other memory that it reads or writes. The runtime does not check this. The
 // optimizers for Python and LibTorch check parameters and states when they bind them;
 // those for LibTorch also check a gradient whenever it has moved.
-ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
-                                               const char *name,
-                                               void *const *pointers,
+ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan, const char *name, void *const *pointers,
                                                int64_t count);
 
 // Says which tensors take part in the next runs: one byte for each declared tensor, 0 where it is
@@ -272,20 +258,16 @@ ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
 // bound to NULL, but must be bound before the tensor takes part again. A changed list costs a
 // copy of the rows and chunks of the tensors that take part. altgrad_bind_tensors makes all of
 // them take part but those that it declares absent.
-ALTGRAD_API altgrad_status
-altgrad_bind_present(altgrad_plan *plan, const uint8_t *present, int64_t count);
+ALTGRAD_API altgrad_status altgrad_bind_present(altgrad_plan *plan, const uint8_t *present, int64_t count);
 
 // Moves one pointer of an "in" stream that is bound. `tensor` counts within the stream's set.
-ALTGRAD_API altgrad_status
-altgrad_bind_tensor(altgrad_plan *plan, const char *name, int64_t tensor, void *pointer);
+ALTGRAD_API altgrad_status altgrad_bind_tensor(altgrad_plan *plan, const char *name, int64_t tensor, void *pointer);
 
 // Binds a scalar to the memory that holds it, on the plan's device. The number of pointers
 // depends on the scalar's scope: 1 for "step", ngroups for "group", and the number of tensors of
 // its set for "tensor" (of all sets if it has no set) and "unit", where each points to the values of its
 // tensor's units. A pointer for a group that has no tensor of the scalar's set is ignored.
-ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
-                                               const char *name,
-                                               void *const *pointers,
+ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan, const char *name, void *const *pointers,
                                                int64_t count);
 
 // Declares `bytes` of host memory as values that kernels of a CUDA plan read. altgrad_run
@@ -294,26 +276,21 @@ ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
 // scalars with the scopes step and group may then point into this memory. It must stay valid as
 // long as the plan. A plan for the CPU reads it in place. A captured graph keeps the
 // values that it was captured with.
-ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan,
-                                          const void *values, uint64_t bytes);
+ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan, const void *values, uint64_t bytes);
 
 // The bytes of workspace that a run needs with the tensors declared now: the caller's memory on the
 // plan's device, aligned to 64 bytes. Its content must be kept between the phases of a run.
-ALTGRAD_API altgrad_status altgrad_workspace(altgrad_plan *plan,
-                                             uint64_t *bytes);
+ALTGRAD_API altgrad_status altgrad_workspace(altgrad_plan *plan, uint64_t *bytes);
 
 // A function that runs body(begin, end, context) over parts of [begin, end) and returns 0 when
 // all are done. Another result makes the run fail with ALTGRAD_SYSTEM: nobody knows which
 // parts were done. It has the signature of torch_parallel_for in libtorch_cpu (torch 2.11).
-typedef int32_t (*altgrad_parallel_for)(int64_t begin, int64_t end,
-                                        int64_t grain,
-                                        void (*body)(int64_t, int64_t, void *),
-                                        void *context);
+typedef int32_t (*altgrad_parallel_for)(int64_t begin, int64_t end, int64_t grain,
+                                        void (*body)(int64_t, int64_t, void *), void *context);
 
 // Makes a plan for the CPU run its phases by this function instead of the runtime's own
 // threads. NULL: own threads, which start with the first run that needs them.
-ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
-                                                    altgrad_parallel_for run);
+ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan, altgrad_parallel_for run);
 // Sets the number of own threads of a plan for the CPU; 0: one for each CPU that the process may use.
 ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 
@@ -321,19 +298,15 @@ ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 // NULL: by a plain kernel of altgrad's, on the threads of the plan. A plan for a GPU then takes cuBLASLt,
 // and its runs of such phases are ALTGRAD_UNAVAILABLE without that. If `plan` is NULL, this is for all plans
 // without a function of their own, from their next run on.
-ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan,
-                                            altgrad_multiply multiply,
-                                            void *context);
+ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply, void *context);
 
 // Says who keeps the caller's memory for captured graphs: tensors, workspace and values. A run on a
 // stream that is captured calls hold(context) in the caller's thread. The result must not be
 // NULL. release(result) is called once, when the graph and everything instantiated from it are
 // destroyed, from a later call about any CUDA plan, in any thread. The memory must stay until
 // then, even when the plan is freed. Without an owner the caller has to see to that.
-ALTGRAD_API altgrad_status altgrad_set_owner(altgrad_plan *plan,
-                                             void *(*hold)(void *context),
-                                             void (*release)(void *held),
-                                             void *context);
+ALTGRAD_API altgrad_status altgrad_set_owner(altgrad_plan *plan, void *(*hold)(void *context),
+                                             void (*release)(void *held), void *context);
 
 // Says who gives the device memory for tables of CUDA plans, in the whole process, from now on. NULL
 // for both: the driver (cuMemAlloc), as at first. An allocator that frees what it holds before it
@@ -345,10 +318,9 @@ ALTGRAD_API altgrad_status altgrad_set_owner(altgrad_plan *plan,
 // order of a stream must do it in that of this one. release(memory, context) is called
 // once nothing on the device needs the memory, from a later call about any CUDA plan, in any
 // thread. Both may be called by several threads at the same time. Memory goes back to whom it is from.
-ALTGRAD_API altgrad_status altgrad_set_cuda_memory(
-    void *(*allocate)(int32_t device, uint64_t bytes, void *stream,
-                      void *context),
-    void (*release)(void *memory, void *context), void *context);
+ALTGRAD_API altgrad_status altgrad_set_cuda_memory(void *(*allocate)(int32_t device, uint64_t bytes, void *stream,
+                                                                     void *context),
+                                                   void (*release)(void *memory, void *context), void *context);
 
 // Runs the phases [first, last); last < 0 means to the end. If a stream or scalar is not bound,
 // the result is ALTGRAD_INVALID and nothing runs.
@@ -362,25 +334,22 @@ ALTGRAD_API altgrad_status altgrad_set_cuda_memory(
 // for whose upload the run waits. They live as long as the graph, so the plan may be freed
 // before it. Runs of one plan on several streams, and replays of its graphs, run one after
 // the other.
-ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
-                                       uint64_t bytes, int64_t first,
-                                       int64_t last, void *stream);
+ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace, uint64_t bytes, int64_t first, int64_t last,
+                                       void *stream);
 
 // Runs some phases for the tensors [first_tensor, last_tensor) only, counted over all sets, absent
 // ones too: shards and buckets. Done for every tensor once, in any order, it is as altgrad_run. A
 // phase of the step itself (altgrad_phase_info's `once`) is refused: altgrad_run runs it in between.
-ALTGRAD_API altgrad_status altgrad_run_tensors(
-    altgrad_plan *plan, void *workspace, uint64_t bytes, int64_t first_phase,
-    int64_t last_phase, int64_t first_tensor, int64_t last_tensor, void *stream);
+ALTGRAD_API altgrad_status altgrad_run_tensors(altgrad_plan *plan, void *workspace, uint64_t bytes, int64_t first_phase,
+                                               int64_t last_phase, int64_t first_tensor, int64_t last_tensor,
+                                               void *stream);
 
 // Runs the sweep of one phase for the chunks [first, last) only, with a plan for the CPU. Chunks
 // are counted over all tensors that take part; a tensor has ceil(numel / ALTGRAD_CHUNK). A
 // sweep that writes no stream can so be done before the run, as soon as the results of
 // earlier phases that it needs are there.
-ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
-                                              void *workspace, uint64_t bytes,
-                                              int64_t phase, int64_t first,
-                                              int64_t last);
+ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan, void *workspace, uint64_t bytes, int64_t phase,
+                                              int64_t first, int64_t last);
 
 // Asks the system for huge pages for host memory that has not been written yet, of 4 MiB or more:
 // the first write takes a third of the time. It may change errno, and never content.
@@ -393,14 +362,12 @@ ALTGRAD_API altgrad_status altgrad_capturing(void *stream, int32_t *capturing);
 // runs, and at which byte of the workspace it is: an i32 for ALTGRAD_AND, else an f32. There are
 // altgrad_partial_count sums, none without --exchange. If the tensor is absent, or not of the sum's
 // set, the result is ALTGRAD_INVALID.
-ALTGRAD_API altgrad_status
-altgrad_partial_at(const altgrad_plan *plan, int64_t partial, int64_t tensor,
-                   int64_t *phase, int32_t *reduction, uint64_t *offset);
+ALTGRAD_API altgrad_status altgrad_partial_at(const altgrad_plan *plan, int64_t partial, int64_t tensor, int64_t *phase,
+                                              int32_t *reduction, uint64_t *offset);
 
 // Says where the partial sums of chunks are in the workspace: words of 32 bits as
 // [words][chunks] from byte `offset` on. A pointer that is NULL is skipped.
-ALTGRAD_API altgrad_status altgrad_partials(const altgrad_plan *plan,
-                                            uint64_t *offset, int64_t *words,
+ALTGRAD_API altgrad_status altgrad_partials(const altgrad_plan *plan, uint64_t *offset, int64_t *words,
                                             int64_t *chunks);
 
 #ifdef __cplusplus

@@ -13,12 +13,12 @@ namespace altgrad {
 struct Book {
   uint8_t bits;
   bool hasSign;
-  bool evenHigh; // where two codes share a byte, the even element's is above
+  bool evenHigh;      // where two codes share a byte, the even element's is above
   uint8_t zero;       // the code of 0, or of what is next to it; a NaN's too
   uint8_t lineCount;  // of `lines`
   float numbers[256]; // ascending: of each code
-  float next[256];  // from here on a number has the code after, if there is one
-  float leastScale; // of a block: smaller numbers do not make a scale smaller
+  float next[256];    // from here on a number has the code after, if there is one
+  float leastScale;   // of a block: smaller numbers do not make a scale smaller
   // The code of a magnitude is the whole part of the lowest line's value there,
   // counted from `zero`, or one more.
   struct Line {
@@ -35,8 +35,7 @@ namespace detail {
 // torch.linspace(0.1, 1, parts + 1): from both ends, each rounded once.
 constexpr float rampAt(unsigned i, unsigned parts) {
   float start = 0.1f, step = (1.0f - start) / float(parts);
-  return float(i < (parts + 1) / 2 ? double(start) + double(step) * i
-                                   : 1.0 - double(step) * (parts - i));
+  return float(i < (parts + 1) / 2 ? double(start) + double(step) * i : 1.0 - double(step) * (parts - i));
 }
 
 // The smallest float above `low` that torchao stores as `high`: from half of
@@ -101,9 +100,8 @@ constexpr Book evenBook(uint8_t bits) {
 
 } // namespace detail
 
-inline constexpr Book books[] = {
-    detail::dynamicBook(8, true, 7), detail::dynamicBook(8, false, 7),
-    detail::dynamicBook(4, true, 3), detail::evenBook(4)};
+inline constexpr Book books[] = {detail::dynamicBook(8, true, 7), detail::dynamicBook(8, false, 7),
+                                 detail::dynamicBook(4, true, 3), detail::evenBook(4)};
 
 /// The nearest number's code; a tie goes up.
 constexpr uint32_t encode(const Book &book, float value) {

@@ -65,14 +65,14 @@
 // (i, j) of the rows of all matrices of a tensor has value (i / 32, j). If "columns" is
 // 128, "block" is, too, and the element has value (i / 128, j / 128).
 //
-// Scalars. "scope" is step, group, tensor or unit. A state of units is an f32 for each, one behind the other. "slot" counts pointers of `scalars`, of a
-// group's part of `groups`, or words after the row's header (in one numbering with the
-// streams). "default" is null if the rule gives none.
+// Scalars. "scope" is step, group, tensor or unit. A state of units is an f32 for each, one behind the other. "slot"
+// counts pointers of `scalars`, of a group's part of `groups`, or words after the row's header (in one numbering with
+// the streams). "default" is null if the rule gives none.
 //
 // Units. For each set "units" says what they are: "none", "given" by the caller, or the "matrices" of a stack. Each
-// unit of a tensor has a row of the table and chunks of its own, one behind the other. Shape, tag, group and scalars are the tensor's and
-// the same in all its rows. The first of its rows writes a scalar of the tensor, in
-// a phase after all that read it.
+// unit of a tensor has a row of the table and chunks of its own, one behind the other. Shape, tag, group and scalars
+// are the tensor's and the same in all its rows. The first of its rows writes a scalar of the tensor, in a phase after
+// all that read it.
 //
 // Places. For each set "places" says whether what an element becomes hangs on where it is in its tensor. Elements of
 // other sets may lie in any order, the same in all lists.
@@ -98,12 +98,13 @@
 //   {"form": "side", "format": "bf16", "left": 2, "right": 0, "added": 0, "into": 4, "alone": false,
 //    "factor": 1, "weight": 3.4445, "shift": 0, "least": 1, "below": null}
 //
-// They are done in their order. A product applies to tensors with "least" <= longer side / shorter side < "below"; null: no
-// bound. n is the shorter side. If "alone" is true, each matrix is multiplied by calls of its own. The list "into" becomes factor * left right + weight * added, rounded once to
-// "format", and "shift" is added to the diagonal of a square; "added" may be null. "form" says what is multiplied:
-// gram, the matrix and its transpose on the side of n; square, two n x n matrices; side, one n x n and one of the
-// tensor's shape. The numbers are the bytes of the lists before a list, for each element of all chunks: it begins at
-// so many times nchunks * ALTGRAD_CHUNK bytes of `spills`, and a tensor's matrix at the tensor's first chunk.
+// They are done in their order. A product applies to tensors with "least" <= longer side / shorter side < "below";
+// null: no bound. n is the shorter side. If "alone" is true, each matrix is multiplied by calls of its own. The list
+// "into" becomes factor * left right + weight * added, rounded once to "format", and "shift" is added to the diagonal
+// of a square; "added" may be null. "form" says what is multiplied: gram, the matrix and its transpose on the side of
+// n; square, two n x n matrices; side, one n x n and one of the tensor's shape. The numbers are the bytes of the lists
+// before a list, for each element of all chunks: it begins at so many times nchunks * ALTGRAD_CHUNK bytes of `spills`,
+// and a tensor's matrix at the tensor's first chunk.
 //
 // Exchanges. Before phase "phase" runs, the named step words hold this device's share
 // of reductions over the step: an f32 for "add", "sumsq" and "max", an i32 for "and".

@@ -17,14 +17,10 @@ ALTGRAD_API int32_t altgrad_format_even(const char *name);
 // Converts `count` f32 numbers to codes, rounded to nearest as kernels do. A number beyond the
 // format becomes the largest number if `saturates` is not 0, and otherwise an infinity
 // or, where the format has none, a NaN. Formats have 2 to 16 bits; others give ALTGRAD_INVALID.
-ALTGRAD_API altgrad_status altgrad_format_encode(const char *name,
-                                                 int32_t saturates,
-                                                 const float *numbers,
-                                                 void *codes, int64_t count);
+ALTGRAD_API altgrad_status altgrad_format_encode(const char *name, int32_t saturates, const float *numbers, void *codes,
+                                                 int64_t count);
 // Converts `count` codes to the f32 numbers that they stand for.
-ALTGRAD_API altgrad_status altgrad_format_decode(const char *name,
-                                                 const void *codes,
-                                                 float *numbers, int64_t count);
+ALTGRAD_API altgrad_status altgrad_format_decode(const char *name, const void *codes, float *numbers, int64_t count);
 
 // The meaning of a short name for a format with scales: "ocp.e4m3fn:32:ocp.e8m0" (format of
 // elements, block, format of scales) for "mxfp8". NULL if the name is none of these.
@@ -37,9 +33,7 @@ ALTGRAD_API float altgrad_book_least_scale(const char *name);
 // `count` codes of `format`, "bf16" or "f16". An element of the master that still rounds to
 // the parameter keeps its bits; any other one becomes the parameter's number. Both are host
 // memory in the same order.
-ALTGRAD_API altgrad_status altgrad_take_edits(const char *format,
-                                              const void *param, float *master,
-                                              int64_t count);
+ALTGRAD_API altgrad_status altgrad_take_edits(const char *format, const void *param, float *master, int64_t count);
 
 #ifdef __cplusplus
 }

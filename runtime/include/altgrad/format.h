@@ -41,21 +41,15 @@ struct Format {
   bool hasZero = true; // false: code 0 is 2^-bias (OCP E8M0)
   Ties ties = Ties::Even;
   bool complement = false; // two's complement; only for fixed point
-  uint8_t book = 0; // not 0: codes are places in books[book - 1]
+  uint8_t book = 0;        // not 0: codes are places in books[book - 1]
 
-  constexpr unsigned bits() const {
-    return unsigned(hasSign) + exponentBits + mantissaBits;
-  }
+  constexpr unsigned bits() const { return unsigned(hasSign) + exponentBits + mantissaBits; }
   // The number of codes without a sign; the sign is the bit above them.
-  constexpr uint32_t magnitudes() const {
-    return 1u << (exponentBits + mantissaBits);
-  }
+  constexpr uint32_t magnitudes() const { return 1u << (exponentBits + mantissaBits); }
   constexpr uint32_t signBit() const { return hasSign ? magnitudes() : 0; }
   // The codes of +NaN and +inf, and of the largest number. The top exponent is
   // reserved only where there is an infinity.
-  constexpr uint32_t topExponent() const {
-    return ((1u << exponentBits) - 1) << mantissaBits;
-  }
+  constexpr uint32_t topExponent() const { return ((1u << exponentBits) - 1) << mantissaBits; }
   constexpr uint32_t infCode() const { return topExponent(); }
   constexpr uint32_t maxCode() const {
     return nan == NanCode::Ieee      ? topExponent() - hasInf
@@ -65,9 +59,7 @@ struct Format {
   // The one canonical NaN, without a sign. Above 8 bits it is the quiet bit alone;
   // in 8 bits and fewer it is all ones, as in the tables of OCP's 8-bit formats.
   constexpr uint32_t nanCode() const {
-    return nan == NanCode::Ieee && bits() > 8
-               ? topExponent() | 1u << (mantissaBits - 1)
-               : magnitudes() - 1;
+    return nan == NanCode::Ieee && bits() > 8 ? topExponent() | 1u << (mantissaBits - 1) : magnitudes() - 1;
   }
   // The code of a magnitude and a sign.
   constexpr uint32_t withSign(uint32_t magnitude, bool negative) const {
@@ -79,36 +71,25 @@ struct Format {
   // With two codes in a byte: whether the even element's code is the upper half. OCP's
   // formats have it in the lower half, as torch.float4_e2m1fn_x2.
   constexpr bool canPack() const { return bits() == 4; }
-  constexpr bool evenIsHigh() const {
-    return book && books[book - 1].evenHigh;
-  }
+  constexpr bool evenIsHigh() const { return book && books[book - 1].evenHigh; }
 
   // The biases for which every number is an f32.
-  constexpr int smallestBias() const {
-    return exponentBits == 0 ? -127 : int(maxCode() >> mantissaBits) - 127;
-  }
-  constexpr int largestBias() const {
-    return (exponentBits == 0 || !hasZero ? 149 : 150) - mantissaBits;
-  }
+  constexpr int smallestBias() const { return exponentBits == 0 ? -127 : int(maxCode() >> mantissaBits) - 127; }
+  constexpr int largestBias() const { return (exponentBits == 0 || !hasZero ? 149 : 150) - mantissaBits; }
   // Whether the fields describe a format that the codec handles.
   constexpr bool valid() const {
     bool f32 = exponentBits == 8 && mantissaBits == 23 && hasSign;
-    return exponentBits <= 8 && (f32 || (mantissaBits <= 16 && bits() <= 16)) &&
-           bits() >= 2 && bias >= smallestBias() && bias <= largestBias() &&
-           book <= sizeof(books) / sizeof(*books) &&
-           hasInf == (nan == NanCode::Ieee) &&
-           (!hasInf || (exponentBits >= 1 && mantissaBits >= 1)) &&
-           (nan == NanCode::None || magnitudes() > 2) &&
-           (hasZero || (mantissaBits == 0 && !hasSign)) &&
+    return exponentBits <= 8 && (f32 || (mantissaBits <= 16 && bits() <= 16)) && bits() >= 2 &&
+           bias >= smallestBias() && bias <= largestBias() && book <= sizeof(books) / sizeof(*books) &&
+           hasInf == (nan == NanCode::Ieee) && (!hasInf || (exponentBits >= 1 && mantissaBits >= 1)) &&
+           (nan == NanCode::None || magnitudes() > 2) && (hasZero || (mantissaBits == 0 && !hasSign)) &&
            (ties == Ties::Even || (mantissaBits == 0 && exponentBits >= 2)) &&
-           (!complement ||
-            (hasSign && exponentBits == 0 && nan == NanCode::None));
+           (!complement || (hasSign && exponentBits == 0 && nan == NanCode::None));
   }
 
   constexpr bool operator==(const Format &o) const {
-    return exponentBits == o.exponentBits && mantissaBits == o.mantissaBits &&
-           bias == o.bias && hasInf == o.hasInf && nan == o.nan &&
-           hasSign == o.hasSign && hasZero == o.hasZero && ties == o.ties &&
+    return exponentBits == o.exponentBits && mantissaBits == o.mantissaBits && bias == o.bias && hasInf == o.hasInf &&
+           nan == o.nan && hasSign == o.hasSign && hasZero == o.hasZero && ties == o.ties &&
            complement == o.complement && book == o.book;
   }
 };
@@ -131,9 +112,7 @@ enum class Overflow : uint8_t {
 // A code book as a format. Its numbers are those of the table; the other fields do not
 // matter.
 constexpr Format bookFormat(uint8_t book) {
-  return {
-      0,        books[book - 1].bits, 0,   false, NanCode::None, false, true,
-      Ties::Up, /*complement=*/false, book};
+  return {0, books[book - 1].bits, 0, false, NanCode::None, false, true, Ties::Up, /*complement=*/false, book};
 }
 
 inline constexpr Format f32Format{8, 23, 127, true, NanCode::Ieee};
@@ -195,12 +174,10 @@ struct ScaledPreset {
 };
 
 inline constexpr ScaledPreset scaledPresets[] = {
-    {"mxfp8", "ocp.e4m3fn:32:ocp.e8m0"},
-    {"mxfp8e5m2", "ocp.e5m2:32:ocp.e8m0"},
-    {"mxfp6e2m3", "ocp.e2m3:32:ocp.e8m0"}, // one code in a byte, as all of them
-    {"mxfp6e3m2", "ocp.e3m2:32:ocp.e8m0"},
-    {"mxfp4", "ocp.e2m1:32:ocp.e8m0"}, // two to a byte
-    {"nvfp4", "ocp.e2m1:16:ocp.e4m3fn"}, // and a scale of the tensor
+    {"mxfp8", "ocp.e4m3fn:32:ocp.e8m0"},   {"mxfp8e5m2", "ocp.e5m2:32:ocp.e8m0"},
+    {"mxfp6e2m3", "ocp.e2m3:32:ocp.e8m0"},                                    // one code in a byte, as all of them
+    {"mxfp6e3m2", "ocp.e3m2:32:ocp.e8m0"}, {"mxfp4", "ocp.e2m1:32:ocp.e8m0"}, // two to a byte
+    {"nvfp4", "ocp.e2m1:16:ocp.e4m3fn"},                                      // and a scale of the tensor
 };
 
 namespace detail {
@@ -214,8 +191,7 @@ constexpr uint32_t composeF32(uint32_t sig, int exponent) {
     return 0;
   int top = topBit(sig), power = exponent + top;
   if (power < -126)
-    return exponent >= -149 ? sig << (exponent + 149)
-                            : sig >> (-149 - exponent);
+    return exponent >= -149 ? sig << (exponent + 149) : sig >> (-149 - exponent);
   return uint32_t(power + 127) << 23 | ((sig << (23 - top)) & 0x7fffff);
 }
 
@@ -228,8 +204,7 @@ constexpr int unitExponent(const Format &format) {
 
 // Whether the `shift` last bits of a significand, its rest, take the code
 // before them to the next one; `tieUp`: half of it does.
-constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding,
-                        uint32_t draw, int drawBits) {
+constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding, uint32_t draw, int drawBits) {
   if (rounding == Rounding::TowardZero)
     return false;
   if (rounding == Rounding::Stochastic) {
@@ -248,8 +223,7 @@ constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding,
 
 // The code of a magnitude that is a number and not 0, before any overflow; one
 // more where there is no zero.
-constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
-                               Rounding rounding = Rounding::NearestEven,
+constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude, Rounding rounding = Rounding::NearestEven,
                                uint32_t draw = 0, int drawBits = 16) {
   uint32_t field = magnitude >> 23;
   uint32_t sig = (magnitude & 0x7fffff) | (field ? 0x800000u : 0);
@@ -267,8 +241,7 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
   int shift = unit + binade - exponent;
   // A mantissa that rounds up to the next power of two carries into the
   // exponent field by itself.
-  uint64_t code = (uint64_t(binade) << format.mantissaBits) +
-                  (shift < 32 ? sig >> shift : 0);
+  uint64_t code = (uint64_t(binade) << format.mantissaBits) + (shift < 32 ? sig >> shift : 0);
   if (shift == 0)
     return code;
   uint64_t rest = shift < 32 ? sig & ((uint64_t(1) << shift) - 1) : sig;
@@ -277,8 +250,7 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
   return code + roundsUp(rest, shift, tieUp, rounding, draw, drawBits);
 }
 
-constexpr uint32_t encodeByBook(const Book &book, float value,
-                                bool *saturated) {
+constexpr uint32_t encodeByBook(const Book &book, float value, bool *saturated) {
   if (saturated && (value > 1 || value < (book.hasSign ? -1 : 0)))
     *saturated = true;
   return encode(book, value);
@@ -294,61 +266,50 @@ constexpr uint32_t encodeByBook(const Book &book, float value,
 // numbers. `draw` is for stochastic rounding, of 16 bits or 32. A code book has
 // the nearest number, of two the higher one, its last ones for what is beyond
 // them, and the code of 0 for NaN.
-constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
-                              Rounding rounding, Overflow overflow,
-                              bool *saturated = nullptr, uint32_t draw = 0,
-                              int drawBits = 16) {
+constexpr uint32_t encodeBits(const Format &format, uint32_t bits, Rounding rounding, Overflow overflow,
+                              bool *saturated = nullptr, uint32_t draw = 0, int drawBits = 16) {
   uint32_t magnitude = bits & 0x7fffffff;
   bool negative = bits >> 31;
   if (format.book)
-    return detail::encodeByBook(books[format.book - 1],
-                                __builtin_bit_cast(float, bits), saturated);
+    return detail::encodeByBook(books[format.book - 1], __builtin_bit_cast(float, bits), saturated);
   if (magnitude > 0x7f800000)
     return format.nan == NanCode::None ? 0 : format.nanCode();
   uint32_t largest = format.maxCode() + (format.complement && negative);
-  uint64_t code =
-      magnitude == 0 ? 0
-      : magnitude == 0x7f800000
-          ? uint64_t(largest) + 2
-          : detail::roundToCode(format, magnitude, rounding, draw, drawBits);
+  uint64_t code = magnitude == 0            ? 0
+                  : magnitude == 0x7f800000 ? uint64_t(largest) + 2
+                                            : detail::roundToCode(format, magnitude, rounding, draw, drawBits);
   bool below = negative && !format.hasSign && code > 0;
   if (!format.hasZero && code > 0)
     --code;
   if (!below && code <= largest)
     return format.withSign(uint32_t(code), negative);
   bool directed = rounding != Rounding::NearestEven && magnitude < 0x7f800000;
-  bool clamp = overflow == Overflow::Saturate || format.nan == NanCode::None ||
-               (directed && !below);
+  bool clamp = overflow == Overflow::Saturate || format.nan == NanCode::None || (directed && !below);
   if (clamp && saturated)
     *saturated = true;
   if (below)
     return clamp ? 0 : format.nanCode();
   if (clamp)
     return format.withSign(largest, negative);
-  return format.hasInf ? format.withSign(format.infCode(), negative)
-                       : format.nanCode();
+  return format.hasInf ? format.withSign(format.infCode(), negative) : format.nanCode();
 }
 
-constexpr uint32_t encode(const Format &format, float value, Rounding rounding,
-                          Overflow overflow, bool *saturated = nullptr,
-                          uint32_t draw = 0, int drawBits = 16) {
-  return encodeBits(format, __builtin_bit_cast(uint32_t, value), rounding,
-                    overflow, saturated, draw, drawBits);
+constexpr uint32_t encode(const Format &format, float value, Rounding rounding, Overflow overflow,
+                          bool *saturated = nullptr, uint32_t draw = 0, int drawBits = 16) {
+  return encodeBits(format, __builtin_bit_cast(uint32_t, value), rounding, overflow, saturated, draw, drawBits);
 }
 
 // The bits of the f32 that a code stands for; exact, and NaN canonical.
 constexpr uint32_t decodeBits(const Format &format, uint32_t code) {
   uint32_t magnitude = code & (format.magnitudes() - 1);
   if (format.book)
-    return __builtin_bit_cast(uint32_t,
-                              books[format.book - 1].numbers[magnitude]);
+    return __builtin_bit_cast(uint32_t, books[format.book - 1].numbers[magnitude]);
   bool negative = code & format.signBit();
   uint32_t sign = negative ? 0x80000000u : 0;
   if (format.complement && negative)
     magnitude = format.magnitudes() - magnitude;
   else if (magnitude > format.maxCode())
-    return format.hasInf && magnitude == format.infCode() ? sign | 0x7f800000
-                                                          : 0x7fc00000;
+    return format.hasInf && magnitude == format.infCode() ? sign | 0x7f800000 : 0x7fc00000;
   int unit = detail::unitExponent(format);
   if (!format.hasZero)
     return detail::composeF32(1, unit + int(magnitude));

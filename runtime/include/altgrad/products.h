@@ -6,9 +6,9 @@
 // front of the format those whose columns have none: C = alpha A Bᵀ + beta D, where A Bᵀ and D are symmetric. Sums are
 // f32, in an order that depends on k alone, and C is rounded once and symmetric by its bits.
 //
-// The parameters are pointers to A, B, D (null: nothing is added) and C; the distances, in elements and 64 bits, from one
-// matrix of a batch to the next and from one row or column to the next, of A, of B, and of C and D; n and k in 64 bits;
-// alpha and beta in f32. Addresses and distances are multiples of 16 bytes, n of 8, and n and k are below 2^31.
+// The parameters are pointers to A, B, D (null: nothing is added) and C; the distances, in elements and 64 bits, from
+// one matrix of a batch to the next and from one row or column to the next, of A, of B, and of C and D; n and k in 64
+// bits; alpha and beta in f32. Addresses and distances are multiples of 16 bytes, n of 8, and n and k are below 2^31.
 //
 // A launch has blocks of 256 threads with ALTGRAD_SYMMETRIC_SHARED bytes of dynamic shared memory, one for each tile of
 // a result's columns (x), of its rows (y), and for each matrix of a batch (z).
@@ -37,7 +37,9 @@ inline ProductsBy productsBy() {
   const char *word = secure_getenv(productsVariable);
   if (!word || !*word || strcmp(word, "library") == 0)
     return ProductsBy::Library;
-  return strcmp(word, "own") == 0 ? ProductsBy::Own : strcmp(word, "auto") == 0 ? ProductsBy::Auto : ProductsBy::Unknown;
+  return strcmp(word, "own") == 0    ? ProductsBy::Own
+         : strcmp(word, "auto") == 0 ? ProductsBy::Auto
+                                     : ProductsBy::Unknown;
 }
 
 } // namespace altgrad

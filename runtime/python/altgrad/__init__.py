@@ -9,7 +9,8 @@
 - `altgrad.language` makes optimizers of Python functions.
 - `altgrad.amp` has mixed precision: AmpConfig and GradScaler.
 - `altgrad.distributed` has optimizers over several processes.
-- `altgrad.ops` has functions of gradients, `altgrad.quant` those of number formats, `altgrad.matrices` those of matrices.
+- `altgrad.ops` has functions of gradients, `altgrad.quant` those of number formats, `altgrad.matrices` those of
+  matrices.
 - `altgrad.transcode` converts the state_dicts of optimizers.
 
 Functions of `ops` and `quant` that torch or another library has under the same name, and Storage, are found here, too.
@@ -41,7 +42,8 @@ __version__ = "0.1.0"
 __all__ = ["Error", "StateError", "__version__", "amp", "distributed", "language", "matrices", "ops", "optim",
            "quant", "runtime_version", "transcode"]
 
-# Where functions are that are found here, too: those of torch and of other libraries, and Storage, which pickles name here.
+# Where functions are that are found here, too: those of torch and of other libraries, and Storage, which pickles name
+# here.
 _HOMES = {
     "StateError": ".optim._transcode", "transcode": ".optim._transcode", "Storage": ".optim",
     **dict.fromkeys(("clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm", "dynamic_loss_scale_update",

@@ -35,13 +35,13 @@ _Program = struct("Program", bundle=c_void_p, sets=list_of(_Set), singles=list_o
 
 _Request = struct("Request", sets=POINTER(c_char_p), count=c_int64, text=c_char_p, size=c_uint64, origin=c_char_p,
                   rule_path=c_char_p, clip=c_char_p, numerics=c_char_p, loss_scaler=c_char_p, flags=c_char_p,
-                  compiler=c_char_p, keys=c_char_p, scaler=c_int32, statistics=c_int32, exchange=c_int32, products=c_int32, host=c_int32,
-                  alone=c_int32)
+                  compiler=c_char_p, keys=c_char_p, scaler=c_int32, statistics=c_int32, exchange=c_int32,
+                  products=c_int32, host=c_int32, alone=c_int32)
 
 
 class Bundle:
-    """A compiled step, as core/altgrad_program.h describes it: `sets` in the order of the request, `singles` of the step
-    as a whole, `exchanges`, `partials`, `limits`, and `kinds` of its phases. `folds`: whether there are sums."""
+    """A compiled step, as core/altgrad_program.h describes it: `sets` in the order of the request, `singles` of the
+    step as a whole, `exchanges`, `partials`, `limits`, and `kinds` of its phases. `folds`: whether there are sums."""
 
     def __init__(self, native):
         self.native, program = native, native.contents
@@ -56,11 +56,11 @@ class Bundle:
 def compile_sets(lines, rules=(), flags=(), on_host=True, scaler=False, multiplied=False, **members):
     """The Bundle of a step over several sets of tensors. The library compiles each once and keeps it.
 
-    `lines` are those of `set_line`, `rules` the Rule of each, and of sets of gradients alone `flags` say what is done to
-    them. `members` are the other members of altgrad_core_request. `scaler` is True where torch's GradScaler says scale and
-    verdict, or the variant of a loss scaler of ours; `on_host` asks for the CPU's code, otherwise that of GPUs; with
-    `multiplied` and `exchange` all devices hear of products that are wrong on one of them. Raises Error with the
-    compiler's diagnostics.
+    `lines` are those of `set_line`, `rules` the Rule of each, and of sets of gradients alone `flags` say what is done
+    to them. `members` are the other members of altgrad_core_request. `scaler` is True where torch's GradScaler says
+    scale and verdict, or the variant of a loss scaler of ours; `on_host` asks for the CPU's code, otherwise that of
+    GPUs; with `multiplied` and `exchange` all devices hear of products that are wrong on one of them. Raises Error with
+    the compiler's diagnostics.
     """
     texts = {rule.text: rule.origin for rule in rules if rule.text is not None}
     if len(texts) > 1:

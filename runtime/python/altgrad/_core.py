@@ -45,6 +45,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_core_new_state": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
     "altgrad_core_check_state": (c_void_p, c_int64, c_int64, c_void_p, c_int32, c_void_p, c_void_p, c_void_p),
     "altgrad_core_check_storage": (c_char_p,),
+    "altgrad_core_line_by_names": (c_char_p, c_char_p, POINTER(c_char_p)),
     "altgrad_core_set_line": (c_void_p, POINTER(c_char_p)),
     "altgrad_core_find_stretches": (c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p),
 }

@@ -22,7 +22,8 @@ def warn_renamed(old, new):
 
 
 def renamed(owner, given, names, more=""):
-    """Keywords with the new name for each old one in `names`; warns of those, and raises TypeError where both are given.
+    """Keywords with the new name for each old one in `names`; warns of those, and raises TypeError where both are
+    given.
 
     `more`: what the old one has become besides.
     """

@@ -141,9 +141,9 @@ public:
   // Says that a parameter is a part of a tensor of sizes `whole`, row by row from its element `offset` on, of which
   // other ranks have other parts (RuleSpec::all_gather): its elements get the draws, and its gradient the share of the
   // norm, that they have in the whole. Ranks list the same tensors in one order, and have one RuleSpec::seed. States
-  // are those of the part. Before the first step. Throws where the part ends beyond the whole; the next step throws for
-  // a rule or a storage that needs elements which other ranks have, such as a matrix, a sum over the tensor, or half a
-  // block.
+  // are those of the part. Sums over the tensor, such as LAMB's, are of all its parts, which have gradients in the same
+  // steps on all ranks. Before the first step. Throws where the part ends beyond the whole; the next step throws for a
+  // rule or a storage that needs elements which other ranks have, such as a matrix or half a block.
   void set_shard(const at::Tensor &param, std::vector<int64_t> whole, int64_t offset);
   // Changes the bound. Throws for an optimizer that was made without max_grad_norm.
   void set_max_grad_norm(double norm);

@@ -32,8 +32,8 @@ struct GradScaler::State {
 };
 
 LossScale &GradScaler::State::on(at::Device device, const GradScalerOptions &options) {
-  auto [it, isNew] =
-      numbers.try_emplace({int(device.type()), std::max<int>(device.index(), 0)}, options.variant(), DeviceContext(device));
+  auto [it, isNew] = numbers.try_emplace({int(device.type()), std::max<int>(device.index(), 0)}, options.variant(),
+                                         DeviceContext(device));
   LossScale &own = it->second;
   if (!isNew)
     return own;

@@ -23,8 +23,8 @@ static std::map<std::string, std::vector<size_t>> setsOf(const CheckedList &list
   return sets;
 }
 
-static std::shared_ptr<const Program> programOf(const CheckedList &listed, bool isHost, const std::string &flags, bool copies,
-                                                const std::string &into) {
+static std::shared_ptr<const Program> programOf(const CheckedList &listed, bool isHost, const std::string &flags,
+                                                bool copies, const std::string &into) {
   std::vector<std::string> sets;
   for (const auto &[format, places] : setsOf(listed))
     sets.push_back("grad=" + format + (copies ? " copy=" + (into.empty() ? format : into) : ""));
@@ -62,7 +62,8 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given, const CheckedLi
   check(altgrad_bind_tensors(plan.get(), tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
   for (size_t set = 0; set < places.size(); ++set)
     for (const Stream &stream : entries(program->sets[set].states))
-      kinds.push_back({&stream, set, std::string(stream.key) + (stream.role == ALTGRAD_ROLE_BLOCK_SCALE ? "_scale" : ""), {}});
+      kinds.push_back(
+          {&stream, set, std::string(stream.key) + (stream.role == ALTGRAD_ROLE_BLOCK_SCALE ? "_scale" : ""), {}});
   if (program->sets[0].norm)
     bindNorms(int64_t(listed.kinds.size()));
   values_ = std::make_unique<Values>(*program, groups, context);

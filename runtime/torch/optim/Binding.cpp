@@ -29,7 +29,8 @@ std::string Binding::lineOf(const MatrixOptions &of) {
 
 void Binding::findKinds(const Groups &groups) {
   units = false;
-  several = std::any_of(matrixOptions.begin(), matrixOptions.end(), [](const MatrixOptions &of) { return !of.rule().empty(); });
+  several = std::any_of(matrixOptions.begin(), matrixOptions.end(),
+                        [](const MatrixOptions &of) { return !of.rule().empty(); });
   for (size_t g = 0; !spec.matrices().empty() && g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i)
       if (const Matrices of = matrixOptions[g].of(groups[g].params()[i], {g, i}); of && of->count > 1 && !of->apart)
@@ -83,7 +84,8 @@ void Binding::checkTakes(const MatrixOptions &of, const Tensor &param, const Par
   const std::string line = lineOf(of, param, matrices);
   const auto found = firstLines.find(line);
   const bool isFirst = found != firstLines.end();
-  const auto program = isFirst ? first : compiler.compile({line}, DeviceContext(param.device()).isHost(), Joined::Nothing, "");
+  const auto program =
+      isFirst ? first : compiler.compile({line}, DeviceContext(param.device()).isHost(), Joined::Nothing, "");
   checkMatrices(*program, isFirst ? int32_t(std::distance(firstLines.begin(), found)) : 0, param, place);
 }
 
@@ -92,7 +94,8 @@ c10::ArrayRef<Scalar> Binding::hypers(const MatrixOptions &of) {
   if (found != hypersOf.end())
     return found->second;
   const bool isFirst = !several && of.rule().empty();
-  return hypersOf[of.rule()] = entries((isFirst ? first : compiler.compile({lineOf(of)}, true, Joined::Nothing, ""))->sets[0].hypers);
+  return hypersOf[of.rule()] =
+             entries((isFirst ? first : compiler.compile({lineOf(of)}, true, Joined::Nothing, ""))->sets[0].hypers);
 }
 
 bool Binding::take(const Groups &groups, States &states) {

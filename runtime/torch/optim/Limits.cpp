@@ -2,7 +2,6 @@
 #include "optim/Binding.h"
 
 #include <mutex>
-#include <sstream>
 
 using namespace altgrad::optim;
 
@@ -12,15 +11,6 @@ static bool isNew(const std::string &text) {
   static std::set<std::string> warned;
   std::lock_guard<std::mutex> lock(one);
   return warned.insert(text).second;
-}
-
-// The names of streams in "m=bf16 v=ocp.e5m2".
-static std::set<std::string> namesIn(const std::string &storage) {
-  std::set<std::string> names;
-  std::istringstream words(storage);
-  for (std::string word; words >> word;)
-    names.insert(word.substr(0, word.find('=')));
-  return names;
 }
 
 // A hyper-parameter of a group of the plan, NaN where the set has none.
@@ -34,16 +24,15 @@ static double valueOf(const Set &set, const Values &values, size_t group, const 
 // What follows from a parameter's type alone is torch's, and nothing is said of
 // it.
 void Binding::warnOfLimits() {
-  const std::set<std::string> names = namesIn(spec.storage());
-  if (names.empty())
+  if (spec.storage().empty())
     return;
   for (const DevicePlan &part : plans)
     for (size_t i = 0; i < part.cells.size(); ++i) {
       const int32_t index = part.cells[i].set;
       const Set &set = part.program->sets[size_t(index)];
       for (const altgrad_warning_info &limit : part.program->limits) {
-        bool named = is(limit.stream, set.param->key) ? names.count("param") > 0
-                                                      : names.count(limit.stream) || names.count("states");
+        const bool named = is(limit.stream, set.param->key) ? compiler.names("param")
+                                                            : compiler.names(limit.stream) || compiler.names("states");
         if (limit.set != index || !named)
           continue;
         double value = valueOf(set, part.table->values, i, limit.hyper);

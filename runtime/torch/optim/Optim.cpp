@@ -57,8 +57,8 @@ RuleOptimizer::~RuleOptimizer() = default;
 void RuleOptimizer::prepare() {
   readOptions();
   binding->prepare(param_groups_, optionsOf(*defaults_));
-  const bool matrices =
-      std::any_of(binding->matrixOptions.begin(), binding->matrixOptions.end(), [](const MatrixOptions &of) { return of.takesMatrices(); });
+  const bool matrices = std::any_of(binding->matrixOptions.begin(), binding->matrixOptions.end(),
+                                    [](const MatrixOptions &of) { return of.takesMatrices(); });
   if (matrices && binding->spec.max_grad_norm()) {
     TORCH_WARN_ONCE("altgrad: the update of a matrix does not depend on the length of its gradient, so max_grad_norm "
                     "only changes how much a step weighs in the momentum, and brings short gradients near eps; leave "
@@ -220,9 +220,7 @@ void RuleOptimizer::advance(ScalerStep *scalerStep) {
 
 void RuleOptimizer::countSkip() { binding->skip(); }
 
-Tensor RuleOptimizer::skipped_steps() const {
-  return binding->countOf("skipped_steps");
-}
+Tensor RuleOptimizer::skipped_steps() const { return binding->countOf("skipped_steps"); }
 
 void RuleOptimizer::save(OutputArchive &archive) const {
   // A load finds new groups parted, and takes the words of a profile from the file.
@@ -269,9 +267,7 @@ void RuleOptimizer::saveShared(OutputArchive &archive) const {
 
 void RuleOptimizer::checkStorage(InputArchive &archive) const { binding->checkStorage(archive); }
 
-void RuleOptimizer::loadShared(InputArchive &archive) {
-  binding->loadOwn(archive);
-}
+void RuleOptimizer::loadShared(InputArchive &archive) { binding->loadOwn(archive); }
 
 double RuleOptimizer::last_grad_norm() const {
   Tensor norm = grad_norm();

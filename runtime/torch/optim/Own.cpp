@@ -25,7 +25,8 @@ const struct {
   const char *name;
   c10::ScalarType type;
   int64_t numel;
-} inFile[] = {{"seed", at::kLong, 1}, {"draws", at::kLong, 1}, {skipped, at::kLong, 1}, {history, at::kFloat, ALTGRAD_HISTORY}};
+} inFile[] = {
+    {"seed", at::kLong, 1}, {"draws", at::kLong, 1}, {skipped, at::kLong, 1}, {history, at::kFloat, ALTGRAD_HISTORY}};
 
 // As what a single of the step is kept; "" where it is not.
 std::string nameOf(const Scalar &single) {
@@ -88,7 +89,8 @@ void Binding::bindScaler(ScalerStep &scalerStep) {
     LossScale &numbers = scalerStep.numbersOn(part.context.device());
     const c10::ArrayRef<Scalar> singles = part.program->singles;
     for (size_t i = 0; i < singles.size(); ++i)
-      if (singles[i].role == ALTGRAD_ROLE_SCALE || (singles[i].role == ALTGRAD_ROLE_SCALER && nameOf(singles[i]).empty()))
+      if (singles[i].role == ALTGRAD_ROLE_SCALE ||
+          (singles[i].role == ALTGRAD_ROLE_SCALER && nameOf(singles[i]).empty()))
         part.table->values.bind(i, numbers.at(singles[i].key));
     scalerStep.devices.push_back(part.context.device());
   }

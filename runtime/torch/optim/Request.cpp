@@ -39,7 +39,9 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   }
   for (const std::string &text : {spec.rule(), spec.storage(), spec.rule_path()})
     TORCH_CHECK(text.find('\0') == std::string::npos, "altgrad: '", text.c_str(), "' has a NUL behind it");
-  storage = altgrad_core_in_full(spec.storage().c_str());
+  const char *line = nullptr;
+  checkTable(altgrad_core_line_by_names(spec.storage().c_str(), keysOf(spec).c_str(), &line));
+  storage = line;
   checkTable(altgrad_core_check_storage(storage.c_str()));
   for (const char *tensor : {"param", "grad"}) {
     const std::string word = wordOf(storage, tensor);
@@ -53,6 +55,13 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
     checkTable(altgrad_core_word_of(rungs.c_str(), &of));
     codes_ = ScalarType(of.dtype);
   }
+}
+
+std::string altgrad::optim::keysOf(const RuleSpec &spec) {
+  std::string keys;
+  for (const auto &[name, key] : spec.state_names())
+    keys += name + "=" + key + " ";
+  return keys;
 }
 
 std::string altgrad::optim::wordOf(const std::string &line, const std::string &stream) {
@@ -78,7 +87,8 @@ bool Compiler::cutsBlocks(int64_t unit, const at::Tensor &param) const {
 
 // The states that have words, and that the rule of "rule=...{...}" has not.
 std::string Compiler::othersOf(const std::string &head) {
-  const auto &program = compile({head + " param=f32 grad=f32 states=f32 step=f32"}, /*onHost=*/true, Joined::Nothing, "");
+  const auto &program =
+      compile({head + " param=f32 grad=f32 states=f32 step=f32"}, /*onHost=*/true, Joined::Nothing, "");
   const c10::ArrayRef<Stream> states = entries(program->sets[0].states);
   std::string others;
   for (const auto &named : spec.state_names())
@@ -110,9 +120,7 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
   std::shared_ptr<const Program> &program = programs[{lines, onHost, joined, scaler}];
   if (program)
     return program;
-  std::string keys;
-  for (const auto &[name, key] : spec.state_names())
-    keys += name + "=" + key + " ";
+  const std::string keys = keysOf(spec);
   altgrad_core_request of{};
   of.keys = keys.c_str();
   of.text = spec.text().c_str();

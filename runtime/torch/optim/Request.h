@@ -14,6 +14,8 @@ namespace altgrad::optim {
 // What devices tell each other within a step: nothing; their sums and verdicts; what their products are, too.
 enum class Joined { Nothing, Sums, Products };
 
+// "state=key" of each state that has a name of its own in RuleParamState, by spaces.
+std::string keysOf(const RuleSpec &spec);
 // What a line of storage says of a stream; "" where it says nothing.
 std::string wordOf(const std::string &line, const std::string &stream);
 
@@ -41,18 +43,18 @@ public:
   const std::optional<c10::ScalarType> &codes() const { return codes_; }
 
   // Whether some numbers are rounded by draws.
-  bool draws() const {
-    return storage.find("stochastic") != std::string::npos || !wordOf(storage, "rungs").empty();
-  }
+  bool draws() const { return storage.find("stochastic") != std::string::npos || !wordOf(storage, "rungs").empty(); }
 
-  /// How a further copy of a parameter is stored, in full; "" without one.
+  // Whether the storage says something of a stream, by its rule's name.
+  bool names(const std::string &stream) const { return !wordOf(storage, stream).empty(); }
+  // How a further copy of a parameter is stored, in full; "" without one.
   const std::string &copy() const { return copy_; }
 
 private:
   std::string othersOf(const std::string &head);
 
   RuleSpec spec;
-  std::string storage, copy_; // in full
+  std::string storage, copy_; // in full, by the rule's names of states
   std::string origin;         // the file that the rules are from
   std::optional<c10::ScalarType> codes_;
   std::map<std::tuple<std::set<std::string>, bool, Joined, std::string>, std::shared_ptr<const Program>> programs;

@@ -30,8 +30,9 @@ void Binding::checkShard(const Program &program, const Draft &draft) const {
   };
   check(!set.multiplies, "its rule multiplies whole matrices: give them to one rank");
   check(!set.unit_multiple, "clip takes a norm of each unit, of which other ranks may have parts");
-  check(std::none_of(program.partials.begin(), program.partials.end(), [&](auto &of) { return of.set == draft.set; }),
-        "its step sums over the whole tensor, of which other ranks have parts");
+  check(spec.all_gather() || std::none_of(program.partials.begin(), program.partials.end(),
+                                          [&](auto &of) { return of.set == draft.set; }),
+        "its step sums over the whole tensor, of which other ranks have parts: give RuleSpec::all_gather");
   const int64_t end = shard->offset + draft.param.numel();
   for (const Stream &stream : entries(set.states)) {
     const std::string name = std::string("'") + stream.key + "'";

@@ -99,8 +99,9 @@ void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor 
     C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_core_error());
 }
 
-void altgrad::optim::checkStoredState(const Tensor &value, const Program &program, int32_t set, size_t index, bool scaled,
-                                      const Tensor &param, const altgrad_core_matrices *matrices, const ParamIndex &place) {
+void altgrad::optim::checkStoredState(const Tensor &value, const Program &program, int32_t set, size_t index,
+                                      bool scaled, const Tensor &param, const altgrad_core_matrices *matrices,
+                                      const ParamIndex &place) {
   checkStored(value, std::string("'") + program.sets[size_t(set)].states.at[index].state + "' of " + toString(place));
   const int32_t nowhere = value.is_neg() || value._is_zerotensor() ? ALTGRAD_STATE_NOWHERE : 0;
   const int32_t facts = nowhere | (scaled ? ALTGRAD_STATE_SCALED : 0);

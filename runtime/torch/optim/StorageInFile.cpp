@@ -6,22 +6,7 @@
 
 #include <torch/serialize/archive.h>
 
-#include <sstream>
-
 using namespace altgrad::optim;
-
-// A line of storage by the keys of states, its words in full.
-static std::string describe(const std::string &storage, const RuleSpec &spec) {
-  std::string line;
-  std::istringstream stream(altgrad_core_in_full(storage.c_str()));
-  for (std::string word; stream >> word;) {
-    auto key = spec.state_names().find(word.substr(0, word.find('=')));
-    if (key != spec.state_names().end())
-      word.replace(0, key->first.size(), key->second);
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return line;
-}
 
 std::set<std::string> Binding::keysInFile() const {
   std::set<std::string> keys{"master", "copy"};
@@ -32,7 +17,12 @@ std::set<std::string> Binding::keysInFile() const {
   return keys;
 }
 
-std::string Binding::storageLine() const { return describe(spec.storage(), spec); }
+// The optimizer's line and a file's are compared by the keys of states.
+static std::string byKeys(const std::string &line, const RuleSpec &spec) {
+  return altgrad_core_line_by_keys(line.c_str(), keysOf(spec).c_str());
+}
+
+std::string Binding::storageLine() const { return byKeys(spec.storage(), spec); }
 
 void Binding::saveStorage(torch::serialize::OutputArchive &archive) const {
   const std::string line = storageLine();
@@ -46,7 +36,7 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   if (transcodes || !archive.try_read("storage", given))
     return;
   TORCH_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a line of words");
-  const std::string file = describe(given.toStringRef(), spec), own = storageLine();
+  const std::string file = byKeys(given.toStringRef(), spec), own = storageLine();
   for (const std::string &key : keysInFile())
     TORCH_CHECK(!isTrue(altgrad_core_formats_differ(file.c_str(), own.c_str(), key.c_str(), /*small=*/false)),
                 "altgrad: the file's states are stored as \"", given.toStringRef(), "\", and this optimizer's as \"",

@@ -70,7 +70,7 @@ void altgrad::optim::runJointStep(const std::vector<TensorTable *> &tables, cons
     std::vector<std::vector<Share>> words(tables.size());
     more = false;
     for (size_t i = 0; i < tables.size(); ++i)
-      more |= tables[i]->advance(&words[i]);
+      more |= tables[i]->advance(&words[i], gather);
     for (Kind kind : {Kind::Sum, Kind::Verdict, Kind::Maximum})
       if (more)
         join(words, kind, gather);

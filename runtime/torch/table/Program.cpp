@@ -23,13 +23,20 @@ ScalarType altgrad::optim::typeOf(const Scalar &scalar) {
 }
 
 bool Stop::isAll(int32_t reduction) const {
-  return std::all_of(words.begin(), words.end(), [&](auto &word) { return word.reduction == reduction; });
+  return !words.empty() &&
+         std::all_of(words.begin(), words.end(), [&](auto &word) { return word.reduction == reduction; });
 }
 
 Program::Program(const altgrad_core_program *of)
     : description(of, altgrad_core_program_free), bundle(description, of->bundle) {
   sets = {of->sets, size_t(of->set_count)};
   singles = entries(of->singles);
+  partials = {of->partials, size_t(of->partial_count)};
+  for (size_t i = 0; i < partials.size(); ++i) {
+    if (stops.empty() || stops.back().phase != partials[i].phase)
+      stops.push_back({partials[i].phase, {}});
+    stops.back().partials.push_back(int64_t(i));
+  }
   Stop verdicts{0, {}};
   for (const altgrad_core_exchange &exchange : c10::ArrayRef(of->exchanges, size_t(of->exchange_count))) {
     Stop stop{exchange.phase, {exchange.words, exchange.words + exchange.count}};
@@ -43,7 +50,6 @@ Program::Program(const altgrad_core_program *of)
   std::stable_sort(stops.begin(), stops.end(), [](const Stop &a, const Stop &b) {
     return std::pair(a.phase, a.isAll(ALTGRAD_MAX)) < std::pair(b.phase, b.isAll(ALTGRAD_MAX));
   });
-  partials = {of->partials, size_t(of->partial_count)};
   limits = {of->limits, size_t(of->limit_count)};
 }
 

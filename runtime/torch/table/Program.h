@@ -27,10 +27,12 @@ inline bool is(const char *key, std::string_view other) { return key == other; }
 inline c10::ScalarType typeOf(const Stream &stream) { return c10::ScalarType(stream.dtype); }
 c10::ScalarType typeOf(const Scalar &scalar);
 
-// Before `phase`, other devices or ranks may join these words.
+// Before `phase`, other devices or ranks may join these words; where there are none, other ranks these sums over
+// tensors of which they have parts, by their numbers.
 struct Stop {
   int64_t phase;
   std::vector<altgrad_exchange_word> words;
+  std::vector<int64_t> partials = {};
   bool isAll(int32_t reduction) const;
 };
 

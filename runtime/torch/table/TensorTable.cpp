@@ -53,8 +53,8 @@ void TensorTable::bindTensors(size_t groups) {
     next += 1 + row.kept.size() + (row.count != nullptr);
   }
   altgrad_table *made = nullptr;
-  checkTable(altgrad_table_create(program_->bundle.get(), plan.get(), rows.data(), int64_t(rows.size()), int64_t(groups),
-                                  &made));
+  checkTable(altgrad_table_create(program_->bundle.get(), plan.get(), rows.data(), int64_t(rows.size()),
+                                  int64_t(groups), &made));
   table.reset(made);
   altgrad_table_watch(made, watched.data(), int64_t(watched.size()));
   takesPart.assign(rows_.size(), 1);

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_TORCH_TENSORTABLE_H
 #define ALTGRAD_TORCH_TENSORTABLE_H
 
+#include "altgrad/rule_spec.h"
 #include "core/altgrad_core.h"
 #include "table/Program.h"
 #include "table/Values.h"
@@ -60,14 +61,15 @@ public:
   // master first.
   void run() {
     begin();
-    while (advance(nullptr)) {
+    while (advance(nullptr, nullptr)) {
     }
   }
   void begin();
   // False: the step is done. True: other devices or ranks may join in; `words`
   // gets the shares of this one, 0-dim tensors, to be overwritten in
-  // place: of f32, or of i32 where they say whether all hold.
-  bool advance(std::vector<Share> *words);
+  // place: of f32, or of i32 where they say whether all hold. Sums over tensors
+  // of which other ranks have parts are joined on the way, by `gather`.
+  bool advance(std::vector<Share> *words, const RuleSpec::all_gather_t &gather);
 
   // Null if sum() can do anything for the steps of this program and device; else why not.
   const char *unsummed() const { return altgrad_table_unsummed(table.get()); }
@@ -107,6 +109,7 @@ private:
   int32_t validateHandles(const AtenTensorHandle *given);
   bool copyOdd();
   void runTo(int64_t phase);
+  void joinParts(const Stop &stop, const RuleSpec::all_gather_t &gather);
   void finish();
 
   std::shared_ptr<const Program> program_;

@@ -8,7 +8,8 @@ using at::Tensor;
 // The library's index for the numbers of the whole step.
 static constexpr int64_t step = -1;
 
-Values::Values(const Program &program, const std::vector<int32_t> &groups, const DeviceContext &context) : program(program) {
+Values::Values(const Program &program, const std::vector<int32_t> &groups, const DeviceContext &context)
+    : program(program) {
   altgrad_core_values *made = nullptr;
   checkTable(altgrad_core_values_create(program.bundle.get(), groups.data(), int64_t(groups.size()), &made));
   values.reset(made);

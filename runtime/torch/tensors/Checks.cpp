@@ -28,7 +28,8 @@ bool altgrad::optim::isSupported(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
-void altgrad::optim::checkParameter(const Tensor &param, const ParamIndex &place, std::optional<c10::ScalarType> codes) {
+void altgrad::optim::checkParameter(const Tensor &param, const ParamIndex &place,
+                                    std::optional<c10::ScalarType> codes) {
   TORCH_CHECK_TYPE(isSupported(param.scalar_type()) || codes == param.scalar_type(), "altgrad: ", toString(place),
                    " is ", param.scalar_type(), ", expected Float, BFloat16 or Half");
   TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place), " has layout ", param.layout(),
@@ -122,7 +123,8 @@ void Memory::check() const {
       handles.push_back(handleOf(tensor));
   std::vector<uint8_t> shared(handles.size());
   int64_t pair[2];
-  checkTable(altgrad_core_overlap(handles.data(), int64_t(handles.size()), int64_t(written.size()), shared.data(), pair));
+  checkTable(
+      altgrad_core_overlap(handles.data(), int64_t(handles.size()), int64_t(written.size()), shared.data(), pair));
   TORCH_CHECK(pair[0] < 0, "altgrad: ", names[size_t(pair[1])], " shares memory with ", names[size_t(pair[0])],
               "; clone() it");
 }

@@ -36,8 +36,7 @@ template <typename User> altgrad_status keepInGraphs(altgrad_plan *plan, User *u
       return nullptr;
     }
   };
-  return altgrad_set_owner(
-      plan, hold, [](void *owned) { delete static_cast<Owned *>(owned); }, user);
+  return altgrad_set_owner(plan, hold, [](void *owned) { delete static_cast<Owned *>(owned); }, user);
 }
 
 } // namespace altgrad::optim

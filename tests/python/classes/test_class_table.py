@@ -1,5 +1,6 @@
-"""The core's table of classes names the states that the templates declare, in their order."""
+"""The core's table of classes names the states that the templates declare, and signatures have their defaults."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -26,3 +27,21 @@ def test_a_class_keeps_the_states_of_its_template(name):
 def test_every_template_but_one_has_a_class():
     folder = Path(find_rule("adamw").origin).parent
     assert {path.stem for path in folder.glob("*.mlir")} - {class_of(name).rule for name in NAMES} == {"signsgd"}
+
+
+def defaults_of(rule):
+    """{hyper-parameter: its default, None without one} as the template says."""
+    text = re.sub(r"//.*", "", Path(find_rule(rule).origin).read_text())
+    return {name: value and float(value) for name, value in re.findall(r"hyper %(\w+): f64(?: = ([-+.\de]+))?", text)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_class_has_the_defaults_of_its_template(name):
+    cls = getattr(altgrad.optim, name)
+    given = {key: parameter.default for key, parameter in inspect.signature(cls).parameters.items()}
+    declared = defaults_of(class_of(name).rule)
+    assert declared
+    for hyper, default in declared.items():
+        key, index = cls._hyper_place(cls, hyper)
+        mine = given[key] if index is None else given[key][index]
+        assert (0.0 if mine is None and key in cls._absent else mine) == default, hyper

@@ -76,3 +76,12 @@ def test_an_older_pickle_and_an_older_file_go_on_with_the_same_bits(held, make):
 @pytest.mark.filterwarnings("error")
 def test_an_older_storage_is_read():
     assert pickle.loads(STORAGE) == altgrad.optim.Storage("m=bf16")
+
+
+def test_an_older_model_has_its_history_of_magnitudes():
+    """Its class lay in altgrad.ops._scales."""
+    history = altgrad.quant.AmaxHistory(3)
+    history.update(5.0)
+    older = pickle.dumps(history, 0).replace(b"caltgrad.quant\n", b"caltgrad.ops._scales\n")
+    assert older != pickle.dumps(history, 0)
+    assert type(pickle.loads(older)) is altgrad.quant.AmaxHistory and pickle.loads(older).amax == 5

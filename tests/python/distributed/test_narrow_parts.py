@@ -59,7 +59,7 @@ def test_numbers_of_blocks_become_blocks_that_stand_for_them(word, size):
     from altgrad._storage.codes import decode_blocks, encode_blocks
     from altgrad._storage.portable import again
     from altgrad._storage.word import word_of
-    from altgrad.ops._blocks import quantize_into
+    from altgrad.quant._blocks import quantize_into
     torch.manual_seed(1)
     numbers, block = torch.randn(64 * 101) * size, word_of(word).block
     numbers[:700], numbers[1000:1100] = 0, numbers[1000:1100] * 1e-5

@@ -8,8 +8,9 @@ import pytest
 
 from altgrad import _bundle, _core
 from altgrad._storage import word
-from altgrad.ops import _plan_cache, _stretches
+from altgrad.ops import _plan_cache
 from altgrad.optim import _presets, _shapes, _states
+from altgrad.quant import _stretches
 
 CORE = Path(__file__).resolve().parents[3] / "runtime" / "core"
 ABI = CORE.parent / "include" / "altgrad" / "altgrad.h"

@@ -228,7 +228,8 @@ def _overlap(tensors):
 def check_extent(tensor):
     """Raises where elements lie beyond the end of the storage, because it was resized."""
     if not tensor._is_zerotensor():
-        core().altgrad_core_check_extent(handle_of(tensor.values() if tensor.is_nested else tensor))
+        held = tensor.values() if tensor.is_nested else tensor  # as long as its handle is used
+        core().altgrad_core_check_extent(handle_of(held))
 
 
 def check_extents(tensors):

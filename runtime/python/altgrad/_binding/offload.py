@@ -116,8 +116,8 @@ class HostCopy:
 
 @torch.no_grad()
 def drop_stale(host_copies):
-    """Drops fetched gradients that may be stale, at the beginning of a step: those of an earlier step, and early ones whose
-    norm has changed."""
+    """Drops fetched gradients that may be stale, at the beginning of a step: those of an earlier step, and early ones
+    whose norm has changed."""
     kept = defaultdict(list)
     for host_copy in host_copies:
         if host_copy._norm is not None and host_copy._is_here(host_copy.owner.grad):
@@ -125,7 +125,8 @@ def drop_stale(host_copies):
         else:
             host_copy._fetched = _NOTHING
     for here in kept.values():
-        was, now = torch.stack([host_copy._norm for host_copy in here]), torch.stack(_norms([host_copy.owner.grad for host_copy in here]))
+        was = torch.stack([host_copy._norm for host_copy in here])
+        now = torch.stack(_norms([host_copy.owner.grad for host_copy in here]))
         for host_copy, same in zip(here, (was.isfinite() & (was == now)).tolist()):
             host_copy._fetched = host_copy._fetched if same else _NOTHING
 
@@ -137,7 +138,8 @@ def _norms(grads):
 class Buckets:
     """The rows of a table in parts that are stepped one by one, while the numbers of others travel.
 
-    It is false where no row is a HostCopy's, or a HostCopy has several rows. `wait`: all gradients have to be here first.
+    It is false where no row is a HostCopy's, or a HostCopy has several rows. `wait`: all gradients have to be here
+    first.
     """
 
     def __init__(self, rows, handle):

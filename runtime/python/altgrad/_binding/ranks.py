@@ -116,7 +116,9 @@ def _device_for(group, device):
     """Where the group's ranks can exchange what lies on `device`."""
     device_types = _device_types(group)
     # gloo names GPUs, too, where there are none.
-    return device if device.type in device_types or not device_types else torch.device("cpu" if "cpu" in device_types else device_types[0])
+    if device.type in device_types or not device_types:
+        return device
+    return torch.device("cpu" if "cpu" in device_types else device_types[0])
 
 
 def _device_types(group):

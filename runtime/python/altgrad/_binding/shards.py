@@ -57,8 +57,8 @@ def check_placements(owner, param):
 def local_grad(param, fallbacks):
     """The gradient of a parameter as it lies here, or None.
 
-    Of a DTensor it gets the parameter's placements first, which the Counter `fallbacks` counts: tensor parallel layers leave
-    sums that are to be added up.
+    Of a DTensor it gets the parameter's placements first, which the Counter `fallbacks` counts: tensor parallel layers
+    leave sums that are to be added up.
     """
     grad = param.grad
     if grad is None or not is_dtensor(grad):

@@ -37,8 +37,8 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `owner`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `tensors` and `count`
-      are read. A parameter of several pieces has a row for each, one behind the other;
+      `place`, `owner`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `tensors` and
+      `count` are read. A parameter of several pieces has a row for each, one behind the other;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.index` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -47,21 +47,22 @@ class TensorTable:
     `validate(params, state)` is called in every step and changes no tensor. Its answer is one of:
     - STALE: a parameter is another object or has another address, shape, strides or dtype; or an entry of `state` is
       another object, is new or is missing; or a bound state or count has another address, shape, strides or dtype.
-    - OTHER_GRADS: a parameter without a row has a gradient now, a gradient is of another kind, or no row of a set has one.
+    - OTHER_GRADS: a parameter without a row has a gradient now, a gradient is of another kind, or no row of a set has
+      one.
     - FRESH: neither. The gradients of this step are then bound. A row without a gradient is left out of the step.
 
     `set_hypers(numbers, cells)` writes the hyper-parameters of the plan's groups `cells`: for each group, those of its
     set in the order of the bundle. `set_tensors(entries)` then takes (cell, place in it, tensor) of hyper-parameters
     that lie in memory of the device; the step reads them there when it runs.
 
-    `run(given)` runs the step on the gradients that were bound last and returns `results()`, {role: value}. It raises the
-    version counters of everything that the step writes. `given` has the values of the whole step by role. A value that
-    has memory of its own is given by `bind_values(entries)` instead: (index in bundle.singles, 0-dim tensor).
+    `run(given)` runs the step on the gradients that were bound last and returns `results()`, {role: value}. It raises
+    the version counters of everything that the step writes. `given` has the values of the whole step by role. A value
+    that has memory of its own is given by `bind_values(entries)` instead: (index in bundle.singles, 0-dim tensor).
 
-    `begin(given)`, followed by `advance()` until that returns None, does the same in parts, for steps on several devices
-    or ranks. At each exchange point `advance()` returns a list of (reduction, word), this device's 0-dim tensors,
-    float32 or for ALL int32, which the caller overwrites with the combined values; or no word, and a TensorAllReduce of sums over
-    tensors.
+    `begin(given)`, followed by `advance()` until that returns None, does the same in parts, for steps on several
+    devices or ranks. At each exchange point `advance()` returns a list of (reduction, word), this device's 0-dim
+    tensors, float32 or for ALL int32, which the caller overwrites with the combined values; or no word, and a
+    TensorAllReduce of sums over tensors.
 
     `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `unsummed()`
     is None; otherwise that says why it does not, "" where nothing is clipped. The step uses the sum unless the gradient

@@ -19,8 +19,9 @@ class Values:
 
         Values(bundle, groups, where)
 
-    `groups` has the set of each group of the plan, `context` is their DeviceContext. A number is on the host, from where the
-    runtime brings it to the device; one that lies in a tensor of the device has its cell there, and so have results.
+    `groups` has the set of each group of the plan, `context` is their DeviceContext. A number is on the host, from
+    where the runtime brings it to the device; one that lies in a tensor of the device has its cell there, and so have
+    results.
     """
 
     def __init__(self, bundle, groups, context):

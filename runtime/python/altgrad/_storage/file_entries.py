@@ -2,8 +2,8 @@
 
 torch's load_state_dict turns every tensor of a state into the dtype of its parameter, which makes numbers of
 codes, and its classes then go on from them. With a dict in the state's place their first step raises. The key stays
-torch's, since torch.distributed.checkpoint finds the states of a flat file by the keys that the optimizer has in memory.
-Scales have the rows of their codes there, where rows have whole blocks: so DTensors share them out.
+torch's, since torch.distributed.checkpoint finds the states of a flat file by the keys that the optimizer has in
+memory. Scales have the rows of their codes there, where rows have whole blocks: so DTensors share them out.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """State dicts that torch.distributed.checkpoint loads from files which lack some of their keys.
 
 Its planner asks a file for every key in memory, and state_dict() is called before anybody knows the file. A plan begins
-with a walk through all dicts, in a function that has the file's keys at hand. A MayLack, a dict, takes out then what the
-file has not and load_state_dict can do without: it is a param_group or the states of a parameter, and in a flat state
-dict, of which torch makes the dict, an entry beside others for the same parameter, of which no file has anything.
+with a walk through all dicts, in a function that has the file's keys at hand. A MayLack, a dict, takes out then what
+the file has not and load_state_dict can do without: it is a param_group or the states of a parameter, and in a flat
+state dict, of which torch makes the dict, an entry beside others for the same parameter, of which no file has anything.
 """
 
 import copy

@@ -57,7 +57,8 @@ def read(entry, words, where, param=None):
     """The AdamState of an entry of `state` in any known layout.
 
     `words` are words of storage by keys, for codes that torch has no dtype for; `where` names the
-    parameter in messages, and `param` is it, which codes that share bytes need for their shape. Raises ValueError or TypeError for what no known optimizer keeps.
+    parameter in messages, and `param` is it, which codes that share bytes need for their shape. Raises ValueError or
+    TypeError for what no known optimizer keeps.
     """
     if not isinstance(entry, dict):
         raise TypeError(f"the state of {where} is {type(entry).__name__}, not a dict")

@@ -1,8 +1,8 @@
 """States that any number of processes can share out: numbers in the place of blocks that end within rows.
 
-Ranks that have parts of a tensor keep float32 where their parts end within blocks, and torch.distributed.checkpoint asks
-of a file the keys that it has in memory. So the blocks of such a tensor travel through it as the numbers they stand
-for, and codes that stand for the same numbers are found again: a run goes on with the same bits.
+Ranks that have parts of a tensor keep float32 where their parts end within blocks, and torch.distributed.checkpoint
+asks of a file the keys that it has in memory. So the blocks of such a tensor travel through it as the numbers they
+stand for, and codes that stand for the same numbers are found again: a run goes on with the same bits.
 """
 
 import sys
@@ -93,7 +93,7 @@ def _blocks(word, key, value, param):
 
 def again(word, numbers, block):
     """(codes, scales) that stand for exactly these numbers in each block that came of such ones; else the nearest."""
-    from ..ops._blocks import quantize_into  # late: it takes a second
+    from ..quant._blocks import quantize_into  # late: it takes a second
     codes, scales = encode_blocks(word, numbers, block, quantize_into)
     wrong = _differ(word, codes, scales, numbers, block)
     for tried in _scales_near(word, numbers, scales, block) if wrong.any() else ():

@@ -1,7 +1,10 @@
 """Which streams a word of storage may speak of: a name that is none is refused before anything is stored."""
 
+import ctypes
 import difflib
 
+from .._core import core
+from .._library import Error
 from .line import NO_STATES, Storage, StorageLike
 
 # What every rule has, in the order in which the compiler lists it.
@@ -14,19 +17,20 @@ def in_rule_names(line: StorageLike, keys) -> Storage:
 
     `keys` maps names to keys; a word that is a name already is none. Raises ValueError for a state that has two words.
     """
-    names = {key: state for state, key in dict(keys).items() if key not in keys}
-    given = Storage(line)
-    twice = [name for name in given if name in names and names[name] in given]
-    if twice:
-        raise ValueError(f"storage names state {twice[0]!r} twice, as {names[twice[0]]!r}, too; leave one out")
-    return Storage({names.get(name, name): word for name, word in given.items()})
+    renamed, pairs = ctypes.c_char_p(), " ".join(map("=".join, dict(keys).items()))
+    try:
+        core().altgrad_core_line_by_names(str(Storage(line)).encode(), pairs.encode(), ctypes.byref(renamed))
+    except Error as error:
+        raise ValueError(str(error)) from None
+    return Storage(renamed.value.decode())
 
 
 def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), others=()) -> None:
     """Raises ValueError, with a mark at the word, where a storage line names a stream that its optimizer has not.
 
     `states` are those of the rule, `only_with` maps those that an option begins to it, `keys` maps states
-    to keys of `state`, which in_rule_names replaces, and `others` maps what the rule calls its parameter, gradient and count to their streams.
+    to keys of `state`, which in_rule_names replaces, and `others` maps what the rule calls its parameter, gradient and
+    count to their streams.
     """
     known = [*_COMMON, *states]
     for name, word in Storage(line).items():

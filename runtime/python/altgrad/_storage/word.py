@@ -46,8 +46,8 @@ def check_words(words):
 
 
 def line_of_set(rule, options, words, param, grad, small, others, held):
-    """The set of a parameter in the words of a request, as altgrad_core_line has what it depends on; `others` is a list,
-    and `held` has (the rule's name, key, dtype) of each state. Raises Error."""
+    """The set of a parameter in the words of a request, as altgrad_core_line has what it depends on; `others` is a
+    list, and `held` has (the rule's name, key, dtype) of each state. Raises Error."""
     names, keys, dtypes = zip(*held) if held else ((), (), ())
     storage, line = " ".join([f"{name}={word}" for name, word in words.items()]), c_char_p()
     of = _Line.of(rule=rule.name, options=",".join(options), storage=storage, others=" ".join(others), param=param,

@@ -21,7 +21,8 @@ class Change(IntEnum):
 
 
 def hook(param, ready):
-    """Gives each gradient of a parameter to `ready`, a WeakMethod, while its optimizer is there, and no longer to an earlier one."""
+    """Gives each gradient of a parameter to `ready`, a WeakMethod, while its optimizer is there, and no longer to an
+    earlier one."""
     if param in _HOOKS:
         _HOOKS.pop(param).remove()
     _HOOKS[param] = param.register_post_accumulate_grad_hook(lambda param: (method := ready()) and method(param))

@@ -51,8 +51,9 @@ class PendingBucket:
 class Bucket(PendingBucket):
     """Parameters of one dtype on one device, one behind the other in `flat`; `own` is what this rank steps of them.
 
-    `reduce_dtype` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`, which has
-    a row for each rank's part. Behind each part are `words` numbers, 0 unless `piggyback` sets them: their averages come as `piggybacked`.
+    `reduce_dtype` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in
+    `grads`, which has a row for each rank's part. Behind each part are `words` numbers, 0 unless `piggyback` sets them:
+    their averages come as `piggybacked`.
     """
 
     params: list

@@ -179,7 +179,8 @@ def _boxes_of(params, group):
 
 
 def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible):
-    """ShardedParameters and GatheredMatrices for DTensors; `groups` has the options of each. Raises TypeError or ValueError for others.
+    """ShardedParameters and GatheredMatrices for DTensors; `groups` has the options of each. Raises TypeError or
+    ValueError for others.
 
     `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too.
     """

@@ -20,10 +20,11 @@ REMEDY = "give the files of all ranks to altgrad.distributed.merge_state_dicts, 
 
 
 def encode_shards(part, given, owners, elsewhere):
-    """The state_dict `given` of the optimizer `part` of a rank's parts, which says of each state where it is in the whole.
+    """The state_dict `given` of the optimizer `part` of a rank's parts, which says of each state where it is in the
+    whole.
 
-    It is a DTensor where `owners` has one for the part, and else a FlatShard. Of parts `elsewhere`, which other ranks step as a
-    whole, it has no element: torch.distributed.checkpoint wants every rank to know the same states.
+    It is a DTensor where `owners` has one for the part, and else a FlatShard. Of parts `elsewhere`, which other ranks
+    step as a whole, it has no element: torch.distributed.checkpoint wants every rank to know the same states.
     """
     def placed(at, param, key, value):
         whole, begin, elements = _layout(part, at, key, value)
@@ -33,7 +34,8 @@ def encode_shards(part, given, owners, elsewhere):
 
 
 def decode_shards(owner, part, given, elsewhere):
-    """`given`, which has whole tensors or FlatShards of this rank, as the optimizer `part` of this rank's parts loads it.
+    """`given`, which has whole tensors or FlatShards of this rank, as the optimizer `part` of this rank's parts loads
+    it.
 
     Raises ValueError for the FlatShards of another rank or of other buckets, and for tensors of other sizes.
     """
@@ -104,7 +106,8 @@ def merge_state_dicts(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """
     found = sorted(tuple(file.get("ranks", ())) for file in files)
     if not found or found != [(rank, len(found)) for rank in range(len(found))]:
-        raise ValueError(f"altgrad.distributed.merge_state_dicts: the files are of (rank, ranks) {found}; it takes that of each rank, once")
+        raise ValueError(f"altgrad.distributed.merge_state_dicts: the files are of (rank, ranks) {found}; it takes that "
+                         "of each rank, once")
     state = {}
     for file in files:
         for place, held in file["state"].items():

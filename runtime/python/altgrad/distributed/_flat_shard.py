@@ -40,7 +40,8 @@ class PartOf(tuple):
 
 
 class FlatShard(torch.Tensor):
-    """Elements `begin` and following of a tensor of shape `whole`, in row-major order; `local`, of one dimension, has them.
+    """Elements `begin` and following of a tensor of shape `whole`, in row-major order; `local`, of one dimension, has
+    them.
 
     It has the shape of the whole, and no operators but copies. torch.save writes a dict of plain values in its place.
     """

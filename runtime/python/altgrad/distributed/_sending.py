@@ -10,8 +10,8 @@ from ._buckets import IN_FLIGHT
 class Sending:
     """What a Sharded has for its buckets.
 
-    They are sent as backward fills them, in one order on all ranks. Where `_tells` is true, the last one waits for the step,
-    which tells the other ranks with it what this one has found; `_waits` says that it does so now.
+    They are sent as backward fills them, in one order on all ranks. Where `_tells` is true, the last one waits for the
+    step, which tells the other ranks with it what this one has found; `_waits` says that it does so now.
     """
 
     def _ready(self, param):

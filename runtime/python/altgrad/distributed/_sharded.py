@@ -49,14 +49,15 @@ class Sharded(Sending, torch.optim.Optimizer):
             they become those of the first rank.
         process_group: The ranks that share the work; None: all.
         bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
-        reduce_dtype: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
+        reduce_dtype: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the
+            parameters.
         overlap: Whether gradients travel during backward, or all of them at its end. The last bucket travels when the
             step begins, with what ranks say of their gradients.
         order: In which order backward is expected to finish gradients: "reversed", that of `params` from the last one
             on, or "given", that of `params`. Buckets are sent in this order, and come back in the other one.
         reproducible: Whether norms have the bits of one process, too, on any number of ranks: they exchange one
-            partial sum per 4,096 elements (4 bytes) instead of one number. A DTensor whose shards do not end on multiples of 4,096 elements
-            is stepped by one rank as a whole.
+            partial sum per 4,096 elements (4 bytes) instead of one number. A DTensor whose shards do not end on
+            multiples of 4,096 elements is stepped by one rank as a whole.
         words: What the class takes besides.
 
     Raises:
@@ -268,8 +269,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         """The states of this rank's part, each of which says where it is in the whole.
 
         torch.distributed.checkpoint saves and loads them by the names of parameters, with any number of ranks. With
-        torch.save each rank has a file of its own; `altgrad.distributed.merge_state_dicts` makes one of all of them. After
-        `consolidate_state_dict()` it has whole states.
+        torch.save each rank has a file of its own; `altgrad.distributed.merge_state_dicts` makes one of all of them.
+        After `consolidate_state_dict()` it has whole states.
 
         Returns:
             A dict as torch has it, with `ranks`: (this rank, number of ranks).
@@ -305,7 +306,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._whole_states = gather_states(self.state_dict(), self._group, to)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads what `state_dict()` gave on this rank, or whole states. Parameters are not in it: load the model's, too.
+        """Loads what `state_dict()` gave on this rank, or whole states. Parameters are not in it: load the model's,
+        too.
 
         All ranks call it, and where the file of one does not fit, nothing has changed on any.
 

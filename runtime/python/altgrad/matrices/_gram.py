@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from ..ops._arguments import is_transformed
+from ..quant._arguments import is_transformed
 
 
 def gram(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from .._coefficients import is_one, rows_of
-from ..ops._arguments import is_transformed
+from ..quant._arguments import is_transformed
 from ._gram import check_matrices, in_dtype_of
 
 JORDAN = 3.4445, -4.775, 2.0315

@@ -11,23 +11,27 @@ of threads and on a GPU. Every function is an operator of torch.library, too
 (`torch.ops.altgrad`), and can be compiled and traced.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .._warn import moved
 from . import _registered  # noqa: F401
 from ._clip import clip_grad_norm_, clip_grad_value_, grad_norm
 from ._clip import compute_global_grad_norm as compute_global_grad_norm
-from ._quantize import dequantize as dequantize
-from ._quantize import quantize as quantize
-from ._scales import AmaxHistory as AmaxHistory
-from ._scales import compute_scale as compute_scale
 from ._unscale import dynamic_loss_scale_update, unscale
 from ._unscale import fused_grad_unscale_clip as fused_grad_unscale_clip
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "dynamic_loss_scale_update", "grad_norm", "unscale"]
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from ..quant import AmaxHistory as AmaxHistory
+    from ..quant import compute_scale as compute_scale
+    from ..quant import dequantize as dequantize
+    from ..quant import quantize as quantize
+else:
     def __getattr__(name):
+        if name in ("AmaxHistory", "compute_scale", "dequantize", "quantize"):  # quant is made of this package
+            return getattr(import_module("altgrad.quant"), name)
         return moved(__name__, name, dict.fromkeys(("quantize_blocks", "quantize_codes"), "altgrad.quant"))
 
     def __dir__():

@@ -40,8 +40,9 @@ class Row:
     `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
     part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
     request, `copies` the dimensions of the mesh along which other ranks have the same, `strides` the order in which the
-    kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what `_matrices_of` says, `piece` and `more` what `in_pieces` says. A finished row, whose states
-    are there, can be used again.
+    kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what
+    `_matrices_of` says, `piece` and `more` what `in_pieces` says. A finished row, whose states are there, can be used
+    again.
     """
 
     owner: torch.Tensor
@@ -135,7 +136,8 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
 
 def _is_common(compile_options):
     """Whether the step finds out something that all devices and ranks have to share."""
-    return compile_options["clip"] not in (None, *OF_PARAMETERS) or isinstance(compile_options["scaler"], str) or compile_options["multiplied"]
+    return (compile_options["clip"] not in (None, *OF_PARAMETERS) or isinstance(compile_options["scaler"], str)
+            or compile_options["multiplied"])
 
 
 def multiplies(rules, params):

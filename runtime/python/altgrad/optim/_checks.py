@@ -68,7 +68,8 @@ def check_numbers(optimizer, group):
 
 def check_hypers(defaults):
     """Raises TypeError or ValueError for hyper-parameters of a rule that are no numbers or make no sense."""
-    for key, value in [(key, part) for key, value in defaults.items() for part in (value if isinstance(value, tuple) else (value,))]:
+    for key, value in [(key, part) for key, value in defaults.items()
+                       for part in (value if isinstance(value, tuple) else (value,))]:
         try:
             # Other values lie on a device, where reading them would wait, or are tensors, whose shape is checked later.
             if isinstance(value, str) or isinstance(value, complex):

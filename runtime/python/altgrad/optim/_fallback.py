@@ -129,7 +129,8 @@ class TorchPart:
             shadow = self._shadow()
             # Below what wraps it for a profiler and for hooks: both see our step.
             step = type(shadow).step
-            # States that are made in inference mode could never be changed outside of it; a count goes to the default device.
+            # States that are made in inference mode could never be changed outside of it; a count goes to the default
+            # device.
             inside = torch.is_inference_mode_enabled()
             with torch.device("cpu"), torch.inference_mode(inside and any([p.is_inference() for p in self._params])):
                 getattr(step, "__wrapped__", step)(shadow) if hasattr(step, "hooked") else step(shadow)

@@ -145,10 +145,12 @@ class GridOptim(Optimizer):
 
     @property
     def counts(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(flips, updates) of the last step, two 0-dim int64 tensors on the parameters' device, which is not waited for.
+        """(flips, updates) of the last step, two 0-dim int64 tensors on the parameters' device, which is not waited
+        for.
 
-        Of the elements of all parameters `flips` have another value now, and `updates` had a gradient beyond 1e-10 after
-        unscaling and clipping. Counts are exact for parameters of up to 2^24 elements. A skipped step counts neither.
+        Of the elements of all parameters `flips` have another value now, and `updates` had a gradient beyond 1e-10
+        after unscaling and clipping. Counts are exact for parameters of up to 2^24 elements. A skipped step counts
+        neither.
         """
         tables = self._built.tables if self._built else []
         return count(tables, "flips"), count(tables, "updates")

@@ -51,7 +51,8 @@ class _Others:
     """What takes part in a step beside our tables: torch's class and other ranks.
 
     `checked`: the step finds out itself whether all gradients are finite. `multiplied`: GPUs say what their products
-    are. `wait`: they need what our tables find out. `results` is what the step says by role, as far as it is known here.
+    are. `wait`: they need what our tables find out. `results` is what the step says by role, as far as it is known
+    here.
     """
 
     def __init__(self, fallback_part, ranks, scalars, clipped, checked, multiplied):
@@ -87,7 +88,8 @@ class _Others:
         return fine
 
     def wrong(self, share):
-        """1.0 where anybody's products are wrong; `share`: that of the kernels, or None. Every rank asks once, after its other shares."""
+        """1.0 where anybody's products are wrong; `share`: that of the kernels, or None. Every rank asks once, after
+        its other shares."""
         if self._multiplied:
             self._multiplied = False
             mine = torch.zeros((), dtype=torch.float32, device="cpu") if share is None else share
@@ -137,8 +139,8 @@ def check_shards(optimizer):
 def _bound(fallback_part, grads, ranks, share, max_norm):
     """(square of the norm, the norm, clip_grad_norm_'s coefficient); `share`: the squares of our own part.
 
-    The first and the third are 0-dim tensors. The norm is a number if no device has to be waited for. If torch steps all
-    parameters, the norm is bounded in the precision of torch's gradients.
+    The first and the third are 0-dim tensors. The norm is a number if no device has to be waited for. If torch steps
+    all parameters, the norm is bounded in the precision of torch's gradients.
     """
     norm = fallback_part.norm(grads) if fallback_part else torch.zeros((), dtype=torch.float32, device="cpu")
     total = None

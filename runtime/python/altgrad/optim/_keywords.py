@@ -35,8 +35,8 @@ class Shared(TypedDict, total=False):
         norm_in_backward: Whether the backward pass sums each gradient for the norm as soon as the gradient is
             complete. The step then reads gradients once instead of twice. CPU only, from the second step on. With
             several ranks it works only if fully_shard reduces the gradients. A gradient that is changed later is
-            summed again, provided that the change raises its version counter. Writes through `.data` or NumPy do not raise it: do not change a
-            gradient that way between backward and step.
+            summed again, provided that the change raises its version counter. Writes through `.data` or NumPy do not
+            raise it: do not change a gradient that way between backward and step.
         offload: Whether states and masters lie on the host, and steps are made there, for parameters on a device:
             gradients come to the host while backward goes on, and are summed for the norm as they arrive;
             parameters go back while others are stepped. Gradients are known again by their version counter, as with
@@ -44,8 +44,9 @@ class Shared(TypedDict, total=False):
         numerics: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
-            an altgrad.optim.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128,keep_positive", or a dict. A class with narrow
-            states keeps its own words for the streams that are not named. templates/Storage.md has every word.
+            an altgrad.optim.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128,keep_positive", or a dict. A class
+            with narrow states keeps its own words for the streams that are not named. templates/Storage.md has every
+            word.
         seed: The key of the random numbers for stochastic rounding, a whole number of at most 64 bits.
             None takes one from torch's generator. Only allowed where the storage rounds stochastically.
     """

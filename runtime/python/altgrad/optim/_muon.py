@@ -47,7 +47,8 @@ class Muon(Named):
         preset: Whose Muon it is: "torch", "kj" (KellerJordan), "dion", "moonlight", "emerging" (Emerging-Optimizers) or
             "vibetensor". It decides the arguments that are not given, as the source's class has them in 2026-08: lr,
             weight_decay, eps, nesterov, coefficients, length, scale and flatten, and lr and eps of AdamW's groups.
-        cautious: Whether the weight decays only where the update and the parameter have one sign (L. Chen et al., 2025).
+        cautious: Whether the weight decays only where the update and the parameter have one sign (L. Chen et al.,
+            2025).
         reproducible: Whether each matrix is multiplied by calls of its own. A library's bits may depend on how many
             matrices it is given at once, and so on which other parameters there are; its calls are slower then.
         betas: The decay rates of AdamW's averages.

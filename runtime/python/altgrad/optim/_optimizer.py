@@ -149,7 +149,8 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         """Adds a param_group, as torch's optimizers do.
 
         Args:
-            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage of its own.
+            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage of its
+                own.
 
         Raises:
             ValueError: The group names another storage, or a parameter is in a group already.

@@ -13,8 +13,8 @@ from .._library import Error, struct
 
 
 # altgrad_core_matrix_options.
-_MatrixOptions = struct("MatrixOptions", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32, flat=c_int32, apart=c_int32,
-                        turns=c_int32, unturned=c_char_p, otherwise=c_char_p)
+_MatrixOptions = struct("MatrixOptions", split=POINTER(c_int64), count=c_int64, spelled=c_char_p, equal=c_int32,
+                        flat=c_int32, apart=c_int32, turns=c_int32, unturned=c_char_p, otherwise=c_char_p)
 
 
 class Matrices(struct("_Matrices", rows=c_int64, columns=c_int64, count=c_int64, unit=c_int64, leading=c_int64,
@@ -43,9 +43,11 @@ def matrices_of(group, param, apart=False, unturned=None):
     shape, flat, split = shape_of(param), group["flatten"], group["split"]
     equal = not isinstance(split, tuple | list)
     sizes = [size if _is_whole(size) else -1 for size in ([split] if equal else split)]
-    options = _MatrixOptions.of(split=(c_int64 * max(len(sizes), 1))(*sizes), count=len(sizes), spelled=None if split is None else repr(split),
-                                equal=equal, flat=-1 if flat is None else flat, apart=apart, turns=group.get("red_dim") == "by_shape",
-                                unturned=unturned, otherwise="a group with use_muon=False, which takes AdamW")
+    options = _MatrixOptions.of(split=(c_int64 * max(len(sizes), 1))(*sizes), count=len(sizes),
+                                spelled=None if split is None else repr(split), equal=equal,
+                                flat=-1 if flat is None else flat, apart=apart,
+                                turns=group.get("red_dim") == "by_shape", unturned=unturned,
+                                otherwise="a group with use_muon=False, which takes AdamW")
     found = Matrices()
     try:
         core().altgrad_core_find_matrices(ctypes.byref(options), len(shape), int64s(shape), ctypes.byref(found))

@@ -146,7 +146,7 @@ def _made(optimizer, bundle, row, counts):
             state = in_order(state, row.strides, dtype_of(stream.format))
         new[key] = state
     if "copy_scale" in made:
-        from ..ops._blocks import begin_copy  # late: it takes a second
+        from ..quant._blocks import begin_copy  # late: it takes a second
         whole = {**held, **new}
         begin_copy(in_order(whole.get("master", param), row.strides), whole, optimizer._words["copy"])
     if part.step and not stored:

@@ -108,7 +108,8 @@ class StatisticsMixin:
     def skipped_steps(self) -> torch.Tensor:
         """How many of its steps were skipped, a 0-dim int64 tensor on the parameters' device.
 
-        A GradScaler skips them; so does a GPU where a product of Muon's matrices is not finite and what it multiplied is.
+        A GradScaler skips them; so does a GPU where a product of Muon's matrices is not finite and what it multiplied
+        is.
         """
         return self._counters.value("skipped")
 

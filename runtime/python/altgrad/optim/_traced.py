@@ -78,8 +78,9 @@ def trace(optimizer):
     and where torch does not trace backward either: looking at every tensor takes a tracer 25 ms for each parameter."""
     if not getattr(torch._dynamo.config, "trace_autograd_ops", False):
         return False
-    if (optimizer.offload or optimizer._ranks is not None or optimizer._measures or optimizer.norm_in_backward or optimizer.fused_amp
-            or getattr(optimizer, "grad_scale", None) is not None or getattr(optimizer, "found_inf", None) is not None):
+    if (optimizer.offload or optimizer._ranks is not None or optimizer._measures or optimizer.norm_in_backward
+            or optimizer.fused_amp or getattr(optimizer, "grad_scale", None) is not None
+            or getattr(optimizer, "found_inf", None) is not None):
         return False
     groups, held = optimizer._held.groups, optimizer._held.states
     numbers, rates, words = flatten_groups(groups, optimizer._step_states)

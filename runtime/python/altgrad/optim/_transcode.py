@@ -238,7 +238,7 @@ class _Target:
             word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
         block = word_of(word).block
         if block > 1 and state.numel() >= blocked_numel():
-            from ..ops._blocks import quantize_into  # late: it takes a second
+            from ..quant._blocks import quantize_into  # late: it takes a second
             codes, scales = encode_blocks(word, numbers, block, quantize_into)
             yield scale_key(key), scales.to(device)
             if word_of(word).packed:

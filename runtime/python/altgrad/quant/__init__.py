@@ -6,9 +6,10 @@
 Every function is an operator of torch.library, too (`torch.ops.altgrad`), and can be compiled and traced.
 """
 
-from ..ops._blocks import quantize_blocks
-from ..ops._quantize import dequantize, quantize, quantize_codes
-from ..ops._scales import AmaxHistory, compute_scale
+from . import _registered  # noqa: F401
+from ._blocks import quantize_blocks
+from ._quantize import dequantize, quantize, quantize_codes
+from ._scales import AmaxHistory, compute_scale
 
 __all__ = ["AmaxHistory", "compute_scale", "dequantize", "quantize", "quantize_blocks", "quantize_codes"]
 

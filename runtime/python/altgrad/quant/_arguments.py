@@ -14,8 +14,8 @@ from torch.autograd import forward_ad
 from .._binding.layout import PARAM_DTYPES, check_extent
 from .._binding.device_context import is_host
 from .._library import library
-from ._lists import single
-from ._tensor_list import PLAIN
+from ..ops._lists import single
+from ..ops._tensor_list import PLAIN
 
 
 def constant(fn):
@@ -197,8 +197,8 @@ def needs_dispatch(x):
 
 
 def need_dispatch(x, scale):
-    """`needs_dispatch` of both tensors: an operator also asks the class of a scale. Otherwise raises RuntimeError if elements
-    lie beyond the end of a storage."""
+    """`needs_dispatch` of both tensors: an operator also asks the class of a scale. Otherwise raises RuntimeError if
+    elements lie beyond the end of a storage."""
     if needs_dispatch(x) or (isinstance(scale, torch.Tensor) and type(scale) not in PLAIN):
         return True
     check_memory(x, scale)

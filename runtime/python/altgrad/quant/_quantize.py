@@ -7,10 +7,10 @@ import torch
 
 from .. import _core
 from .._binding.device_context import is_host, unwritten
+from ..ops._plan_cache import cached_plan, keep_one, one_of, run
+from ..ops._tensor_list import TensorList, tensor_list
 from ._arguments import (need_dispatch, as_tensor, check_format, check_memory, check_numbers, check_spread, constant,
                          is_differentiated, is_normal, needs_dispatch, is_transformed, check_scale, plain, scale_of, spread)
-from ._plan_cache import cached_plan, keep_one, one_of, run
-from ._tensor_list import TensorList, tensor_list
 from ._scales import numbers
 from ._sharded import prepare
 from ._straight_through import StraightThrough, keep, pass_through
@@ -153,7 +153,8 @@ def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | No
     if fmt is not None:
         check_format(fmt)
         # A dtype of torch has torch's own gradient.
-        x = torch.ops.altgrad.numbers_of(x, fmt) if dispatched and dtype_of(fmt) in (torch.uint8, torch.int16) else numbers_of(x, fmt)
+        traced = dispatched and dtype_of(fmt) in (torch.uint8, torch.int16)
+        x = (torch.ops.altgrad.numbers_of if traced else numbers_of)(x, fmt)
     if is_normal(scale) and block is None:
         return x.float() * scale
     factor = spread(scale_of(scale, x), x, block)

@@ -9,9 +9,9 @@ from .._binding.device_context import unwritten
 from .._library import Error
 from .._storage.blocks import COLUMNS, SCALES, rows_of, scale_key, span_of
 from .._storage.word import first_word, in_full, word_of
+from ..ops._plan_cache import run
+from ..ops._tensor_list import TensorList, tensor_list
 from ._arguments import check_numbers, needs_dispatch, plain
-from ._plan_cache import run
-from ._tensor_list import TensorList, tensor_list
 
 
 def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, torch.Tensor]:
