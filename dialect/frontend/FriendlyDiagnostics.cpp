@@ -5,6 +5,7 @@
 #include "dialect/Dialect.h"
 #include "dialect/SpellCheck.h"
 #include "dialect/frontend/ReadSpec.h"
+#include "dialect/frontend/RuleText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 
@@ -344,6 +345,8 @@ static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(Str
   if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
     return failure();
   std::string text = getText(loc.getFilename());
+  if (isShortText(text)) // whose parser has words of its own
+    return failure();
   auto [before, after] = around(text, loc);
   std::string words = diagnostic.str();
   StringRef above = StringRef(text).drop_back(after.size());

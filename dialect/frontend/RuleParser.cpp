@@ -1,0 +1,504 @@
+// Short text ==> rules.
+#include "dialect/frontend/RuleParser.h"
+
+#include "dialect/SpellCheck.h"
+#include "dialect/frontend/RuleText.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr StringRef keywords[] = {"rule", "if", "else", "and", "or", "not", "over", "true", "false"};
+static constexpr unsigned maxDepth = 64;
+static constexpr size_t maxNumber = 100;
+
+//===-- Tokens and places -------------------------------------------------------===//
+
+RuleParser::RuleParser(llvm::SourceMgr &sources, ModuleOp module)
+    : sources(sources), module(module), lexer(sources.getMemoryBuffer(sources.getMainFileID())->getBuffer()) {
+  for (StringRef dialect : {"altgrad", "arith", "math"})
+    module.getContext()->getOrLoadDialect(dialect);
+}
+
+void RuleParser::advance(bool linesEnd) { token = lexer.next(linesEnd && parentheses == 0); }
+
+bool RuleParser::take(StringRef sign) {
+  if (!token.is(sign))
+    return false;
+  advance(/*linesEnd=*/false);
+  return true;
+}
+
+bool RuleParser::expect(StringRef sign, const Twine &words) { return take(sign) || fail(words); }
+
+bool RuleParser::open() {
+  bool found = token.is("(");
+  parentheses += found;
+  advance();
+  return found;
+}
+
+// The place of the opening one is told, as lines do not end within parentheses.
+bool RuleParser::close(const RuleToken &opening) {
+  if (!token.is(")")) {
+    bool isNext = token.kind == RuleToken::Name || token.kind == RuleToken::Number;
+    return isNext && !lexer.peekIs("=") ? fail("a sign or a comma is missing in front of " + describe(token))
+           : token.is(":")              ? fail("types are not written in the short form: leave : and the type out")
+                                        : fail(opening.text, "this parenthesis is not closed: write )");
+  }
+  --parentheses;
+  advance();
+  return true;
+}
+
+Location RuleParser::getLocation(StringRef text) {
+  unsigned file = sources.getMainFileID();
+  auto [line, column] = sources.getLineAndColumn(llvm::SMLoc::getFromPointer(text.data()), file);
+  return FileLineColLoc::get(module.getContext(), sources.getMemoryBuffer(file)->getBufferIdentifier(), line, column);
+}
+
+void RuleParser::place(const RuleToken &at) {
+  placed = at.text;
+  if (terms)
+    terms->setLocation(getLocation(at.text));
+}
+
+bool RuleParser::fail(StringRef text, const Twine &words) {
+  if (!bad)
+    emitError(getLocation(text)) << words;
+  bad = true;
+  lexer.stop();
+  token = {};
+  token.text = text;
+  return false;
+}
+
+std::string RuleParser::describe(const RuleToken &token) const {
+  return token.kind == RuleToken::End       ? "the end of the text"
+         : token.kind == RuleToken::NewLine ? "the end of the line"
+                                            : ("'" + token.text + "'").str();
+}
+
+//===-- The signature ---------------------------------------------------------------===//
+
+static std::optional<Role> findRole(StringRef word) {
+  std::optional<Role> role = word == "unit" ? Role::unit_state : symbolizeRole(word);
+  return role && word != "unit_state" && llvm::is_contained(ruleRoles, *role) ? role : std::nullopt;
+}
+
+static bool isOnce(Role role) {
+  return role == Role::param || role == Role::grad || role == Role::step || role == Role::value;
+}
+
+// The role of an argument that begins here, whose word need not be said again behind a comma.
+Role RuleParser::parseRole(Role before) {
+  bool isNamed = llvm::isAlpha(lexer.peek()) || lexer.peek() == '_';
+  if (lexer.peekIs("%"))
+    return fail("names have no % in the short form: leave it out"), before;
+  if (std::optional<Role> role = findRole(token.text); role && isNamed) {
+    advance();
+    return *role;
+  }
+  if (token.kind != RuleToken::Name)
+    fail(token.is("%")   ? "names have no % in the short form: leave it out"
+         : token.is(")") ? "an argument is expected behind the comma; leave the comma out, or write one"
+                         : "a name is expected here, and not " + describe(token));
+  else if (isNamed)
+    fail("'" + token.text + "' is no role; there are param, grad, state, unit, value, hyper, step and option");
+  else if (lexer.peekIs("="))
+    return Role::hyper;
+  else if (before == Role::none || isOnce(before))
+    fail("'" + token.text + "' has no role: write state " + token.text + ", option " + token.text + " or, for a " +
+         "hyper-parameter, " + token.text + " = 1.0 or hyper " + token.text);
+  return before;
+}
+
+TypedAttr RuleParser::parseDefault(Role role) {
+  RuleToken at = token;
+  if (role == Role::option) {
+    bool isTrue = token.is("true");
+    if (!isTrue && !token.is("false"))
+      return fail("the default of an option is true or false"), TypedAttr();
+    advance();
+    return terms->builder.getBoolAttr(isTrue);
+  }
+  if (role != Role::hyper)
+    return fail("only hyper-parameters and options have a default: leave this out"), TypedAttr();
+  Term value = parseChoice();
+  if (value.value || !std::isfinite(value.number))
+    return fail(at.text, "a default is a finite number"), TypedAttr();
+  return terms->builder.getF64FloatAttr(value.number);
+}
+
+// Whether it has a default.
+bool RuleParser::parseArgument(Role role) {
+  RuleToken name = token;
+  if (name.kind != RuleToken::Name || llvm::is_contained(keywords, name.text))
+    return fail(describe(name) + " is no name of an argument");
+  if (names.count(name.text))
+    return fail("'" + name.text + "' is an argument twice: rename one");
+  for (auto other : ArrayAttr::get(module.getContext(), signature).getAsRange<ArgumentAttr>())
+    if (isOnce(role) && other.getRole() == role)
+      return fail("'" + other.getName() + "' and '" + name.text + "' are both " + stringifyRole(role) +
+                  ": a rule has one" + (role == Role::grad ? "; a second input comes with a later version" : ""));
+  advance();
+  bool hasDefault = take("=");
+  TypedAttr value = hasDefault             ? parseDefault(role)
+                    : role == Role::option ? TypedAttr(terms->builder.getBoolAttr(false))
+                                           : TypedAttr();
+  if (bad)
+    return false;
+  OpBuilder &builder = terms->builder;
+  Type type = role == Role::hyper    ? Type(builder.getF64Type())
+              : role == Role::step   ? Type(builder.getI64Type())
+              : role == Role::option ? Type(builder.getI1Type())
+                                     : Type(builder.getF32Type());
+  Level level = role == Role::hyper        ? Level::Hyper
+                : role == Role::step       ? Level::Step
+                : role == Role::option     ? Level::Constant
+                : role == Role::unit_state ? Level::Unit
+                                           : Level::Element;
+  signature.push_back(ArgumentAttr::get(builder.getContext(), role, name.text, value));
+  Value argument = rule.getBody().addArgument(type, getLocation(name.text));
+  names[name.text] = {{argument, 0, role == Role::step, level}, false, name};
+  return hasDefault;
+}
+
+void RuleParser::parseSignature() {
+  RuleToken opening = token;
+  if (!open())
+    return void(fail(opening.text, "the arguments of a rule stand in parentheses: write (param w, grad g, lr = 1e-3)"));
+  Role role = Role::none;
+  do {
+    role = parseRole(role);
+    bool hasDefault = false;
+    do
+      hasDefault = parseArgument(role);
+    while (!bad && !hasDefault && token.kind == RuleToken::Name && !isOnce(role));
+  } while (!bad && take(","));
+  if (bad || !close(opening))
+    return;
+  for (Role wanted : {Role::param, Role::grad})
+    if (llvm::none_of(signature, [&](Attribute one) { return cast<ArgumentAttr>(one).getRole() == wanted; }))
+      return void(fail(opening.text, "no argument is the " + stringifyRole(wanted) + ": write " +
+                                         (wanted == Role::param ? "param w" : "grad g")));
+  rule.setSignatureAttr(ArrayAttr::get(module.getContext(), signature));
+  if (take("step_bound")) {
+    rule->setAttr("altgrad.step_bound", terms->builder.getStringAttr(token.text));
+    advance();
+  }
+}
+
+//===-- Lines -------------------------------------------------------------------------===//
+
+static std::string explainLine(StringRef word) {
+  if (word == "return" || word == "yield")
+    return "nothing is returned: the last values of the parameter and of the states are the result; leave the line out";
+  if (word == "if" || word == "else" || word == "elif")
+    return "`if` stands behind a value, as in g = -g if maximize else g";
+  if (word == "for" || word == "while")
+    return "there are no loops: write the lines out";
+  if (word == "altgrad")
+    return "a text is in one form, and this one begins with `rule`: leave altgrad. and @ out";
+  if (word == "def" || word == "let" || word == "var")
+    return ("a line is written name = expression: leave " + word + " out").str();
+  if (word == "%")
+    return "names have no % in the short form: leave it out";
+  if (word == "#")
+    return "a comment begins with //, not with #";
+  if (word == "{" || word == "}")
+    return "a rule has no braces: it ends with the text, or where another one begins";
+  return "a line is written name = expression";
+}
+
+void RuleParser::parseLine() {
+  RuleToken name = token;
+  if (name.kind != RuleToken::Name || llvm::is_contained(keywords, name.text) || lexer.peekIs("==") ||
+      !lexer.peekIs("=")) {
+    StringRef sign = name.kind == RuleToken::Name ? lexer.next(true).text : "";
+    if (sign.size() == 2 && sign[1] == '=' && StringRef("+-*/").contains(sign[0]))
+      return void(fail("values do not change in place: write " + name.text + " = " + name.text + " " +
+                       sign.take_front() + " ..."));
+    return void(fail(sign == ":" ? "types are not written in the short form: leave : and the type out"
+                                 : explainLine(name.text)));
+  }
+  advance();
+  advance(/*linesEnd=*/false);
+  Term value = parseChoice();
+  if (bad)
+    return;
+  if (token.kind != RuleToken::NewLine && token.kind != RuleToken::End)
+    return void(fail(token.is("=")    ? "= stands behind one name at the beginning of a line, and == compares"
+                     : token.is(")")  ? "this parenthesis was not opened: leave it out"
+                     : token.is(",")  ? "a line gives one value: leave the comma out"
+                     : token.is(":")  ? "types are not written in the short form: leave : and the type out"
+                     : token.is(".")  ? "a value has no parts: functions are written sqrt(x) and sum(x)"
+                     : token.is("**") ? "a power is written x ^ 2"
+                     : token.is("#")  ? "a comment begins with //, not with #"
+                     : token.is("@")  ? "matrices are multiplied by gram(x) and product(a, x)"
+                     : token.is("&") || token.is("&&") ? "write and"
+                     : token.is("|") || token.is("||") ? "write or"
+                     : token.kind == RuleToken::Sign
+                         ? "'" + token.text + "' means nothing here"
+                         : "a sign is missing in front of '" + token.text + "': a product is written a * b"));
+  if (Operation *op = value.value ? value.value.getDefiningOp() : nullptr; op && !isa<NameLoc>(op->getLoc()))
+    op->setLoc(NameLoc::get(terms->builder.getStringAttr(name.text), op->getLoc()));
+  names[name.text] = {value, true, name};
+}
+
+// What the yield gives of a parameter or a state.
+Value RuleParser::getResult(BlockArgument argument) {
+  StringRef name = rule.getName(argument);
+  Known &known = names[name];
+  bool isParam = rule.getRole(argument) == Role::param;
+  if (!known.isNew)
+    return fail(known.name.text, (isParam ? "parameter " : "state ") + name + " gets no new value: write a line " +
+                                     name + " = ..." + (isParam ? "" : ", or leave it out")),
+           Value();
+  place(known.name);
+  if (known.term.isCondition())
+    return terms->fail("the new " + name + " is a comparison: write a if condition else b"), Value();
+  if (isParam && !known.term.isElement())
+    return terms->fail("the new " + name + " is one number for the whole tensor: write " + name + " = " + name +
+                       " - ..."),
+           Value();
+  if (rule.isOfUnit(argument) && known.term.isElement())
+    return terms->fail("the new " + name +
+                       " differs within a unit: write mean(x over unit), sum(x over unit) or another "
+                       "reduction over unit"),
+           Value();
+  Term single = terms->single(known.term);
+  return single.value;
+}
+
+void RuleParser::finish() {
+  SmallVector<Value> results;
+  for (BlockArgument argument : rule.getByRole(Role::param))
+    results.push_back(getResult(argument));
+  for (BlockArgument argument : rule.getByRole(Role::state))
+    if (!bad)
+      results.push_back(getResult(argument));
+  if (!bad)
+    YieldOp::create(terms->builder, rule.getLoc(), results[0], ArrayRef(results).drop_front());
+}
+
+void RuleParser::parseRule() {
+  RuleToken begin = token;
+  if (!take("rule"))
+    return void(fail(explainLine(token.text)));
+  RuleToken name = token;
+  if (name.kind != RuleToken::Name || llvm::is_contained(keywords, name.text))
+    return void(fail(token.is("@")
+                         ? "a name has no @ in the short form: leave it out, or write altgrad.rule for the long one"
+                         : "a rule has a name: write rule mine(param w, grad g, lr = 1e-3)"));
+  advance();
+  OperationState state(getLocation(begin.text), RuleOp::getOperationName());
+  Block &body = state.addRegion()->emplaceBlock();
+  rule = cast<RuleOp>(Operation::create(state));
+  module.push_back(rule);
+  rule.setSymName(name.text);
+  names.clear(), signature.clear();
+  terms.emplace(OpBuilder::atBlockEnd(&body), [this](const Twine &words) { fail(placed, words); });
+  parseSignature();
+  while (!bad && token.kind == RuleToken::NewLine) {
+    advance();
+    if (token.kind != RuleToken::End && !(token.is("rule") && !lexer.peekIs("=")))
+      parseLine();
+    else
+      break;
+  }
+  if (!bad && token.kind != RuleToken::End && !token.is("rule"))
+    fail(token.is("{") ? explainLine("{")
+                       : "a line ends behind the arguments: write " + describe(token) + " on the next one");
+  if (!bad)
+    finish();
+}
+
+LogicalResult RuleParser::parse() {
+  advance();
+  if (token.kind == RuleToken::NewLine)
+    advance();
+  while (!bad && token.kind != RuleToken::End)
+    parseRule();
+  return failure(bad || failed(verify(module)));
+}
+
+//===-- Expressions -----------------------------------------------------------------------===//
+
+Term RuleParser::parseChoice() {
+  if (++depth > maxDepth)
+    fail("brackets nested deeper than " + Twine(maxDepth));
+  Term value = parseOr();
+  RuleToken at = token;
+  if (!bad && take("if")) {
+    Term condition = parseOr();
+    expect("else", "else is missing behind the condition: write a if condition else b");
+    Term other = parseChoice();
+    place(at);
+    value = bad ? Term() : terms->choose(condition, value, other);
+  }
+  --depth;
+  return value;
+}
+
+Term RuleParser::parseOr() {
+  Term value = parseAnd();
+  for (RuleToken at = token; !bad && take("or"); at = token) {
+    Term other = parseAnd();
+    place(at);
+    value = bad ? Term() : terms->logic("arith.ori", value, other);
+  }
+  return value;
+}
+
+Term RuleParser::parseAnd() {
+  Term value = parseNot();
+  for (RuleToken at = token; !bad && take("and"); at = token) {
+    Term other = parseNot();
+    place(at);
+    value = bad ? Term() : terms->logic("arith.andi", value, other);
+  }
+  return value;
+}
+
+Term RuleParser::parseNot() {
+  RuleToken at = token;
+  if (!take("not"))
+    return parseComparison();
+  if (++depth > maxDepth)
+    fail("brackets nested deeper than " + Twine(maxDepth));
+  Term value = parseNot();
+  --depth;
+  place(at);
+  return bad ? Term() : terms->invert(value);
+}
+
+Term RuleParser::parseComparison() {
+  auto isSign = [&] { return llvm::is_contained({"<", "<=", ">", ">=", "==", "!="}, token.text); };
+  Term value = parseSum();
+  RuleToken at = token;
+  if (bad || !isSign())
+    return value;
+  advance(/*linesEnd=*/false);
+  Term other = parseSum();
+  if (!bad && isSign())
+    return fail("two comparisons are written a < b and b < c"), Term();
+  place(at);
+  return bad ? Term() : terms->compare(at.text, value, other);
+}
+
+Term RuleParser::parseSum() {
+  Term value = parseProduct();
+  for (RuleToken at = token; !bad && (take("+") || take("-")); at = token) {
+    Term other = parseProduct();
+    place(at);
+    value = bad ? Term() : terms->arithmetic(at.text[0], value, other);
+  }
+  return value;
+}
+
+Term RuleParser::parseProduct() {
+  Term value = parseUnary();
+  for (RuleToken at = token; !bad && (take("*") || take("/") || take("%")); at = token) {
+    Term other = parseUnary();
+    place(at);
+    value = bad ? Term() : terms->arithmetic(at.text[0], value, other);
+  }
+  return value;
+}
+
+Term RuleParser::parseUnary() {
+  RuleToken at = token;
+  if (!take("-"))
+    return parsePower();
+  if (++depth > maxDepth)
+    fail("brackets nested deeper than " + Twine(maxDepth));
+  Term value = parseUnary();
+  --depth;
+  place(at);
+  return bad ? Term() : terms->negate(value);
+}
+
+// As Python's **: x ^ -y ^ z is x ^ (-(y ^ z)), and -x ^ 2 is -(x ^ 2).
+Term RuleParser::parsePower() {
+  Term value = parseAtom();
+  RuleToken at = token;
+  if (bad || !take("^"))
+    return value;
+  if (++depth > maxDepth)
+    fail("brackets nested deeper than " + Twine(maxDepth));
+  Term exponent = parseUnary();
+  --depth;
+  place(at);
+  return bad ? Term() : terms->power(value, exponent);
+}
+
+Term RuleParser::parseAtom() {
+  RuleToken at = token;
+  if (token.kind == RuleToken::Number)
+    return parseNumber();
+  if (token.kind == RuleToken::Name && !llvm::is_contained(keywords, token.text))
+    return lexer.peek() == '(' ? parseCall() : parseName();
+  if (!token.is("("))
+    return failAtom(), Term();
+  open();
+  Term value = parseChoice();
+  if (!bad)
+    close(at);
+  return value;
+}
+
+Term RuleParser::parseNumber() {
+  double number;
+  if (token.text.size() > maxNumber)
+    return fail("number of more than " + Twine(maxNumber) + " characters"), Term();
+  auto isDigits = [](StringRef text) { return llvm::all_of(text, llvm::isDigit); };
+  size_t power = token.text.find_first_of("eE");
+  auto [whole, fraction] = token.text.take_front(power).split('.');
+  StringRef exponent = token.text.drop_front(std::min(power, token.text.size())).drop_front(power != StringRef::npos);
+  exponent = exponent.drop_front(exponent.starts_with("-") || exponent.starts_with("+"));
+  if (!isDigits(whole) || !isDigits(fraction) || !isDigits(exponent) ||
+      exponent.empty() != (power == StringRef::npos) || token.text.getAsDouble(number))
+    return fail("'" + token.text + "' is no number; a product is written 2 * x"), Term();
+  bool isWhole = isDigits(token.text);
+  advance();
+  return Term::of(number, isWhole);
+}
+
+Term RuleParser::parseName() {
+  RuleToken at = token;
+  auto known = names.find(token.text);
+  advance();
+  if (known != names.end())
+    return known->second.term;
+  place(at);
+  if (at.text == "rows" || at.text == "columns")
+    return terms->extent(at.text == "rows" ? Dimension::Rows : Dimension::Columns);
+  if (at.text == "numel")
+    return terms->count();
+  SmallVector<StringRef> there(names.keys().begin(), names.keys().end());
+  llvm::sort(there);
+  StringRef meant = closestSpelling(at.text, there);
+  fail(at.text, "'" + at.text + "' is not defined above" +
+                    (isCall(at.text)  ? "; the function is written " + at.text + "(x)"
+                     : !meant.empty() ? "; did you mean '" + meant + "'?"
+                                      : "; arguments and the names of lines above are"));
+  return {};
+}
+
+// What stands where a value is wanted.
+void RuleParser::failAtom() {
+  StringRef text = token.text;
+  fail(token.kind == RuleToken::NewLine || token.kind == RuleToken::End
+           ? "a value is wanted here, and the " + Twine(token.kind == RuleToken::End ? "text" : "line") + " ends"
+       : text == "*" || text == "**" ? "a power is written x ^ 2"
+       : text == "="                 ? "= stands behind one name at the beginning of a line, and == compares"
+       : text == "%"                 ? "names have no % in the short form: leave it out"
+       : text == "#"                 ? "a comment begins with //, not with #"
+       : text == "["                 ? "there are no lists: hyper-parameters have names of their own, beta1 and beta2"
+       : text == "!"                 ? "write not"
+       : text == "+"                 ? "a + in front of a value says nothing: leave it out"
+       : text == "true" || text == "false" ? "true and false are defaults of options, as in option fast = true"
+                                           : "a value is wanted here, and not " + describe(token));
+}
