@@ -1,5 +1,6 @@
 // Questions about rules, and their verification: which roles, which operations.
 #include "dialect/Arithmetic.h"
+#include "dialect/RoleTypes.h"
 #include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -77,37 +78,49 @@ SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) 
 
 //===-- Verification --------------------------------------------------------===//
 
+Type altgrad::getRoleType(Role role, MLIRContext *context) {
+  Builder builder(context);
+  return role == Role::hyper    ? Type(builder.getF64Type())
+         : role == Role::step   ? Type(builder.getI64Type())
+         : role == Role::option ? Type(builder.getI1Type())
+                                : Type(builder.getF32Type());
+}
+
+LogicalResult altgrad::verifyRoleType(Location loc, Role role, StringRef name, Type type) {
+  Type expected = getRoleType(role, type.getContext());
+  if (type == expected)
+    return success();
+  return emitError(loc) << "'altgrad.rule' op has " << stringifyRole(role) << " '%" << name << "' of type "
+                        << llvm::to_string(type) << ", expected " << llvm::to_string(expected)
+                        << (type.isBF16() || type.isF16() ? "; elements are f32, and the storage line says formats" : "");
+}
+
 static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
   Role role = rule.getRole(argument);
   StringRef word = stringifyRole(role), name = rule.getName(argument);
+  auto fail = [&] { return emitError(argument.getLoc()) << "'altgrad.rule' op "; };
   // rule_c2
   if (!llvm::is_contained(ruleRoles, role))
-    return rule.emitOpError() << "gives '%" << name << "' the role '" << word << "'; roles are "
+    return fail() << "gives '%" << name << "' the role '" << word << "'; roles are "
                               << listRoles(ruleRoles);
-  Builder builder(rule.getContext());
-  Type type = argument.getType(), expected = role == Role::hyper    ? Type(builder.getF64Type())
-                                             : role == Role::step   ? Type(builder.getI64Type())
-                                             : role == Role::option ? Type(builder.getI1Type())
-                                                                    : Type(builder.getF32Type());
   // rule_c3
-  if (type != expected)
-    return rule.emitOpError() << "has " << word << " '%" << name << "' of type " << llvm::to_string(type)
-                              << ", expected " << llvm::to_string(expected);
+  if (failed(verifyRoleType(argument.getLoc(), role, name, argument.getType())))
+    return failure();
   TypedAttr value = rule.getDefault(argument);
   // rule_c5
   if (!value && role == Role::option)
-    return rule.emitOpError() << "has option '%" << name << "' without a default; write = false behind its type";
+    return fail() << "has option '%" << name << "' without a default; write = false behind its type";
   if (!value)
     return success();
   // rule_c4
   if (role != Role::hyper && role != Role::option)
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default";
+    return fail() << "gives " << word << " '%" << name << "' a default";
   // rule_c6
-  if (value.getType() != type)
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default of another type";
+  if (value.getType() != argument.getType())
+    return fail() << "gives " << word << " '%" << name << "' a default of another type";
   // rule_c7
   if (auto number = dyn_cast<FloatAttr>(value); number && !number.getValue().isFinite())
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default that is not finite";
+    return fail() << "gives " << word << " '%" << name << "' a default that is not finite";
   return success();
 }
 
@@ -118,11 +131,15 @@ LogicalResult RuleOp::verify() {
   for (BlockArgument argument : getBody().getArguments())
     if (failed(verifyArgument(*this, argument)))
       return failure();
-  for (Role role : {Role::param, Role::grad})
+  for (Role role : {Role::param, Role::grad}) {
+    SmallVector<BlockArgument> found = getByRole(role);
     // rule_c8
-    if (getByRole(role).size() != 1)
-      return emitOpError() << "has " << getByRole(role).size() << " arguments of role " << stringifyRole(role)
-                           << ", expected 1: write " << (role == Role::param ? "param %w: f32" : "grad %g: f32");
+    if (found.size() != 1)
+      return mlir::emitError(found.size() > 1 ? found[1].getLoc() : getLoc())
+             << "'altgrad.rule' op has " << found.size() << " arguments of role " << stringifyRole(role)
+             << ", expected 1: write " << (role == Role::param ? "param %w: f32" : "grad %g: f32")
+             << (role == Role::grad && found.size() > 1 ? "; a second input comes with a later version" : "");
+  }
   // rule_c9
   if (getByRole(Role::step).size() > 1)
     return emitOpError("has more than one step count");

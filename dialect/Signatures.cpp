@@ -1,5 +1,5 @@
 // The signatures of rules and of steps: their text, questions about them, and their verification.
-#include "dialect/Dialect.h"
+#include "dialect/RoleTypes.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
@@ -93,8 +93,13 @@ static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument 
     return error << "a role stands in front of a name: " << listRoles(ArrayRef(ruleRoles).drop_back()) << " or "
                  << stringifyRole(ruleRoles[std::size(ruleRoles) - 1]);
   }
-  if (readRole(parser, loc, word, ruleRoles, role) || parser.parseArgument(argument, /*allowType=*/true) ||
-      parseDefault(parser, argument.type, value))
+  if (readRole(parser, loc, word, ruleRoles, role) || parser.parseArgument(argument, /*allowType=*/true))
+    return failure();
+  // What uses it would say the opposite.
+  if (argument.type && failed(verifyRoleType(parser.getEncodedSourceLoc(argument.ssaName.location), role,
+                                             argument.ssaName.name.drop_front(), argument.type)))
+    return failure();
+  if (parseDefault(parser, argument.type, value))
     return failure();
   parsed = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(), value);
   return success();

@@ -1,6 +1,7 @@
 // Short text ==> rules.
 #include "dialect/frontend/RuleParser.h"
 
+#include "dialect/RoleTypes.h"
 #include "dialect/SpellCheck.h"
 #include "dialect/frontend/RuleText.h"
 #include "mlir/IR/Verifier.h"
@@ -149,18 +150,14 @@ bool RuleParser::parseArgument(Role role) {
                                            : TypedAttr();
   if (bad)
     return false;
-  OpBuilder &builder = terms->builder;
-  Type type = role == Role::hyper    ? Type(builder.getF64Type())
-              : role == Role::step   ? Type(builder.getI64Type())
-              : role == Role::option ? Type(builder.getI1Type())
-                                     : Type(builder.getF32Type());
+  MLIRContext *context = module.getContext();
   Level level = role == Role::hyper        ? Level::Hyper
                 : role == Role::step       ? Level::Step
                 : role == Role::option     ? Level::Constant
                 : role == Role::unit_state ? Level::Unit
                                            : Level::Element;
-  signature.push_back(ArgumentAttr::get(builder.getContext(), role, name.text, value));
-  Value argument = rule.getBody().addArgument(type, getLocation(name.text));
+  signature.push_back(ArgumentAttr::get(context, role, name.text, value));
+  Value argument = rule.getBody().addArgument(getRoleType(role, context), getLocation(name.text));
   names[name.text] = {{argument, 0, role == Role::step, level}, false, name};
   return hasDefault;
 }
