@@ -34,7 +34,7 @@ const AllowedOperation *findAllowedOperation(llvm::StringRef name);
 inline bool isAllowedOperation(llvm::StringRef name) { return findAllowedOperation(name); }
 
 /// How to write what the operation `name` would compute, as the end of a sentence:
-/// "; write ...", or "; allowed are" and the list.
+/// "; write ...", or where the list is.
 std::string describeReplacement(llvm::StringRef name);
 
 /// A line for each of them: name, types, meaning and example, separated by tabs.

@@ -317,7 +317,8 @@ LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances
       reduce.getReduction() == Reduction::AbsMax && reduce->getParentOfType<StepOp>())
     return success(); // a copy's scale over rows that differ
   if (variances.getScope(value) == Scope::Unit)
-    return reduce.emitOpError("reduces a value that is the same for all elements of a unit");
+    return reduce.emitOpError("reduces a value that is the same for all elements of a unit; use the value itself, "
+                              "or reduce what differs within the unit");
   if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
     return reduce.emitOpError("reduces a value that is the same for all elements of its block; leave the reduction "
                               "out, or the block of the state or copy that stores it");

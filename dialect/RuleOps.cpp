@@ -1,5 +1,6 @@
 // Questions about rules, and their verification: which roles, which operations.
 #include "dialect/Arithmetic.h"
+#include "dialect/RoleTypes.h"
 #include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -77,15 +78,10 @@ SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) 
 
 //===-- Verification --------------------------------------------------------===//
 
-static Type getExpectedType(RuleOp rule, BlockArgument argument) {
-  Builder builder(rule.getContext());
-  Role role = rule.getRole(argument);
-  Scope scope = rule.getScope(argument);
-  Type type = argument.getType();
-  // Fewer numbers than units may be wide.
-  bool isNumber = role == Role::state && (scope == Scope::Tensor || scope == Scope::Step);
-  if (isNumber && (type.isF64() || type.isInteger(64)))
-    return type;
+Type altgrad::getRoleType(Role role, Scope scope, MLIRContext *context) {
+  Builder builder(context);
+  if (role == Role::state && (scope == Scope::Tensor || scope == Scope::Step))
+    return builder.getF64Type();
   return role == Role::hyper    ? Type(builder.getF64Type())
          : role == Role::step   ? Type(builder.getI64Type())
          : role == Role::option ? Type(builder.getI1Type())
@@ -95,42 +91,54 @@ static Type getExpectedType(RuleOp rule, BlockArgument argument) {
 static LogicalResult verifyDefault(RuleOp rule, BlockArgument argument, TypedAttr value) {
   Role role = rule.getRole(argument);
   StringRef word = stringifyRole(role), name = rule.getName(argument);
+  auto fail = [&] { return emitError(argument.getLoc()) << "'altgrad.rule' op "; };
   bool isState = rule.isScalarState(argument);
   // rule_c4
   if (role != Role::hyper && role != Role::option && !isState)
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default"
-                              << (role == Role::state ? "; a state of each element begins as 0" : "");
+    return fail() << "gives " << word << " '%" << name << "' a default"
+                  << (role == Role::state ? "; a state of each element begins as 0" : "");
   auto number = dyn_cast<FloatAttr>(value);
   bool fits = isState ? number && number.getType().isF64() : value.getType() == argument.getType();
   // rule_c6
   if (!fits)
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default of another type";
+    return fail() << "gives " << word << " '%" << name << "' a default of another type";
   // rule_c7
   if (number && !number.getValue().isFinite())
-    return rule.emitOpError() << "gives " << word << " '%" << name << "' a default that is not finite";
+    return fail() << "gives " << word << " '%" << name << "' a default that is not finite";
   // rule_c16
   if (isState && argument.getType().isInteger(64) && !number.getValue().isInteger())
-    return rule.emitOpError() << "gives state '%" << name << "' of i64 the first value " << number.getValueAsDouble()
-                              << ", which is no whole number";
+    return fail() << "gives state '%" << name << "' of i64 the first value " << number.getValueAsDouble()
+                  << ", which is no whole number";
   return success();
+}
+
+// Numbers of a tensor or of the step are fewer than units, so they may be wide.
+LogicalResult altgrad::verifyRoleType(Location loc, Role role, Scope scope, StringRef name, Type type) {
+  Type expected = getRoleType(role, scope, type.getContext());
+  bool isNumber = role == Role::state && (scope == Scope::Tensor || scope == Scope::Step);
+  if (type == expected || (isNumber && (type.isF32() || type.isInteger(64))))
+    return success();
+  return emitError(loc) << "'altgrad.rule' op has " << stringifyRole(role) << " '%" << name << "' of type "
+                        << llvm::to_string(type) << ", expected " << llvm::to_string(expected)
+                        << (isNumber ? ", f32 or i64" : "")
+                        << (type.isBF16() || type.isF16() ? "; elements are f32, and the storage line says formats" : "");
 }
 
 static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
   Role role = rule.getRole(argument);
   StringRef word = stringifyRole(role), name = rule.getName(argument);
+  auto fail = [&] { return emitError(argument.getLoc()) << "'altgrad.rule' op "; };
   // rule_c2
   if (!llvm::is_contained(ruleRoles, role))
-    return rule.emitOpError() << "gives '%" << name << "' the role '" << word << "'; roles are "
+    return fail() << "gives '%" << name << "' the role '" << word << "'; roles are "
                               << listRoles(ruleRoles);
-  Type type = argument.getType(), expected = getExpectedType(rule, argument);
   // rule_c3
-  if (type != expected)
-    return rule.emitOpError() << "has " << word << " '%" << name << "' of type " << llvm::to_string(type)
-                              << ", expected " << llvm::to_string(expected);
+  if (failed(verifyRoleType(argument.getLoc(), role, rule.getScope(argument), name, argument.getType())))
+    return failure();
   TypedAttr value = rule.getDefault(argument);
   // rule_c5
   if (!value && role == Role::option)
-    return rule.emitOpError() << "has option '%" << name << "' without a default; write = false behind its type";
+    return fail() << "has option '%" << name << "' without a default; write = false behind its type";
   return value ? verifyDefault(rule, argument, value) : success();
 }
 
@@ -141,11 +149,15 @@ LogicalResult RuleOp::verify() {
   for (BlockArgument argument : getBody().getArguments())
     if (failed(verifyArgument(*this, argument)))
       return failure();
-  for (Role role : {Role::param, Role::grad})
+  for (Role role : {Role::param, Role::grad}) {
+    SmallVector<BlockArgument> found = getByRole(role);
     // rule_c8
-    if (getByRole(role).size() != 1)
-      return emitOpError() << "has " << getByRole(role).size() << " arguments of role " << stringifyRole(role)
-                           << ", expected 1: write " << (role == Role::param ? "param %w: f32" : "grad %g: f32");
+    if (found.size() != 1)
+      return mlir::emitError(found.size() > 1 ? found[1].getLoc() : getLoc())
+             << "'altgrad.rule' op has " << found.size() << " arguments of role " << stringifyRole(role)
+             << ", expected 1: write " << (role == Role::param ? "param %w: f32" : "grad %g: f32")
+             << (role == Role::grad && found.size() > 1 ? "; a further tensor is an input" : "");
+  }
   // rule_c9
   if (getByRole(Role::step).size() > 1)
     return emitOpError("has more than one step count");

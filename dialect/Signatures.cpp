@@ -1,5 +1,5 @@
 // The signatures of rules and of steps: their text, questions about them, and their verification.
-#include "dialect/Dialect.h"
+#include "dialect/RoleTypes.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
@@ -121,11 +121,16 @@ static ParseResult parseRuleArgument(OpAsmParser &parser, OpAsmParser::Argument 
   }
   bool isOfUnit = word == "unit_state"; // its older spelling
   if (readRole(parser, loc, isOfUnit ? "state" : word, ruleRoles, role) ||
-      parser.parseArgument(argument, /*allowType=*/true) || parseScope(parser, role, scope) ||
-      parseDefault(parser, argument.type, value))
+      parser.parseArgument(argument, /*allowType=*/true) || parseScope(parser, role, scope))
     return failure();
-  parsed = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(),
-                             isOfUnit ? Scope::Unit : scope, value);
+  scope = isOfUnit ? Scope::Unit : scope;
+  // What uses it would say the opposite.
+  if (argument.type && failed(verifyRoleType(parser.getEncodedSourceLoc(argument.ssaName.location), role, scope,
+                                             argument.ssaName.name.drop_front(), argument.type)))
+    return failure();
+  if (parseDefault(parser, argument.type, value))
+    return failure();
+  parsed = ArgumentAttr::get(parser.getContext(), role, argument.ssaName.name.drop_front(), scope, value);
   return success();
 }
 

@@ -2,9 +2,12 @@
 #include "codegen/driver/Driver.h"
 #include "dialect/frontend/FriendlyDiagnostics.h"
 #include "dialect/frontend/ReadSpec.h"
+#include "dialect/frontend/RuleText.h"
 
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/MLIRContext.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/SourceMgr.h"
 #include <csignal>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -17,23 +20,42 @@ static void openStandardStreams() {
       open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY);
 }
 
-// mlir-opt reads without a limit, so the text goes through ours first.
-static bool mayBeParsed(llvm::StringRef input) {
+// A rule in short text as mlir-opt reads it, with the places of the short one; nothing after a diagnostic.
+static std::optional<std::string> writeLong(llvm::StringRef text, llvm::StringRef name,
+                                            const mlir::DialectRegistry &registry) {
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name), {});
+  mlir::SourceMgrDiagnosticHandler handler(sources, &context, llvm::errs());
+  mlir::OwningOpRef<mlir::ModuleOp> module = altgrad::parseText(sources, &context);
+  if (!module)
+    return std::nullopt;
+  std::string printed;
+  llvm::raw_string_ostream out(printed);
+  module->print(out, mlir::OpPrintingFlags().enableDebugInfo());
+  return printed;
+}
+
+// mlir-opt reads without a limit, so the text goes through ours first. What it has to read in place of `input` becomes
+// its stdin.
+static bool prepareInput(std::string &input, const mlir::DialectRegistry &registry) {
   altgrad::Spec spec = altgrad::readSpec(input);
+  std::string name = input == "-" ? "<stdin>" : input;
   if (!spec.why.empty() && !spec.line)
     return !altgrad::complain(spec.why);
   if (!spec.why.empty()) {
-    llvm::errs() << (input == "-" ? "<stdin>" : input) << ":" << spec.line << ":"
-                 << spec.column << ": error: " << spec.why << "\n";
+    llvm::errs() << name << ":" << spec.line << ":" << spec.column << ": error: " << spec.why << "\n";
     return false;
   }
-  if (input != "-")
+  std::optional<std::string> text = spec.text;
+  if (altgrad::isShortText(spec.text))
+    text = writeLong(spec.text, name, registry);
+  else if (input != "-")
     return true;
-  int text = memfd_create("stdin", MFD_CLOEXEC);
-  return text >= 0 &&
-         write(text, spec.text.data(), spec.text.size()) ==
-             ssize_t(spec.text.size()) &&
-         lseek(text, 0, SEEK_SET) == 0 && dup2(text, 0) == 0;
+  input = "-";
+  int file = text ? memfd_create("stdin", MFD_CLOEXEC) : -1;
+  return file >= 0 && write(file, text->data(), text->size()) == ssize_t(text->size()) &&
+         lseek(file, 0, SEEK_SET) == 0 && dup2(file, 0) == 0;
 }
 
 int main(int argc, char **argv) {
@@ -48,8 +70,7 @@ int main(int argc, char **argv) {
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "altgrad-opt: passes over the altgrad dialect\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
-  if (!config.shouldShowDialects() && !config.shouldListPasses() &&
-      !mayBeParsed(input))
+  if (!config.shouldShowDialects() && !config.shouldListPasses() && !prepareInput(input, registry))
     return 1;
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, input, output, registry));

@@ -11,10 +11,10 @@ tools/build.sh compile-fuzzer altgrad-opt | tail -n 1
 
 mkdir -p build-fuzz/seeds build-fuzz/corpus build-fuzz/found
 cp templates/*.mlir templates/steps/*.mlir build-fuzz/seeds/
-find tests/dialect tests/passes tests/regression -name '*.mlir' -exec cp {} build-fuzz/seeds/ \;
+find tests/dialect tests/frontend tests/passes tests/regression -name '*.mlir' -exec cp {} build-fuzz/seeds/ \;
 for rule in templates/*.mlir; do
   name=$(basename "$rule" .mlir)
-  { cat "$rule"; build-fuzz/bin/altgrad-opt --rule="$name" --clip --unscale --print-step; } >"build-fuzz/seeds/step-$name.mlir"
+  { build-fuzz/bin/altgrad-opt --rule="$name" --print-rule; build-fuzz/bin/altgrad-opt --rule="$name" --clip --unscale --print-step; } >"build-fuzz/seeds/step-$name.mlir"
 done
 export ALTGRAD_TEMPLATES=$PWD/templates
 exec build-fuzz/bin/compile-fuzzer build-fuzz/corpus build-fuzz/seeds -max_len=8192 -timeout=5 -detect_leaks=1 -rss_limit_mb=4096 \

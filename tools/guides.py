@@ -113,11 +113,13 @@ def argument(made, option):
 
 
 def formulas():
-    """The formula at the top of each template."""
+    """The lines of each template in short form, or the formula at the top of one in the long form."""
     parts = []
     for path in sorted((ROOT / "templates").glob("*.mlir")):
-        head = [line[3:].rstrip() for line in re.match(r"(?://.*\n)*", path.read_text())[0].splitlines()]
-        parts.append("\n".join([head[0].rstrip(".:"), *[line for line in head[1:] if line.startswith("  ")]]))
+        text = path.read_text()
+        head = [line[3:].rstrip() for line in re.match(r"(?://.*\n)*", text)[0].splitlines()]
+        lines = text.splitlines() if re.search("^rule ", text, re.MULTILINE) else head
+        parts.append("\n".join([head[0].rstrip(".:"), *[line for line in lines if re.match(r"  \S", line)]]))
     return "```text\n" + "\n\n".join(parts) + "\n```"
 
 

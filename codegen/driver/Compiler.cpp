@@ -8,8 +8,8 @@
 #include "dialect/frontend/FriendlyDiagnostics.h"
 #include "dialect/frontend/ReadSpec.h"
 #include "dialect/frontend/RulePath.h"
+#include "dialect/frontend/RuleText.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -144,6 +144,23 @@ LogicalResult Compiler::generate(std::string &text) {
   if (request.printStep)
     out << (text.empty() ? "" : "\n") << printStep(built);
   return success();
+}
+
+// The rules of the text, or those that sets name.
+LogicalResult Compiler::writeRules(std::string &product) {
+  OwningOpRef<ModuleOp> found;
+  if (!request.step.sets.empty()) {
+    context->loadDialect<AltgradDialect>();
+    found = ModuleOp::create(UnknownLoc::get(context.get()));
+  }
+  for (auto [index, set] : llvm::enumerate(request.step.sets)) {
+    RuleOp rule = getRule(set, index, module ? *module : ModuleOp());
+    if (!rule)
+      return failure();
+    found->push_back(rule.clone());
+  }
+  product = printRules(found ? *found : *module);
+  return product.empty() ? fail("the text has no rule") : success();
 }
 
 LogicalResult Compiler::read(std::string &text) {
@@ -355,11 +372,13 @@ LogicalResult Compiler::run(std::string &product) {
   if (!request.input.empty()) {
     words.quote(name, text);
     sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name), {});
-    module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
+    module = parseText(sources, context.get());
     if (!module)
       return failure();
   }
   quoteSets(sources);
+  if (request.printRule)
+    return writeRules(product);
   if (request.generates() && failed(generate(text)))
     return failure();
   if (request.printStep) {

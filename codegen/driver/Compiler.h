@@ -24,6 +24,7 @@ struct CompileRequest {
   std::vector<std::string> targets; // names; empty: those of a bundle
   StepRequest step;                 // has sets where a step is generated
   bool printStep = false;           // stop at the generated text
+  bool printRule = false;           // stop at the rules, and print them in the form of MLIR
   std::string rulePath;
   llvm::StringMap<double> values; // of hyper-parameters, for an analysis
   std::string ptxas;              // makes a bundle's cubins; "": there are none
@@ -61,6 +62,7 @@ private:
   mlir::LogicalResult findTargets();
   mlir::LogicalResult read(std::string &text);
   mlir::LogicalResult generate(std::string &text);
+  mlir::LogicalResult writeRules(std::string &product);
   RuleOp getRule(const SetRequest &set, unsigned index, mlir::ModuleOp file);
   void quoteSets(llvm::SourceMgr &sources);
   mlir::LogicalResult checkModule();

@@ -201,6 +201,9 @@ struct Options {
                                 cl::value_desc("hyper=value"), cl::CommaSeparated, cl::ValueOptional};
   cl::opt<bool, true, Flag> printStep{"print-step", cl::location(request.printStep),
                                       cl::desc("With --rule or --set: prints the generated step and stops")};
+  cl::opt<bool, true, Flag> printRule{"print-rule", cl::location(request.printRule),
+                                      cl::desc("Prints the rules of the text, or the one of --rule, as operations "
+                                               "with types, and stops")};
   cl::opt<bool, true, Flag> ownProducts{"own-products", cl::location(request.ownProducts),
                                         cl::desc("For GPUs: also writes kernels for symmetric products of bf16 and f16 "
                                                  "matrices, on tensor cores. A step calls them where "
@@ -231,7 +234,7 @@ static constexpr StringLiteral overview =
 bool altgrad::isCompilerCommand(int argc, char **argv) {
   static constexpr StringLiteral known =
       "emit rule set storage clip clip-value norm per-tensor unscale scaler loss-scaler quantize scales "
-      "statistics profile analyze print-step list-coefficients list-rules list-ops list-targets "
+      "statistics profile analyze print-step print-rule list-coefficients list-rules list-ops list-targets "
       "list-formats version help target ptxas exchange expect-remote-products others-multiply";
   for (int i = 1; i < argc; ++i) {
     StringRef word(argv[i]);

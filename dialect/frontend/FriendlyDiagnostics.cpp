@@ -5,6 +5,7 @@
 #include "dialect/Dialect.h"
 #include "dialect/SpellCheck.h"
 #include "dialect/frontend/ReadSpec.h"
+#include "dialect/frontend/RuleText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 
@@ -65,6 +66,7 @@ static constexpr std::pair<StringLiteral, StringLiteral> sentences[] = {
     {"floating point value not valid for specified type",
      "the constant in front of this has a point, and its type is that of whole numbers; write f32 or f64, or leave the "
      "point out"},
+    {"expected floating point literal", "a finite number is expected here, such as 1.0e-3"},
     {"to bind", "an operation has one result: write one name in front of ="},
     {"cannot name an operation with no results", "an operation is missing behind =, as in %c = addf %a, %b : f32"},
     {"expected '=' after SSA name",
@@ -139,7 +141,7 @@ static std::string describeUnknownOperation(const Mistake &mistake) {
   ours.append({"altgrad.rule", "altgrad.step", "altgrad.yield"});
   StringRef meant = closestSpelling(name, ours);
   std::string hint = describeReplacement(name);
-  if (!meant.empty() && StringRef(hint).starts_with("; allowed are"))
+  if (!meant.empty() && StringRef(hint).starts_with("; altgrad-opt"))
     hint = "; did you mean " + meant.str() + "? altgrad-opt --list-ops lists what is allowed";
   return ("'" + name + "' is no operation" + hint).str();
 }
@@ -158,6 +160,11 @@ static std::string describeTypeMismatch(const Mistake &mistake) {
                    : has == "f32" && wanted == "f64"         ? "extf"
                    : has == "i64" && wanted.starts_with("f") ? "sitofp"
                                                              : "";
+  StringRef reduction = mistake.before.split("altgrad.reduce ").second;
+  if (has == "i1" && (reduction.starts_with("count") || reduction.starts_with("and")))
+    words = "altgrad.reduce " + firstWord(reduction).str() + " has the type of what is combined: write : i1";
+  if (has.starts_with("!altgrad.tensors") && wanted.starts_with("!altgrad.squares"))
+    words += "; the first operand of altgrad.product is a square, which altgrad.gram makes of a matrix";
   if (!cast.empty())
     words +=
         ("; write " + value + "_ = " + cast + " " + value + " : " + has + " to " + wanted + ", and " + value + "_ here")
@@ -214,6 +221,19 @@ static std::string abbreviateTypes(StringRef words) {
   return (op + " takes " + kind + ", and its operand " + Twine(number + 1) + " is " + got.trim('\'')).str();
 }
 
+// What altgrad.reduce has under another name, or not yet.
+static constexpr std::pair<StringLiteral, StringLiteral> reductionHints[] = {
+    {"mean", "write add, and divf by how many there are, which altgrad.dim says"},
+    {"sum", "write add"},
+    {"norm", "write sumsq, and math.sqrt of it"},
+    {"min", "write max of negf, and negf of it"},
+    {"or", "write count, and cmpf ogt with 0.0"},
+    {"any", "write count, and cmpf ogt with 0.0"},
+    {"all", "write and"},
+    {"row", "a row of a matrix is a unit: write over unit"},
+    {"column", "numbers of columns come with a later version; there are unit and block<32x1>"},
+};
+
 // "expected one of [step, tensor] for how many values a scalar has, got: tensr".
 static std::string describeUnknownWord(const Mistake &mistake) {
   auto [known, got] = mistake.words.split('[').second.split(']');
@@ -224,6 +244,12 @@ static std::string describeUnknownWord(const Mistake &mistake) {
     word = got.split("got: ").second;
   else if (word.empty())
     word = mistake.line().take_front(1);
+  if (mistake.operation() == "altgrad.reduce")
+    for (auto [name, instead] : reductionHints)
+      if (word == name)
+        return "altgrad.reduce has no '" + word.str() + "'; " + instead.str();
+  if (mistake.operation() == "altgrad.reduce" && mistake.inRule)
+    llvm::erase(words, "step");
   std::string who = mistake.operation().empty() ? "there is" : (mistake.operation() + " has").str();
   return (Twine(who) + " no '" + word + "'" + describeChoices(word, words)).str();
 }
@@ -268,12 +294,18 @@ static std::optional<std::string> rephraseOperation(const Mistake &mistake) {
   if (mistake.words == "expected ':'" && (mistake.next().starts_with(",") || mistake.next().starts_with("%")))
     if (std::string words = describeSyntax(mistake); !words.empty())
       return words;
+  if (mistake.words == "expected ':'" && !mistake.nextWord().empty())
+    if (std::string words = describeSyntax(mistake); !words.empty())
+      return "'" + mistake.nextWord().str() + "' means nothing here; " + words;
   if (mistake.words == "expected ':'")
     return "a type is missing: write : and f32, f64, i64 or i1";
   if (mistake.contains("expected 'to'"))
     return (mistake.operation() + " has two types: write : f64 to f32").str();
   if (mistake.contains("expected attribute value") || mistake.contains("elements literal must be"))
     return unlessEmpty(describeMissingNumber(mistake));
+  if (mistake.operation() == "altgrad.entry" && mistake.contains("altgrad.squares"))
+    return "altgrad.entry takes a matrix, and a square has no elements of its own: multiply it with the matrix, "
+           "altgrad.product %a, %x";
   if (mistake.contains(" must be ") && !mistake.contains("-like"))
     return abbreviateTypes(mistake.words);
   bool operands = mistake.words == "expected ','" || mistake.contains("cast incompatible") ||
@@ -344,6 +376,8 @@ static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(Str
   if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
     return failure();
   std::string text = getText(loc.getFilename());
+  if (isShortText(text)) // whose parser has words of its own
+    return failure();
   auto [before, after] = around(text, loc);
   std::string words = diagnostic.str();
   StringRef above = StringRef(text).drop_back(after.size());

@@ -1,5 +1,6 @@
 // Limits on a spec, checked before MLIR's parser, which recurses without one.
 #include "dialect/frontend/ReadSpec.h"
+#include "dialect/frontend/RuleText.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -120,6 +121,7 @@ std::string Limits::code(size_t at) {
 std::string Limits::check() {
   if (text.starts_with("ML\xefR"))
     return "spec is bytecode, expected text";
+  const bool isShort = isShortText(text); // its parser has limits of its own
   bool quoted = false, comment = false, escaped = false;
   for (size_t i = 0; i < text.size(); ++i, ++expanded, ++column) {
     char c = text[i];
@@ -135,7 +137,7 @@ std::string Limits::check() {
     } else if (quoted) {
       quoted = escaped || c != '"';
       escaped = !escaped && c == '\\';
-    } else if (!comment) {
+    } else if (!comment && !isShort) {
       comment = c == '/' && last == '/';
       quoted = c == '"';
       if (std::string why = code(i); !why.empty())

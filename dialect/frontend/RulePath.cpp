@@ -3,7 +3,7 @@
 
 #include "dialect/SpellCheck.h"
 #include "dialect/frontend/ReadSpec.h"
-#include "mlir/Parser/Parser.h"
+#include "dialect/frontend/RuleText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -24,7 +24,7 @@ static std::vector<std::string> allFolders(StringRef path) {
 static OwningOpRef<ModuleOp> readModule(StringRef file, Location loc) {
   Spec spec = readSpec(file);
   if (spec.why.empty())
-    return parseSourceString<ModuleOp>(spec.text, ParserConfig(loc.getContext()), file);
+    return parseText(spec.text, file, loc.getContext());
   if (spec.line)
     loc = FileLineColLoc::get(loc.getContext(), file, spec.line, spec.column);
   emitError(loc) << spec.why;
@@ -40,7 +40,7 @@ OwningOpRef<RuleOp> altgrad::getOnlyRule(ModuleOp module, StringRef file, Locati
   for (auto [index, rule] : llvm::enumerate(rules))
     error << (index ? ", " : ": ") << rule.getSymName();
   if (rules.empty())
-    error << "; a rule begins altgrad.rule @name(param %w: f32, grad %g: f32) {";
+    error << "; a rule begins rule name(param w, grad g, lr = 1e-3)";
   return {};
 }
 

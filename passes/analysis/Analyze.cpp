@@ -183,7 +183,7 @@ bool altgrad::hasLimits(StepOp step) {
 static std::string getText(Location loc) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  if (auto file = dyn_cast<FileLineColLoc>(loc))
+  if (auto file = loc->findInstanceOf<FileLineColLoc>())
     out << file.getFilename().getValue() << ":" << file.getLine() << ":" << file.getColumn();
   else
     out << loc;

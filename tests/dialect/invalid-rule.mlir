@@ -26,7 +26,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
 // -----
 
 // rule_c2
-// expected-error@+1 {{'altgrad.rule' op gives '%w' the role 'master'; roles are param, grad, state, input, value, hyper, step, option}}
+// expected-error@+2 {{'altgrad.rule' op gives '%w' the role 'master'; roles are param, grad, state, input, value, hyper, step, option}}
 "altgrad.rule"() <{sym_name = "r", signature = [#altgrad.argument<access = in, role = master, name = "w", key = "w", scope = step, set = -1>]}> ({
 ^bb0(%w: f32):
   "altgrad.yield"(%w) : (f32) -> ()
@@ -76,7 +76,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1) {
 // -----
 
 // rule_c6
-// expected-error@+1 {{'altgrad.rule' op gives option '%o' a default of another type}}
+// expected-error@+3 {{'altgrad.rule' op gives option '%o' a default of another type}}
 "altgrad.rule"() <{sym_name = "r", signature = [#altgrad.argument<access = in, role = option, name = "o", key = "o", scope = step, set = -1, fallback = 3 : i32>,
                    #altgrad.argument<access = in, role = param, name = "w", key = "w", scope = step, set = -1>]}> ({
 ^bb0(%o: i1, %w: f32):

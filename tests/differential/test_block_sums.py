@@ -75,7 +75,7 @@ def test_each_element_counts_once(block):
 def test_a_rule_whose_neighbours_share_a_second_moment(storage, tmp_path):
     """The page's, whose rule the evaluator reads."""
     page = (program.ROOT / "templates/Language.md").read_text()
-    rule = page[page.index("altgrad.rule @blocks"):]
+    rule = page[page.index("rule blocks("):]
     path = tmp_path / "blocks.mlir"
     path.write_text(rule[:rule.index("```")])
     agree(program.Program(program.generated(path, storage, "--clip")), SIZES)

@@ -12,6 +12,8 @@ top-level entry of the checkout stands as a link, so that commands are written a
               A command with no lines under it may print what it likes.
     mlir      Must be taken by altgrad-opt. `mlir in-rule` is part of the body of a rule, which has
               param %w, grad %g, state %m, state %v (f32), hyper %lr, %beta, %eps (f64) and step %t (i64).
+    rule      The same of the short form: `rule in-rule` is lines of a rule with param w, grad g, state m, v, hyper-parameters
+              lr, beta, eps and step t.
     c, cpp    All blocks of a section are one program. With a `main` it is linked with the runtime and run,
               without one only its syntax is checked. The C++ of a page is compiled once, each section in a namespace
               of its own and all #includes before: torch's headers cost ten seconds.
@@ -34,7 +36,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = (".github", "dialect", "passes", "codegen", "runtime", "templates", "tests", "tools")
-TAGS = ("python", "diff", "sh", "console", "mlir", "c", "cpp", "cmake", "output", "text")
+TAGS = ("python", "diff", "sh", "console", "mlir", "rule", "c", "cpp", "cmake", "output", "text")
 WORDS = ("fails", "in-rule", "reader")
 
 
@@ -108,5 +110,5 @@ def mistakes(section):
         followed = place + 1 < len(blocks) and blocks[place + 1].tag == "output"
         if "fails" in rest and not followed:
             yield f"{where}: an output block with the message follows what fails"
-        if block.tag == "output" and (not place or blocks[place - 1].tag not in ("python", "sh", "mlir")):
+        if block.tag == "output" and (not place or blocks[place - 1].tag not in ("python", "sh", "mlir", "rule")):
             yield f"{where}: output of nothing"

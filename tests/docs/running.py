@@ -21,6 +21,11 @@ PACKAGE = Path(altgrad.__file__).resolve().parents[1]
 RULE = """altgrad.rule @example(param %w: f32, grad %g: f32, state %m: f32, state %v: f32, hyper %lr: f64 = 1.0e-3,
                       hyper %beta: f64 = 0.9, hyper %eps: f64 = 1.0e-8, step %t: i64) {
 """
+SHORT = """rule example(param w, grad g, state m v, lr = 1e-3, beta = 0.9, eps = 1e-8, step t)
+{}  w = w - lr * g
+  m = m + g
+  v = v + g
+"""
 YIELD = "altgrad.yield param(%w) state(%m, %v)\n"
 
 
@@ -65,7 +70,7 @@ class Runner:
         if title := block.value("title"):
             (self.folder / title).unlink(missing_ok=True)
             (self.folder / title).write_text(block.text)
-            if block.tag != "mlir":
+            if block.tag not in ("mlir", "rule"):
                 return None
         return getattr(self, f"run_{block.tag}")(block, expected, where)
 
@@ -115,6 +120,14 @@ class Runner:
         text = block.text
         if "in-rule" in block.words:
             text = RULE + text + ("" if "altgrad.yield" in text else YIELD) + "}\n"
+        self.take(text, block, expected, where)
+
+    def run_rule(self, block, expected, where):
+        lines = "".join(f"  {line}\n" for line in block.lines)
+        self.take(SHORT.format(lines) if "in-rule" in block.words else block.text, block, expected, where)
+
+    def take(self, text, block, expected, where):
+        """Gives a text to altgrad-opt, which says what is expected."""
         done = subprocess.run([OPT, "-"], input=text, text=True, capture_output=True, env=self.env, cwd=self.folder)
         assert (done.returncode != 0) == ("fails" in block.words), f"{where}: {done.stderr}"
         check(done.stderr, expected, where)

@@ -13,6 +13,7 @@ import torch
 import altgrad
 
 PAGE = Path(__file__).with_name("mistakes.txt")
+SHORT = "rule mine(param w, grad g, state m, unit s, step t, lr = 1e-3, option fast)\n", "  m = g\n  s = max(g over unit)\n  w = w - lr * g\n"
 PROGRAM = os.environ.get("ALTGRAD_OPT", "altgrad-opt")
 RULE, TAIL = """altgrad.rule @mine(param %w: f32, grad %g: f32, state %m: f32, hyper %lr: f64 = 1.0e-3, step %t: i64) {
 """, "  altgrad.yield param(%w) state(%m1)\n}\n"
@@ -52,7 +53,8 @@ def said_in_python(text):
 
 def said(section, mistake, folder):
     if section.startswith("A line of a rule"):
-        return said_of_rule(RULE + "".join(f"  {line}\n" for line in mistake.split("\n")) + TAIL, folder)
+        before, behind = SHORT if "in short form" in section else (RULE, TAIL)
+        return said_of_rule(before + "".join(f"  {line}\n" for line in mistake.split("\n")) + behind, folder)
     if section.startswith("The text of a rule"):
         return said_of_rule(mistake + "\n", folder)
     if section.startswith("The storage line"):

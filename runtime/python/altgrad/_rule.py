@@ -11,8 +11,10 @@ from ._core import core
 from ._library import Error, find_templates
 
 _COMMENT = re.compile(r"//[^\n]*")
-_RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
-_PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b")
+# The two forms of templates/Language.md: what each rule's signature begins with, and what multiplies matrices.
+_LONG = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
+_SHORT = re.compile(r"^[ \t]*rule\s+([A-Za-z_]\w*)\s*\(", re.ASCII | re.MULTILINE)
+_PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b|\b(orthogonalize|product)\s*\(")
 # A name, or a word of a rule with matrices: "steps=8".
 _OPTION = re.compile(r"[A-Za-z_][\w.$-]*(=[\w.$/|+-]+)?", re.ASCII)
 
@@ -31,9 +33,14 @@ class Rule:
 
     def declared(self, role):
         """The names of its arguments of a role, as its text declares them."""
-        signature = re.split(r"\baltgrad\.rule\b", self._words())
-        own = [part for part in signature if re.match(rf"\s*(private\s+)?@{re.escape(self.name)}\s*\(", part)]
-        return re.findall(rf"\b{role}\s+%([\w.$-]+)", own[0]) if own else []
+        words = self._words()
+        begins = list(_form_of(words).finditer(words)) + [None]
+        own = [words[begin.end():after and after.start()] for begin, after in zip(begins, begins[1:]) if begin[1] == self.name]
+        if not own:
+            return []
+        if _form_of(words) is _LONG:
+            return re.findall(rf"\b{role}\s+%([\w.$-]+)", own[0])
+        return [name for word, name in _arguments(own[0]) if word == role]
 
     def multiplies(self):
         """Whether matrices are multiplied by it, or by another rule of its text."""
@@ -62,7 +69,7 @@ def find_rule(source, name=None):
     folder = find_templates()
     known = sorted(path.stem for path in folder.glob("*.mlir"))
     if source not in known and re.search(r"[\s=(){}]", source):
-        raise Error(f"{source!r} is no rule: a text begins altgrad.rule @name(param %w: f32, grad %g: f32) {{, a file "
+        raise Error(f"{source!r} is no rule: a text begins rule name(param w, grad g, lr = 1e-3), a file "
                     f"is named with its folder or .mlir, and templates are {', '.join(known)}", "NOT_FOUND")
     if source not in known:
         near = difflib.get_close_matches(source, known, 1)
@@ -93,7 +100,25 @@ def _in_text(text, origin, name):
 
 
 def _names_in(text):
-    return _RULE.findall(_COMMENT.sub("", text))
+    words = _COMMENT.sub("", text)
+    return _form_of(words).findall(words)
+
+
+def _form_of(words):
+    """How rules begin in a text without comments: its first word says which form it has."""
+    return _SHORT if re.match(r"\s*rule\b", words) else _LONG
+
+
+def _arguments(signature):
+    """(role, name) of each argument in the short form, from behind its parenthesis on."""
+    role, inside = "hyper", re.match(r"(?:[^()]|\([^()]*\))*", signature)[0]
+    for part in inside.split(","):
+        names = part.split("=")[0].split()
+        if len(names) > 1:
+            role, *names = names
+        elif "=" in part:
+            role = "hyper"
+        yield from ((role, name) for name in names)
 
 
 def parse_options(options):

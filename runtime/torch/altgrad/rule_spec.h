@@ -25,7 +25,7 @@ struct RuleSpec {
   RuleSpec(const char *name) : rule_(name) {}
 
   TORCH_ARG(std::string, rule);
-  // A rule as MLIR text. `rule` may then be empty.
+  // A rule as text, in either form of templates/Language.md. `rule` may then be empty.
   TORCH_ARG(std::string, text);
   // The storage line (templates/Storage.md), such as "m=f32 master=f32". States that it does not name
   // are stored as their parameter is.

@@ -13,7 +13,9 @@ NAMES = [name for name in altgrad.optim.__all__ if class_of(name)]
 
 
 def declared(rule):
-    return re.findall(r"state %(\w+):", re.sub(r"//.*", "", Path(find_rule(rule).origin).read_text()))
+    text = Path(find_rule(rule).origin).read_text()
+    return re.findall(r"state %(\w+):", text) + [
+        name for names in re.findall(r"\b(?:state|unit) ([\w ]+)[,)]", text) for name in names.split()]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -37,7 +37,7 @@ def test_ctrl_c_ends_the_compiler(handler, printed, tmp_path):
     compiler.write_text(COMPILER.format(tmp_path, Path(real).resolve()))
     compiler.chmod(0o755)
     rule = tmp_path / "own.mlir"
-    rule.write_text((altgrad._library.find_templates() / "sgd.mlir").read_text().replace("@sgd", "@own"))
+    rule.write_text((altgrad._library.find_templates() / "sgd.mlir").read_text().replace("rule sgd(", "rule own("))
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ALTGRAD_OPT": str(compiler),
@@ -76,7 +76,7 @@ def test_python_exits_while_a_daemon_thread_waits_for_the_compiler(tmp_path):
     compiler.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexec sleep 5\n")
     compiler.chmod(0o755)
     rule = tmp_path / "own.mlir"
-    rule.write_text((altgrad._library.find_templates() / "sgd.mlir").read_text().replace("@sgd", "@own"))
+    rule.write_text((altgrad._library.find_templates() / "sgd.mlir").read_text().replace("rule sgd(", "rule own("))
     done = subprocess.run([sys.executable, "-c", EXITS, rule, tmp_path / "started"], capture_output=True, text=True, env={
         **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ALTGRAD_OPT": str(compiler),
         "ALTGRAD_CACHE_DIR": str(tmp_path / "cache")})

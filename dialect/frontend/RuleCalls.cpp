@@ -1,0 +1,321 @@
+// Functions of a rule in short text.
+#include "dialect/SpellCheck.h"
+#include "dialect/frontend/RuleParser.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+using Terms = RuleTerms::Terms;
+
+namespace {
+struct Function {
+  StringLiteral usage; // "lerp(a, b, weight)"
+  Term (*make)(RuleTerms &terms, Terms x);
+  StringRef name() const { return StringRef(usage).split('(').first; }
+};
+// What is called otherwise here.
+struct Replacement {
+  StringLiteral names, words;
+};
+} // namespace
+
+template <const char *op> static Term applied(RuleTerms &terms, Terms x) { return terms.apply(op, x); }
+static constexpr char sqrtOp[] = "math.sqrt", absOp[] = "math.absf", floorOp[] = "math.floor",
+                      minimumOp[] = "arith.minimumf", maximumOp[] = "arith.maximumf", copysignOp[] = "math.copysign",
+                      fmaOp[] = "math.fma", lerpOp[] = "altgrad.lerp", expOp[] = "math.exp", logOp[] = "math.log";
+
+template <const char *op> static Term belowElements(RuleTerms &terms, Terms x) {
+  if (x[0].isElement())
+    return terms.fail("exp and log are of numbers of the step, the tensor and its units, not of elements");
+  return terms.apply(op, x);
+}
+
+static constexpr Function functions[] = {
+    {"sqrt(x)", applied<sqrtOp>},
+    {"abs(x)", applied<absOp>},
+    {"floor(x)", applied<floorOp>},
+    {"exp(x)", belowElements<expOp>},
+    {"log(x)", belowElements<logOp>},
+    {"sign(x)", [](RuleTerms &terms, Terms x) { return terms.sign(x[0]); }},
+    {"minimum(a, b)", applied<minimumOp>},
+    {"maximum(a, b)", applied<maximumOp>},
+    {"clamp(x, low, high)",
+     [](RuleTerms &terms, Terms x) {
+       return terms.apply("arith.minimumf", {terms.apply("arith.maximumf", {x[0], x[1]}), x[2]});
+     }},
+    {"copysign(a, b)", applied<copysignOp>},
+    {"fma(a, b, c)", applied<fmaOp>},
+    {"lerp(a, b, weight)", applied<lerpOp>},
+    {"where(condition, a, b)", [](RuleTerms &terms, Terms x) { return terms.choose(x[0], x[1], x[2]); }},
+    {"f32(x)", [](RuleTerms &terms, Terms x) { return terms.single(x[0]); }},
+    {"int(x)", [](RuleTerms &terms, Terms x) { return terms.whole(x[0]); }},
+    {"binade(x)", [](RuleTerms &terms, Terms x) { return terms.ofElements("altgrad.binade", x, Level::Element); }},
+    {"row_mean_square(x)",
+     [](RuleTerms &terms, Terms x) { return terms.ofElements("altgrad.row_mean_square", x, Level::Unit); }},
+    {"match_norm(x, y)",
+     [](RuleTerms &terms, Terms x) { return terms.ofElements("altgrad.match_norm", x, Level::Element); }},
+    {"descend(w, along, rate, decay)", [](RuleTerms &terms, Terms x) { return terms.descend(x); }},
+    {"gram(x)", [](RuleTerms &terms, Terms x) { return terms.gram(x[0]); }},
+};
+static constexpr StringRef reductions[] = {"sum", "mean",   "rms", "norm", "sumsq", "max",
+                                           "min", "absmax", "all", "any",  "count"};
+static constexpr StringRef matrixCalls[] = {"matrix", "product", "orthogonalize", "scale_by_shape"};
+
+static constexpr Replacement replacements[] = {
+    {"pow power powf", "x ^ 2"},
+    {"square", "x * x"},
+    {"rsqrt", "1 / sqrt(x)"},
+    {"reciprocal", "1 / x"},
+    {"mul mulf multiply", "a * b"},
+    {"add addf", "a + b"},
+    {"sub subf subtract", "a - b"},
+    {"div divf divide", "a / b"},
+    {"neg negf", "-x"},
+    {"absf fabs absolute", "abs(x)"},
+    {"addcmul", "fma(a, b, c) or c + a * b"},
+    {"addcdiv", "w - lr * m / d"},
+    {"minimumf fmin", "minimum(a, b)"},
+    {"maximumf fmax", "maximum(a, b)"},
+    {"select", "a if condition else b"},
+    {"clip", "clamp(x, low, high)"},
+    {"clamp_min", "maximum(x, low)"},
+    {"clamp_max", "minimum(x, high)"},
+    {"truncf float float32", "f32(x)"},
+    {"fpowi", "beta ^ t"},
+    {"matmul mm", "gram(x), and product(a, x)"},
+    {"zeros_like", "0.0"},
+    {"ones_like", "1.0"},
+    {"tanh sigmoid softsign", "x / (1 + abs(x)), which is bounded as well"},
+    {"std", "sqrt(mean(x * x) - mean(x) ^ 2)"},
+    {"apply_step", "descend(w, along, rate, decay)"},
+    {"amax", "max(x)"},
+    {"amin", "min(x)"},
+};
+
+bool RuleParser::isCall(StringRef name) {
+  return llvm::any_of(functions, [&](const Function &one) { return one.name() == name; }) ||
+         llvm::is_contained(reductions, name) || llvm::is_contained(matrixCalls, name);
+}
+
+static std::string describeUnknown(StringRef name) {
+  for (const Replacement &one : replacements)
+    if (llvm::is_contained(llvm::split(one.names, ' '), name))
+      return ("; write " + one.words).str();
+  SmallVector<StringRef> known;
+  for (const Function &one : functions)
+    known.push_back(one.name());
+  known.append(std::begin(reductions), std::end(reductions));
+  known.append(std::begin(matrixCalls), std::end(matrixCalls));
+  return describeChoices(name, known);
+}
+
+Term RuleParser::parseCall() {
+  RuleToken name = token;
+  auto function = llvm::find_if(functions, [&](const Function &one) { return one.name() == name.text; });
+  advance();
+  if (function != std::end(functions)) {
+    SmallVector<Term> operands = parseOperands(function->usage);
+    place(name);
+    return bad ? Term() : function->make(*terms, operands);
+  }
+  if (llvm::is_contained(reductions, name.text))
+    return parseReduction(name);
+  if (llvm::is_contained(matrixCalls, name.text))
+    return parseMatrixCall(name);
+  fail(name.text, names.count(name.text) ? "'" + name.text + "' is a value and no function: a product is written a * b"
+                                         : "there is no function '" + name.text + "'" + describeUnknown(name.text));
+  return {};
+}
+
+// As many as the usage has, in parentheses.
+SmallVector<Term> RuleParser::parseOperands(StringRef usage) {
+  RuleToken opening = token;
+  SmallVector<Term> operands;
+  open();
+  if (!token.is(")"))
+    do
+      operands.push_back(parseChoice());
+    while (!bad && take(","));
+  if (bad || (token.is("over") && !fail("what is reduced over stands in a reduction, such as sum(x over unit)")) ||
+      !close(opening))
+    return operands;
+  size_t wanted = usage.count(',') + 1;
+  if (operands.size() != wanted)
+    fail(opening.text,
+         "here are " + Twine(operands.size()) + " values, and " + Twine(wanted) + " are wanted: write " + usage);
+  return operands;
+}
+
+//===-- Reductions ----------------------------------------------------------------------===//
+
+// tensor, unit, step or block<1x32>.
+BlockAttr RuleParser::parseOver() {
+  MLIRContext *context = module.getContext();
+  RuleToken at = token;
+  advance();
+  if (at.is("tensor") || at.is("unit") || at.is("step"))
+    return BlockAttr::get(context, *symbolizeScope(at.text));
+  static constexpr StringLiteral there = "; there are tensor, unit (an index of dimension 0, such as a row), step (all "
+                                         "tensors) and block<1x32>";
+  StringRef later = at.is("row")      ? "; a row of a matrix is a unit"
+                    : at.is("column") ? "; numbers of columns come with a later version"
+                                      : "";
+  if (!at.is("block"))
+    return fail(at.text, "nothing is reduced over " + describe(at) + there + later), BlockAttr();
+  expect("<", "a block is written block<1x32>");
+  RuleToken size = token;
+  auto [rows, columns] = size.text.split('x');
+  int64_t extents[2];
+  if (bad || rows.getAsInteger(10, extents[0]) || columns.getAsInteger(10, extents[1]) || extents[0] < 1 ||
+      extents[1] < 1)
+    return fail(size.text, "a block is written block<1x32>"), BlockAttr();
+  advance();
+  BlockAttr block = BlockAttr::get(context, extents[0], extents[1]);
+  std::string why;
+  {
+    ScopedDiagnosticHandler words(context, [&](Diagnostic &one) { return why = one.str(), success(); });
+    (void)verifySupportedBlock(block, [&] { return emitError(getLocation(size.text)); });
+  }
+  if (!why.empty())
+    return fail(size.text, why), BlockAttr();
+  expect(">", "a block is written block<1x32>");
+  return block;
+}
+
+Term RuleParser::parseReduction(const RuleToken &name) {
+  RuleToken opening = token;
+  open();
+  Term x = parseChoice();
+  if (token.is(","))
+    fail(name.text.starts_with("m") && name.text.size() == 3
+             ? name.text + " is of one value, over the tensor; of two values write " + name.text + "imum(a, b)"
+             : name.text + " takes one value, and what it is over: " + name.text + "(x over unit)");
+  BlockAttr over = BlockAttr::get(module.getContext(), Scope::Tensor);
+  if (!bad && take("over"))
+    over = parseOver();
+  if (bad || !close(opening))
+    return {};
+  place(name);
+  return reduce(name.text, x, over);
+}
+
+Term RuleParser::reduce(StringRef name, Term x, BlockAttr over) {
+  if ((name == "all" || name == "any" || name == "count") && over.getScope() != Scope::Tensor)
+    return terms->fail(name + " is over the tensor alone");
+  if (name == "all")
+    return terms->reduce(Reduction::And, x, over);
+  if (name == "count")
+    return terms->reduce(Reduction::Count, x, over);
+  if (name == "any") {
+    Term count = terms->reduce(Reduction::Count, x, over);
+    return bad ? count : terms->compare(">", count, Term::of(0, true));
+  }
+  if (name == "max")
+    return terms->reduce(Reduction::Max, x, over);
+  if (name == "absmax")
+    return terms->reduce(Reduction::AbsMax, x, over);
+  if (name == "min") {
+    Term most = terms->reduce(Reduction::Max, terms->negate(x), over);
+    return bad ? most : terms->negate(most);
+  }
+  Term total = terms->reduce(name == "sum" || name == "mean" ? Reduction::Add : Reduction::SumSq, x, over);
+  if (bad || name == "sum" || name == "sumsq")
+    return total;
+  if (name == "norm")
+    return terms->apply("math.sqrt", total);
+  Term mean = terms->mean(total, over);
+  return name == "mean" ? mean : terms->apply("math.sqrt", mean);
+}
+
+//===-- Matrices ------------------------------------------------------------------------===//
+
+// A word in parentheses, such as bf16.
+RuleToken RuleParser::parseWord() {
+  RuleToken word = token;
+  advance();
+  return word;
+}
+
+Term RuleParser::parseMatrixCall(const RuleToken &name) {
+  RuleToken opening = token;
+  open();
+  if (name.is("scale_by_shape")) {
+    RuleToken word = parseWord();
+    std::optional<ShapeScale> scale = symbolizeShapeScale(word.text);
+    if (!scale)
+      return fail(word.text, describe(word) + " is no scale; there are original, match_rms, unclamped and spectral"),
+             Term();
+    if (!close(opening))
+      return {};
+    place(name);
+    return terms->scaleByShape(*scale);
+  }
+  Term x = parseChoice();
+  if (bad || !expect(",", "write " + StringRef(name.is("matrix")    ? "matrix(x, bf16)"
+                                               : name.is("product") ? "product(a, x)"
+                                                                    : "orthogonalize(x, eps, steps=5)")))
+    return {};
+  if (name.is("orthogonalize"))
+    return parseOrthogonalize(name, opening, x);
+  if (name.is("product"))
+    return parseProductCall(name, opening, x);
+  RuleToken word = parseWord();
+  FormatAttr format = llvm::is_contained({"bf16", "f16", "f32"}, word.text)
+                          ? FormatAttr::getNamed(module.getContext(), word.text)
+                          : FormatAttr();
+  if (!format)
+    return fail(word.text, "no matrix is of " + describe(word) + "; there are bf16, f16 and f32"), Term();
+  if (!close(opening))
+    return {};
+  place(name);
+  return terms->matrix(x, format);
+}
+
+// orthogonalize(x, eps, steps=5, in=bf16): the words are those of a rule's options.
+Term RuleParser::parseOrthogonalize(const RuleToken &name, const RuleToken &opening, Term x) {
+  MLIRContext *context = module.getContext();
+  Term eps = parseChoice();
+  NamedAttrList words;
+  for (StringRef usual : {"coefficients=jordan", "steps=5", "in=bf16", "length=clamped"})
+    words.append(*readIterationWord(context, usual));
+  while (!bad && token.is(",")) {
+    RuleToken word = lexer.nextWord();
+    std::optional<NamedAttribute> read = readIterationWord(context, word.text);
+    if (!read || !llvm::is_contained(OrthogonalizeOp::getAttributeNames(), read->getName()))
+      return fail(word.text, describe(word) +
+                                 " is no word of orthogonalize(x, eps, steps=5); there are steps=, in=, length=, "
+                                 "coefficients=, over=unit, equal=rows and batches=none"),
+             Term();
+    words.set(read->getName(), read->getValue());
+    advance();
+  }
+  if (bad || !close(opening))
+    return {};
+  place(name);
+  return terms->orthogonalize(x, eps, words);
+}
+
+// product(a, x, by=2.0, plus=y, weight=1.5)
+Term RuleParser::parseProductCall(const RuleToken &name, const RuleToken &opening, Term left) {
+  Term right = parseChoice(), plus;
+  double by = 1, weight = 1;
+  while (!bad && take(",")) {
+    RuleToken word = token;
+    if (!llvm::is_contained({"by", "plus", "weight"}, word.text) || !lexer.peekIs("="))
+      return fail("write product(a, x, by=2.0, plus=y, weight=1.5)"), Term();
+    advance();
+    advance();
+    RuleToken at = token;
+    Term value = parseChoice();
+    if (word.is("plus"))
+      plus = value;
+    else if (!bad && value.value)
+      return fail(at.text, "by= and weight= are numbers that are written here"), Term();
+    else
+      (word.is("by") ? by : weight) = value.number;
+  }
+  if (bad || !close(opening))
+    return {};
+  place(name);
+  return terms->product(left, right, by, plus, weight);
+}

@@ -1,0 +1,95 @@
+// Parses rules in short text: signature, lines, expressions.
+#ifndef ALTGRAD_DIALECT_FRONTEND_RULEPARSER_H
+#define ALTGRAD_DIALECT_FRONTEND_RULEPARSER_H
+
+#include "dialect/frontend/RuleLexer.h"
+#include "dialect/frontend/RuleTerms.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/SourceMgr.h"
+
+namespace altgrad {
+
+/// The first error ends the text: what follows it sees the end, and says nothing.
+class RuleParser {
+public:
+  RuleParser(llvm::SourceMgr &sources, mlir::ModuleOp module);
+  /// Fails after an error.
+  mlir::LogicalResult parse();
+
+private:
+  struct Known { // a name
+    Term term;
+    bool isNew = false;  // assigned in a line
+    RuleToken name = {}; // where that is, or where the argument stands
+  };
+  // One rule.
+  void parseRule();
+  void parseSignature();
+  struct Kind { // of an argument
+    Role role = Role::none;
+    Scope scope = Scope::Step;
+  };
+  static std::optional<Kind> findKind(llvm::StringRef word);
+  Kind parseKind(Kind before);
+  bool parseArgument(Kind kind);
+  mlir::TypedAttr parseDefault(Kind kind);
+  void shareHypers();
+  void parseLine();
+  void finish();
+  mlir::Value getResult(mlir::BlockArgument argument);
+  // Expressions, the loosest first.
+  Term parseChoice();
+  Term parseOr();
+  Term parseAnd();
+  Term parseNot();
+  Term parseComparison();
+  Term parseSum();
+  Term parseProduct();
+  Term parseUnary();
+  Term parsePower();
+  Term parseAtom();
+  Term parseNumber();
+  Term parseName();
+  // Calls: RuleCalls.cpp.
+  static bool isCall(llvm::StringRef name);
+  Term parseCall();
+  llvm::SmallVector<Term> parseOperands(llvm::StringRef usage);
+  Term parseReduction(const RuleToken &name);
+  BlockAttr parseOver();
+  Term reduce(llvm::StringRef name, Term x, BlockAttr over);
+  RuleToken parseWord();
+  Term parseMatrixCall(const RuleToken &name);
+  Term parseOrthogonalize(const RuleToken &name, const RuleToken &opening, Term x);
+  Term parseProductCall(const RuleToken &name, const RuleToken &opening, Term left);
+
+  void advance(bool linesEnd = true);
+  bool take(llvm::StringRef sign);
+  /// The same, or an error.
+  bool expect(llvm::StringRef sign, const llvm::Twine &words);
+  bool open();
+  bool close(const RuleToken &opening);
+  mlir::Location getLocation(llvm::StringRef text);
+  void place(const RuleToken &at);
+  /// Only the first error is said. False.
+  bool fail(llvm::StringRef text, const llvm::Twine &words);
+  bool fail(const llvm::Twine &words) { return fail(token.text, words); }
+  std::string describe(const RuleToken &token) const;
+  void failAtom();
+
+  llvm::SourceMgr &sources;
+  mlir::ModuleOp module;
+  RuleLexer lexer;
+  RuleToken token;
+  unsigned parentheses = 0, depth = 0;
+  bool bad = false;
+
+  RuleOp rule;
+  llvm::SmallVector<mlir::Attribute> signature;
+  llvm::StringMap<Known> names;
+  llvm::StringRef placed; // of the operation that is made
+  std::optional<RuleTerms> terms;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_FRONTEND_RULEPARSER_H

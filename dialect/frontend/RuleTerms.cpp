@@ -1,0 +1,380 @@
+// Terms ==> operations, each in the width that its level asks for.
+#include "dialect/frontend/RuleTerms.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr char comparisonAsNumber[] = "a comparison is no number: write a if condition else b";
+
+Term RuleTerms::fail(const Twine &words) {
+  complain(words);
+  return {};
+}
+
+Term RuleTerms::make(StringRef op, ValueRange operands, Type type, Level level, ArrayRef<NamedAttribute> attributes) {
+  DictionaryAttr named = builder.getDictionaryAttr(attributes);
+  std::string key;
+  llvm::raw_string_ostream text(key);
+  text << op << named.getAsOpaquePointer() << type.getAsOpaquePointer();
+  for (Value operand : operands)
+    text << operand.getAsOpaquePointer();
+  Value &value = known[key];
+  if (!value) {
+    OperationState state(loc, op, operands, type, attributes);
+    value = builder.create(state)->getResult(0);
+  }
+  return {value, 0, type.isInteger(64), level};
+}
+
+//===-- Widths ----------------------------------------------------------------===//
+
+Value RuleTerms::constant(TypedAttr attribute) {
+  return make("arith.constant", {}, attribute.getType(), Level::Constant, builder.getNamedAttr("value", attribute))
+      .value;
+}
+
+Value RuleTerms::integer(const Term &x) {
+  return x.value ? x.value : constant(builder.getI64IntegerAttr(int64_t(x.number)));
+}
+
+// A number below elements, as f64.
+Value RuleTerms::wide(const Term &x) {
+  if (!x.value)
+    return constant(builder.getF64FloatAttr(x.number));
+  if (x.type().isF64() || x.isCondition())
+    return x.value;
+  return make(x.type().isF32() ? "arith.extf" : "arith.sitofp", x.value, builder.getF64Type(), x.level).value;
+}
+
+// A value as f32, as it meets an element.
+Value RuleTerms::narrow(const Term &x) {
+  Type f32 = builder.getF32Type();
+  if (!x.value)
+    return constant(builder.getF32FloatAttr(x.number));
+  if (isa<TensorsType>(x.type()))
+    return make("altgrad.entry", x.value, f32, Level::Element).value;
+  if (x.type().isF32() || x.isCondition())
+    return x.value;
+  return make("arith.truncf", wide(x), f32, x.level).value;
+}
+
+// Whether it is a number or a value that has one.
+bool RuleTerms::check(const Term &x) {
+  if (x.isCondition())
+    return fail(comparisonAsNumber), false;
+  if (isa_and_nonnull<SquaresType>(x.type()))
+    return fail("a Gram matrix has no elements of its own: multiply it with the matrix, product(gram(x), x)"), false;
+  return true;
+}
+
+// Operands in one width: f32 where one of them is an element, else f64.
+std::optional<RuleTerms::Met> RuleTerms::meet(Terms operands, bool atElement) {
+  Met met;
+  for (const Term &x : operands) {
+    if (!check(x))
+      return std::nullopt;
+    met.level = std::max(met.level, x.level);
+    met.isSingle |= x.isSingle;
+  }
+  bool isNarrow = met.isSingle || atElement || met.level == Level::Element;
+  met.type = isNarrow ? Type(builder.getF32Type()) : builder.getF64Type();
+  for (const Term &x : operands)
+    met.values.push_back(isNarrow ? narrow(x) : wide(x));
+  return met;
+}
+
+Term RuleTerms::apply(StringRef op, Terms operands) {
+  std::optional<Met> met = meet(operands);
+  if (!met)
+    return {};
+  Term result = make(op, met->values, met->type, met->level);
+  result.isSingle = met->isSingle;
+  return result;
+}
+
+Term RuleTerms::single(Term x) {
+  if (!check(x))
+    return {};
+  return {narrow(x), 0, false, x.level, /*isSingle=*/true};
+}
+
+Term RuleTerms::whole(Term x) {
+  if (!check(x))
+    return {};
+  if (x.isElement())
+    return fail("no int of elements, which stay f32; there is floor(x)");
+  return x.isWhole ? x : make("arith.fptosi", wide(x), builder.getI64Type(), x.level);
+}
+
+//===-- Arithmetic --------------------------------------------------------------===//
+
+// What two written numbers give; nothing after an error.
+std::optional<double> RuleTerms::fold(char sign, double a, double b) {
+  if ((sign == '/' || sign == '%') && b == 0)
+    return fail("a division of two numbers by 0"), std::nullopt;
+  switch (sign) {
+  case '+':
+    return a + b;
+  case '-':
+    return a - b;
+  case '*':
+    return a * b;
+  case '/':
+    return a / b;
+  default: // with the sign of b, as Python's
+    double rest = std::fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+}
+
+Term RuleTerms::arithmetic(char sign, Term a, Term b) {
+  bool isWhole = a.isWhole && b.isWhole && sign != '/';
+  if (!a.value && !b.value) {
+    std::optional<double> number = fold(sign, a.number, b.number);
+    return number ? Term::of(*number, isWhole) : Term();
+  }
+  if (sign == '%') {
+    if (a.isElement() || b.isElement())
+      return fail("% is for numbers of the step, not for elements: write a - b * floor(a / b)");
+    Term quotient = apply("math.floor", apply("arith.divf", {a, b}));
+    return arithmetic('-', a, arithmetic('*', quotient, b));
+  }
+  StringRef op = sign == '+' ? "add" : sign == '-' ? "sub" : sign == '*' ? "mul" : "div";
+  if (isWhole)
+    return make(("arith." + op + "i").str(), {integer(a), integer(b)}, builder.getI64Type(),
+                std::max(a.level, b.level));
+  return apply(("arith." + op + "f").str(), {a, b});
+}
+
+Term RuleTerms::negate(Term x) {
+  if (!x.value)
+    return Term::of(x.isWhole && x.number == 0 ? 0 : -x.number, x.isWhole);
+  return apply("arith.negf", x);
+}
+
+Term RuleTerms::compare(StringRef sign, Term a, Term b) {
+  static constexpr std::tuple<StringLiteral, arith::CmpFPredicate, arith::CmpIPredicate> rows[] = {
+      {"<", arith::CmpFPredicate::OLT, arith::CmpIPredicate::slt},
+      {"<=", arith::CmpFPredicate::OLE, arith::CmpIPredicate::sle},
+      {">", arith::CmpFPredicate::OGT, arith::CmpIPredicate::sgt},
+      {">=", arith::CmpFPredicate::OGE, arith::CmpIPredicate::sge},
+      {"==", arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq},
+      {"!=", arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne}};
+  auto [word, ofNumbers, ofIntegers] = *llvm::find_if(rows, [&](auto &row) { return std::get<0>(row) == sign; });
+  if (!a.value && !b.value)
+    return fail("both sides are numbers that are written here, so nothing is to be compared");
+  if (a.isWhole && b.isWhole)
+    return make("arith.cmpi", {integer(a), integer(b)}, builder.getI1Type(), std::max(a.level, b.level),
+                builder.getNamedAttr("predicate", builder.getI64IntegerAttr(int64_t(ofIntegers))));
+  std::optional<Met> met = meet({a, b});
+  if (!met)
+    return {};
+  return make("arith.cmpf", met->values, builder.getI1Type(), met->level,
+              builder.getNamedAttr("predicate", builder.getI64IntegerAttr(int64_t(ofNumbers))));
+}
+
+Term RuleTerms::logic(StringRef op, Term a, Term b) {
+  if (!a.isCondition() || !b.isCondition())
+    return fail("and, or and not take comparisons and options, such as a < b");
+  return make(op, {a.value, b.value}, builder.getI1Type(), std::max(a.level, b.level));
+}
+
+Term RuleTerms::invert(Term condition) {
+  return logic("arith.xori", condition, {constant(builder.getBoolAttr(true)), 0, false, Level::Constant});
+}
+
+Term RuleTerms::choose(Term condition, Term a, Term b) {
+  if (!condition.isCondition())
+    return fail("what decides is an option or a comparison, such as a if g > 0 else b");
+  std::optional<Met> met = meet({a, b}, condition.isElement());
+  if (!met)
+    return {};
+  Term result = make("arith.select", {condition.value, met->values[0], met->values[1]}, met->type,
+                     std::max(met->level, condition.level));
+  result.isSingle = met->isSingle;
+  return result;
+}
+
+Term RuleTerms::sign(Term x) {
+  if (!check(x))
+    return {};
+  std::optional<Met> met = meet({x, Term::of(0)});
+  Term some = make("arith.cmpf", met->values, builder.getI1Type(), met->level,
+                   builder.getNamedAttr("predicate", builder.getI64IntegerAttr(int64_t(arith::CmpFPredicate::ONE))));
+  return choose(some, apply("math.copysign", {Term::of(1), x}), Term::of(0));
+}
+
+// Of elements, x^n as products, roots and quotients.
+static Term powerOfElement(RuleTerms &terms, Term x, Term n) {
+  auto root = [&](Term of) { return terms.apply("math.sqrt", of); };
+  if (!n.value && n.number == 1)
+    return x;
+  if (!n.value && n.number == 2)
+    return terms.square(x);
+  if (!n.value && n.number == 3)
+    return terms.arithmetic('*', terms.square(x), x);
+  if (!n.value && n.number == 4)
+    return terms.square(terms.square(x));
+  if (!n.value && n.number == 0.5)
+    return root(x);
+  if (!n.value && n.number == 0.25)
+    return root(root(x));
+  if (!n.value && n.number == 1.5)
+    return terms.arithmetic('*', x, root(x));
+  if (!n.value && n.number == -0.5)
+    return terms.arithmetic('/', Term::of(1), root(x));
+  if (!n.value && n.number == -1)
+    return terms.arithmetic('/', Term::of(1), x);
+  return terms.fail("elements have the powers 2, 3, 4, 0.5, 0.25, 1.5, -0.5 and -1 alone; write products, sqrt(x) and "
+                    "quotients");
+}
+
+Term RuleTerms::power(Term a, Term n) {
+  if (!check(a) || !check(n))
+    return {};
+  if (!a.value && !n.value) {
+    double number = std::pow(a.number, n.number);
+    return std::isfinite(number) ? Term::of(number, a.isWhole && n.isWhole && n.number >= 0)
+                                 : fail("this power of two numbers is no finite number");
+  }
+  if (a.isElement() || n.isElement())
+    return powerOfElement(*this, a, n);
+  Level level = std::max(a.level, n.level);
+  if (n.isWhole) {
+    Value exponent = integer(n);
+    return make("math.fpowi", {wide(a), exponent}, builder.getF64Type(), level);
+  }
+  if (!n.value && n.number == 0.5)
+    return apply("math.sqrt", a);
+  return apply("math.exp", arithmetic('*', n, apply("math.log", a)));
+}
+
+//===-- Tensors -------------------------------------------------------------------===//
+
+static constexpr StringLiteral levels[] = {"a constant",
+                                           "a number of all tensors",
+                                           "a number of the hyper-parameters",
+                                           "a number of the step",
+                                           "a number of the tensor",
+                                           "a number of the unit",
+                                           "an element"};
+
+Term RuleTerms::reduce(Reduction kind, Term x, BlockAttr over) {
+  bool ofConditions = isBoolean(kind);
+  if (ofConditions != x.isCondition())
+    return fail(ofConditions ? "all, any and count take a comparison of elements, such as count(g > 0)"
+                             : comparisonAsNumber);
+  // A sum over the step may be of a number that each tensor has.
+  bool isOfTensors = over.getScope() == Scope::Step && kind == Reduction::Add && x.level > Level::Hyper &&
+                     x.level <= Level::Tensor;
+  if (!x.isElement() && !isOfTensors)
+    return fail("a reduction of " + levels[int(x.level)] +
+                ", which is the same for all elements: reduce elements, or use the number itself");
+  std::optional<Met> met = ofConditions ? Met{{x.value}, x.level, false, {}} : meet(x, isOfTensors);
+  if (!met)
+    return {};
+  Level level = over.getScope() == Scope::Block  ? Level::Element
+                : over.getScope() == Scope::Unit ? Level::Unit
+                : over.getScope() == Scope::Step ? Level::Global
+                                                 : Level::Tensor;
+  Type type = kind == Reduction::And ? Type(builder.getI1Type()) : builder.getF32Type();
+  return make("altgrad.reduce", met->values, type, level,
+              {builder.getNamedAttr("over", over),
+               builder.getNamedAttr("reduction", ReductionAttr::get(builder.getContext(), kind))});
+}
+
+Term RuleTerms::kept(Term x) { return x.value && !check(x) ? Term() : Term{wide(x), 0, false, x.level}; }
+
+Term RuleTerms::extent(Dimension dimension) {
+  Term whole = make("altgrad.dim", {}, builder.getI64Type(), Level::Tensor,
+                    builder.getNamedAttr("dimension", DimensionAttr::get(builder.getContext(), dimension)));
+  return make("arith.sitofp", whole.value, builder.getF64Type(), Level::Tensor);
+}
+
+Term RuleTerms::count() {
+  Term rows = extent(Dimension::Rows), columns = extent(Dimension::Columns);
+  Term matrix = arithmetic('*', rows, columns);
+  return arithmetic('*', matrix, extent(Dimension::Batch));
+}
+
+Term RuleTerms::mean(Term total, BlockAttr over) {
+  if (!total.value)
+    return {};
+  Term size = over.getScope() == Scope::Tensor ? count()
+              : over.getScope() == Scope::Unit ? extent(Dimension::Unit)
+              : over.getScope() == Scope::Step ? reduce(Reduction::Add, count(), over)
+                                               : Term::of(double(over.getRows() * over.getColumns()));
+  return arithmetic('/', total, size);
+}
+
+Term RuleTerms::ofElements(StringRef op, Terms operands, Level level) {
+  std::optional<Met> met = meet(operands, /*atElement=*/true);
+  if (met && met->level < Level::Element)
+    return fail("this is of elements, and here stands " + levels[int(met->level)]);
+  return met ? make(op, met->values, builder.getF32Type(), level) : Term();
+}
+
+Term RuleTerms::descend(Terms operands) {
+  std::optional<Met> met = meet(operands.take_front(2), /*atElement=*/true);
+  if (!met)
+    return {};
+  for (const Term &number : operands.drop_front(2))
+    if (!check(number))
+      return {};
+    else if (number.isElement())
+      return fail("the rate and the decay of descend(w, along, rate, decay) are numbers of the tensor, and here is an "
+                  "element: write w * (1 - decay) - rate * along");
+  Value rate = wide(operands[2]), decay = wide(operands[3]);
+  return make("altgrad.apply_step", {met->values[0], met->values[1], rate, decay}, builder.getF32Type(),
+              Level::Element);
+}
+
+//===-- Matrices --------------------------------------------------------------------===//
+
+Term RuleTerms::matrix(Term x, FormatAttr format) {
+  if (!check(x))
+    return {};
+  if (!x.isElement())
+    return fail("a matrix is of elements, and here stands " + levels[int(x.level)]);
+  return make("altgrad.matrix", narrow(x), TensorsType::get(builder.getContext(), format), Level::Element);
+}
+
+Term RuleTerms::gram(Term x) {
+  if (!isa_and_nonnull<TensorsType>(x.type()))
+    return fail("gram takes a matrix: write gram(matrix(x, bf16))");
+  return make("altgrad.gram", x.value, getSquareType(x.type()), Level::Element);
+}
+
+Term RuleTerms::product(Term left, Term right, double by, Term plus, double weight) {
+  if (!isa_and_nonnull<SquaresType>(left.type()) || !isa_and_nonnull<SquaresType, TensorsType>(right.type()) ||
+      getSquareType(right.type()) != left.type())
+    return fail("product(a, x) is of a square a, which gram(x) or a product of squares gives, and of a matrix or "
+                "square x of the same format");
+  if (plus.value && plus.type() != right.type())
+    return fail("plus= is of what the product is: a square beside squares, and a matrix beside a matrix");
+  SmallVector<Value> operands{left.value, right.value};
+  SmallVector<NamedAttribute> attributes{builder.getNamedAttr("factor", builder.getF64FloatAttr(by))};
+  if (plus.value) {
+    operands.push_back(plus.value);
+    attributes.push_back(builder.getNamedAttr("weight", builder.getF64FloatAttr(weight)));
+  }
+  return make("altgrad.product", operands, right.type(), Level::Element, attributes);
+}
+
+Term RuleTerms::orthogonalize(Term x, Term eps, ArrayRef<NamedAttribute> words) {
+  std::optional<Met> met = meet(x);
+  if (!met || !check(eps))
+    return {};
+  if (met->level < Level::Element || eps.isElement())
+    return fail("orthogonalize(x, eps) takes the elements of a matrix and one number");
+  Value small = wide(eps);
+  return make("altgrad.orthogonalize", {met->values[0], small}, builder.getF32Type(), Level::Element, words);
+}
+
+Term RuleTerms::scaleByShape(ShapeScale scale) {
+  return make("altgrad.scale_by_shape", {}, builder.getF64Type(), Level::Tensor,
+              builder.getNamedAttr("by", ShapeScaleAttr::get(builder.getContext(), scale)));
+}
