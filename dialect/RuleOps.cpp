@@ -144,7 +144,7 @@ LogicalResult altgrad::verifyLength(Operation *op, Block &body, size_t most) {
   });
   // body_c12
   if (functions > maxFunctions)
-    return op->emitOpError() << "has " << functions << " of fpowi, log, exp and copysign, at most " << maxFunctions;
+    return op->emitOpError() << "has " << functions << " functions such as fpowi, exp or copysign, at most " << maxFunctions;
   return success();
 }
 
