@@ -58,7 +58,7 @@ def pow(a: Any, b: Any) -> Any:
 
 
 def rsqrt(x: Any) -> Any:
-    """1 / sqrt(x), rounded once."""
+    """1 / sqrt(x)."""
     return of_elements("math.rsqrt", x)
 
 
