@@ -34,12 +34,12 @@ def FitResourcesPass : Pass<"altgrad-fit-resources", "::altgrad::StepOp"> {
 }
 
 def LowerNumericsPass : Altgrad_CodePass<"altgrad-lower-numerics"> {
-  let summary = "replace decode, encode and f64 functions by operations that a target has";
+  let summary = "replace decode, encode and functions by operations that a target has";
   let description = [{
     Conversions between formats become integer code that gives the same codes
     everywhere, or an instruction of the target that gives these codes. A power of
-    an f64 with an i64 exponent becomes repeated squaring. `exp` and `log` of an f64
-    become polynomials. Code without these stays as it is; steps must be functions or kernels first.
+    an f64 with an i64 exponent becomes repeated squaring. Functions become polynomials
+    and selects, without a branch or a table. Code without these stays as it is; steps must be functions or kernels first.
 
     ```mlir
     %x = altgrad.decode %c format<bf16> : i16 to f32

@@ -13,10 +13,14 @@ using namespace altgrad;
 
 static constexpr OperationFacts real(double (*real)(double, double, double), unsigned flops = 0, bool isLong = false,
                                      bool isF64 = false) {
-  return {flops, isLong, isF64, real, nullptr};
+  return {flops, isLong, isF64, /*isF32=*/false, real, nullptr};
+}
+// Of codegen/numerics/Element*.h, with what an element costs there.
+static constexpr OperationFacts element(double (*real)(double, double, double), unsigned flops) {
+  return {flops, /*isLong=*/true, /*isF64=*/false, /*isF32=*/true, real, nullptr};
 }
 static constexpr OperationFacts integer(uint64_t (*integer)(uint64_t, uint64_t)) {
-  return {0, false, false, nullptr, integer};
+  return {0, false, false, false, nullptr, integer};
 }
 
 static double extreme(double a, double b, bool most) {
@@ -83,10 +87,38 @@ static constexpr AllowedOperation operations[] = {
      real([](auto a, auto b, auto) { return std::copysign(a, b); }, 0, /*isLong=*/true)},
     {"math.fpowi", "f64 with an exponent in i64", "a power, by repeated squaring", "%c = math.fpowi %lr, %t : f64, i64",
      real(nullptr, 0, /*isLong=*/true, /*isF64=*/true)},
-    {"math.log", "f64", "the natural logarithm, to within 2 units in the last place", "%c = math.log %lr : f64",
-     real([](auto a, auto, auto) { return std::log(a); }, 0, /*isLong=*/true, /*isF64=*/true)},
-    {"math.exp", "f64", "the exponential function, to within 2 units in the last place", "%c = math.exp %lr : f64",
-     real([](auto a, auto, auto) { return std::exp(a); }, 0, /*isLong=*/true, /*isF64=*/true)},
+    {"math.log", "f32, f64", "the natural logarithm, to within 1 unit in the last place, of f64 2",
+     "%c = math.log %w : f32", real([](auto a, auto, auto) { return std::log(a); }, 32, /*isLong=*/true)},
+    {"math.exp", "f32, f64", "the exponential function, to within 1 unit in the last place, of f64 2",
+     "%c = math.exp %w : f32", real([](auto a, auto, auto) { return std::exp(a); }, 32, /*isLong=*/true)},
+    {"math.exp2", "f32", "2^a; this and what follows to within 1 unit in the last place", "%c = math.exp2 %w : f32",
+     element([](auto a, auto, auto) { return std::exp2(a); }, 35)},
+    {"math.expm1", "f32", "e^a - 1", "%c = math.expm1 %w : f32",
+     element([](auto a, auto, auto) { return std::expm1(a); }, 40)},
+    {"math.log2", "f32", "the logarithm to the base 2", "%c = math.log2 %w : f32",
+     element([](auto a, auto, auto) { return std::log2(a); }, 35)},
+    {"math.log1p", "f32", "ln(1 + a)", "%c = math.log1p %w : f32",
+     element([](auto a, auto, auto) { return std::log1p(a); }, 42)},
+    {"math.powf", "f32", "a^b, as C has it: NaN of a negative number to a power that is not whole",
+     "%c = math.powf %w, %g : f32", element([](auto a, auto b, auto) { return std::pow(a, b); }, 101)},
+    {"math.rsqrt", "f32", "1 / sqrt(a)", "%c = math.rsqrt %w : f32",
+     element([](auto a, auto, auto) { return 1 / std::sqrt(a); }, 12)},
+    {"math.cbrt", "f32", "the cube root", "%c = math.cbrt %w : f32",
+     element([](auto a, auto, auto) { return std::cbrt(a); }, 29)},
+    {"math.tanh", "f32", "the hyperbolic tangent", "%c = math.tanh %w : f32",
+     element([](auto a, auto, auto) { return std::tanh(a); }, 52)},
+    {"altgrad.sigmoid", "f32", "1 / (1 + e^-a)", "%c = altgrad.sigmoid %w : f32",
+     element([](auto a, auto, auto) { return 1 / (1 + std::exp(-a)); }, 49)},
+    {"altgrad.softplus", "f32", "ln(1 + e^a)", "%c = altgrad.softplus %w : f32",
+     element([](auto a, auto, auto) { return std::fmax(a, 0) + std::log1p(std::exp(-std::fabs(a))); }, 84)},
+    {"math.erf", "f32", "the error function", "%c = math.erf %w : f32",
+     element([](auto a, auto, auto) { return std::erf(a); }, 68)},
+    {"math.sin", "f32", "the sine; of every finite number, however large", "%c = math.sin %w : f32",
+     element([](auto a, auto, auto) { return std::sin(a); }, 42)},
+    {"math.cos", "f32", "the cosine; of every finite number, however large", "%c = math.cos %w : f32",
+     element([](auto a, auto, auto) { return std::cos(a); }, 42)},
+    {"math.atan2", "f32", "the angle of the point at height a and width b, from -pi to pi, as C has it",
+     "%c = math.atan2 %w, %g : f32", element([](auto a, auto b, auto) { return std::atan2(a, b); }, 37)},
     {"altgrad.reduce", "f32, i1",
      "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and (of i1) or count (of i1, "
      "as f32) of all elements of this tensor; over unit: of those of one index of dimension 0; over block<1x32>: add, "
@@ -195,9 +227,9 @@ LogicalResult altgrad::verifyArithmetic(Operation &op) {
     }
   // body_c6
   if (row->facts.isF64 && !op.getResult(0).getType().isF64())
-    return op.emitOpError(
-        "exists for f64 scalars only; elements have math.sqrt, math.absf, math.copysign, math.fma and "
-        "the arithmetic of f32");
+    return op.emitOpError("exists for f64 scalars only; of elements write math.powf, or products");
+  if (row->facts.isF32 && !op.getResult(0).getType().isF32())
+    return op.emitOpError("exists for f32 only; of a scalar in f64 write it between truncf and extf");
   // body_c7
   if (auto power = dyn_cast<math::FPowIOp>(op); power && !power.getRhs().getType().isInteger(64))
     return op.emitOpError("has an exponent that is not i64; the step count is one, and constant 2 : i64");

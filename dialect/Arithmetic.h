@@ -11,8 +11,9 @@ namespace altgrad {
 /// What an operation computes and costs.
 struct OperationFacts {
   unsigned flops = 0;                                     // for one element
-  bool isLong = false;                                    // becomes some twenty operations
+  bool isLong = false;                                    // becomes twenty operations and more
   bool isF64 = false;                                     // gives nothing but f64
+  bool isF32 = false;                                     // gives nothing but f32
   double (*real)(double a, double b, double c) = nullptr; // of its operands, before it is rounded
   uint64_t (*integer)(uint64_t a, uint64_t b) = nullptr;
 };

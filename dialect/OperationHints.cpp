@@ -13,26 +13,18 @@ struct OperationHint {
 };
 } // namespace
 
-static constexpr StringLiteral square =
-    "write math.exp of the product of the exponent and math.log, of scalars in f64; the "
-    "powers 2 and 0.5 of an element are mulf %x, %x and math.sqrt";
 static constexpr StringLiteral wholeNumbers =
     "elements have no integers; a scalar in f64 goes through fptosi and sitofp";
-static constexpr StringLiteral hyperbolic =
-    "of a scalar in f64 write it with math.exp; an element has no math.exp, and "
-    "x / (1 + |x|), which is bounded as well, is math.absf, addf and divf";
-
 static constexpr OperationHint instead[] = {
-    {"powf pow", square},
+    {"pow", "write math.powf"},
     {"ipowi", "write muli %x, %x"},
-    {"rsqrt", "write math.sqrt and divf"},
-    {"cbrt", "write math.exp of a third of math.log, of scalars in f64"},
-    {"tanh sinh cosh", hyperbolic},
-    {"exp2", "write math.exp of the number times 0.6931471805599453, of scalars in f64"},
-    {"expm1", "write math.exp and subf, of scalars in f64"},
-    {"log2", "write math.log and mulf by 1.4426950408889634, of scalars in f64"},
-    {"log10", "write math.log and mulf by 0.4342944819032518, of scalars in f64"},
-    {"log1p", "write addf and math.log, of scalars in f64"},
+    {"sinh cosh", "write math.exp of the number and of its negative"},
+    {"tan", "write math.sin, math.cos and divf"},
+    {"atan", "write math.atan2 %x, %one with constant 1.0"},
+    {"erfc", "write subf of 1.0 and math.erf"},
+    {"log10", "write math.log and mulf by 0.4342944819032518"},
+    {"logistic", "write altgrad.sigmoid"},
+    {"silu swish", "write altgrad.sigmoid and mulf"},
     {"absi", "write cmpi slt, subi and select"},
     {"minnumf minf min", "write minimumf"},
     {"maxnumf maxf max", "write maximumf"},

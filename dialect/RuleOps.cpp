@@ -13,9 +13,8 @@ using namespace altgrad;
 //===-- Questions -----------------------------------------------------------===//
 
 SmallVector<BlockArgument> RuleOp::getByRole(Role role) {
-  return llvm::filter_to_vector(getBody().getArguments(), [&](BlockArgument argument) {
-    return getRole(argument) == role;
-  });
+  return llvm::filter_to_vector(getBody().getArguments(),
+                                [&](BlockArgument argument) { return getRole(argument) == role; });
 }
 
 YieldOp RuleOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
@@ -121,7 +120,8 @@ LogicalResult altgrad::verifyRoleType(Location loc, Role role, Scope scope, Stri
   return emitError(loc) << "'altgrad.rule' op has " << stringifyRole(role) << " '%" << name << "' of type "
                         << llvm::to_string(type) << ", expected " << llvm::to_string(expected)
                         << (isNumber ? ", f32 or i64" : "")
-                        << (type.isBF16() || type.isF16() ? "; elements are f32, and the storage line says formats" : "");
+                        << (type.isBF16() || type.isF16() ? "; elements are f32, and the storage line says formats"
+                                                          : "");
 }
 
 static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
@@ -130,8 +130,7 @@ static LogicalResult verifyArgument(RuleOp rule, BlockArgument argument) {
   auto fail = [&] { return emitError(argument.getLoc()) << "'altgrad.rule' op "; };
   // rule_c2
   if (!llvm::is_contained(ruleRoles, role))
-    return fail() << "gives '%" << name << "' the role '" << word << "'; roles are "
-                              << listRoles(ruleRoles);
+    return fail() << "gives '%" << name << "' the role '" << word << "'; roles are " << listRoles(ruleRoles);
   // rule_c3
   if (failed(verifyRoleType(argument.getLoc(), role, rule.getScope(argument), name, argument.getType())))
     return failure();
@@ -179,7 +178,8 @@ LogicalResult altgrad::verifyLength(Operation *op, Block &body, size_t most) {
   });
   // body_c12
   if (functions > maxFunctions)
-    return op->emitOpError() << "has " << functions << " of fpowi, log, exp and copysign, at most " << maxFunctions;
+    return op->emitOpError() << "has " << functions << " functions such as fpowi, exp or copysign, at most "
+                             << maxFunctions;
   return success();
 }
 

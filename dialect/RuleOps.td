@@ -80,13 +80,13 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     - (body_c3) no operation has fast-math flags;
     - (body_c4) no operation has a rounding mode of its own;
     - (body_c5) operations compute with f32, f64, i64 and i1;
-    - (body_c6) `math.fpowi`, `math.log` and `math.exp` give f64;
+    - (body_c6) `math.fpowi` gives f64, and functions other than `math.exp` and `math.log` give f32;
     - (body_c7) the exponent of `math.fpowi` is i64;
     - (body_c8) elements are f32, i64 or i1;
     - (body_c9) a shift is by a constant of 0 to 63;
     - (body_c10) integers wrap around; no operation has an `nsw`, `nuw` or `exact` flag;
     - (body_c11) no f32 that differs between elements becomes an integer;
-    - (body_c12) at most 512 operations are `math.fpowi`, `math.log`, `math.exp` or `math.copysign`.
+    - (body_c12) at most 512 operations are functions such as `math.fpowi`, `math.exp` or `math.copysign`.
   }];
   let assemblyFormat = "$sym_name `` custom<RuleSignature>($signature, $body) attr-dict";
   let extraClassDeclaration = ofArguments # [{
@@ -261,6 +261,35 @@ def Altgrad_BinadeOp : Altgrad_Op<"binade", [Pure, SameOperandsAndResultType]> {
   let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$number);
   let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$binade);
   let assemblyFormat = "$number attr-dict `:` type($number)";
+}
+
+class Altgrad_ElementFunctionOp<string mnemonic> : Altgrad_Op<mnemonic, [Pure, SameOperandsAndResultType]> {
+  let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$number);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
+  let assemblyFormat = "$number attr-dict `:` type($number)";
+}
+
+def Altgrad_SigmoidOp : Altgrad_ElementFunctionOp<"sigmoid"> {
+  let summary = "the logistic function of an f32";
+  let description = [{
+    The result is 1 / (1 + e^-x), to within a unit in its last place. It may be subnormal. That of a NaN is NaN.
+
+    ```mlir
+    %s = altgrad.sigmoid %w : f32
+    ```
+  }];
+}
+
+def Altgrad_SoftplusOp : Altgrad_ElementFunctionOp<"softplus"> {
+  let summary = "the integral of the logistic function of an f32";
+  let description = [{
+    The result is ln(1 + e^x), to within a unit in its last place. It is x itself where x is large, and e^x, which may
+    be subnormal, where it is small. That of a NaN is NaN.
+
+    ```mlir
+    %s = altgrad.softplus %w : f32
+    ```
+  }];
 }
 
 def Altgrad_ScaledQuotientOp : Altgrad_Op<"scaled_quotient", [Pure, SameOperandsAndResultType]> {

@@ -16,8 +16,8 @@ static bool isList(Value value) { return isa<TensorsType, RealsType>(value.getTy
 BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) const {
   auto update = dyn_cast<UpdateOp>(op);
   if (update && !isList(result)) // a scalar state differs as before
-    return of(update.getScalarStates().take_back(
-        update->getNumResults() - cast<OpResult>(result).getResultNumber())[0]);
+    return of(
+        update.getScalarStates().take_back(update->getNumResults() - cast<OpResult>(result).getResultNumber())[0]);
   if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
           op))
     return ofElement;
@@ -86,11 +86,11 @@ Variances::Variances(RuleOp rule)
     Role role = rule.getRole(argument);
     // The step that applies the rule may give each tensor hyper-parameters and a count of its own.
     bool isUsualHyper = role == Role::hyper && rule.getScope(argument) == Scope::Group;
-    blocks[argument] = role == Role::option                    ? ofStep
-                       : isUsualHyper || role == Role::step    ? ofTensor
-                       : role == Role::hyper                   ? ofStep
-                       : rule.isScalarState(argument) ? named(rule, rule.getScope(argument))
-                                                      : ofElement;
+    blocks[argument] = role == Role::option                 ? ofStep
+                       : isUsualHyper || role == Role::step ? ofTensor
+                       : role == Role::hyper                ? ofStep
+                       : rule.isScalarState(argument)       ? named(rule, rule.getScope(argument))
+                                                            : ofElement;
   }
   for (Operation &op : rule.getBody().front())
     visit(op);

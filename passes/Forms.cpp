@@ -1,6 +1,7 @@
 // In which form a step is, and whether it is one that a pass reads.
 #include "passes/Forms.h"
 
+#include "dialect/Arithmetic.h"
 #include "passes/SweepQueries.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -59,7 +60,7 @@ static Forms getForms(Operation *op) {
   return llvm::TypeSwitch<Operation *, Forms>(op)
       .Case([](SweepOp sweep) { return getForms(sweep); })
       .Case([](PhaseOp phase) { return getForms(phase); })
-      .Case<PhaseWork, CommitOp, RoundOp, AcrossOp, BinadeOp, ScaledQuotientOp, EncodeOp>([&](auto) { return any; })
+      .Case<PhaseWork, CommitOp, RoundOp, AcrossOp, BinadeOp, SigmoidOp, SoftplusOp, ScaledQuotientOp, EncodeOp>([&](auto) { return any; })
       .Case([](UpdateOp) {
         return Forms{Form::Written, Form::Written};
       })
@@ -109,8 +110,8 @@ LogicalResult altgrad::checkForm(StepOp step, StringRef pass, Form least, Form m
 LogicalResult altgrad::checkLowered(Operation *top, StringRef pass, bool numerics) {
   WalkResult walked = top->walk<WalkOrder::PreOrder>([&](Operation *op) {
     StringRef makes = isa<StepOp>(op) ? "altgrad-lower-to-host or altgrad-lower-to-gpu" : "altgrad-lower-numerics";
-    bool isNumeric =
-        isa_and_nonnull<AltgradDialect>(op->getDialect()) || isa<math::FPowIOp, math::ExpOp, math::LogOp>(op);
+    const AllowedOperation *row = findAllowedOperation(op->getName().getStringRef());
+    bool isNumeric = isa_and_nonnull<AltgradDialect>(op->getDialect()) || (row && row->facts.isLong && !isa<math::CopySignOp>(op));
     if (!isa<StepOp>(op) && !(numerics && isNumeric))
       return WalkResult::advance();
     return WalkResult(op->emitOpError() << "is not lowered yet; run " << makes << " before " << pass);

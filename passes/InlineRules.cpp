@@ -54,7 +54,8 @@ static LogicalResult checkUnstored(UpdateOp update, RuleOp rule, IRMapping &map)
       continue;
     if (!map.lookup(state).use_empty())
       return update.emitOpError() << "applies rule '" << rule.getSymName() << "', which reads state '"
-                                  << rule.getName(state) << "' but never changes it with these options; what is only read is an input";
+                                  << rule.getName(state)
+                                  << "' but never changes it with these options; what is only read is an input";
     map.lookup(state).getDefiningOp()->erase();
   }
   return success();
@@ -246,7 +247,7 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
         symbols.insert(rule, getOperation().getBody()->begin());
       }
       if (!rule || failed(verifyUpdate(update, rule)) ||
-          failed(countRule(update, rule, lengths[update->getParentOp()])) || 
+          failed(countRule(update, rule, lengths[update->getParentOp()])) ||
           failed(inlineRule(update, rule, reductions[update->getParentOp()])))
         return signalPassFailure();
     }

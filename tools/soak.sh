@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares random specs in every execution for HOURS: tools/soak.sh 2 [--seed N] [--cases N] [--failures FOLDER]
 # or proves formats on all 2^32 floats: tools/soak.sh floats [threads] [name...]
+# or tries functions of elements on all 2^32 floats, those of two on 2^30 pairs: tools/soak.sh functions [name...]
 # or trains MODELS random small models with every stock narrow class, for SECONDS at most, and fails where an update
 # is more than twice float32's, or 2.5 times in 4 bits: tools/soak.sh narrow 500 36000
 # or lets optimizers, scalers, files and C ABI calls live at random beside torch: tools/soak.sh lives MINUTES [--seed N]
@@ -15,12 +16,15 @@
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,17p "$0" | cut -c3-
+  sed -n 2,18p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ "$1" = floats ]; then
   exec "$root/tests/numeric/all-floats.sh" "${@:2}"
+fi
+if [ "$1" = functions ]; then
+  exec "$root/build/bin/functions" 1 "${@:2}"
 fi
 python=${ALTGRAD_PYTHON:-$root/.venv/bin/python}
 [ -x "$python" ] || python=python3

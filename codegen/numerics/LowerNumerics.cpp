@@ -1,4 +1,4 @@
-// decode, encode, halves, fpowi, exp, log ==> integer code, instructions, polynomials.
+// decode, encode, halves, powers and functions ==> integer code, instructions, polynomials.
 #include "codegen/Passes.h"
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Numerics.h"
@@ -63,7 +63,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     if (machine->isPtx())
       copyBooksToShared(getOperation());
     size_t exponentials = 0;
-    getOperation()->walk([&](math::ExpOp) { ++exponentials; });
+    getOperation()->walk([&](math::ExpOp op) { exponentials += op.getType().isF64(); });
     getOperation()->walk([&](Operation *op) {
       CodeBuilder b(op->getLoc(), op);
       if (auto move = dyn_cast<AdvanceCodeOp>(op))
@@ -76,10 +76,15 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
                           .Case([&](JoinCodesOp op) { return lowerJoinCodes(b, op, machine->isPtx()); })
                           .Case([&](BinadeOp op) { return roundToBinade(b, op.getNumber()); })
                           .Case([&](math::FPowIOp op) { return powerBySquaring(b, op.getLhs(), op.getRhs()); })
-                          .Case([&](math::ExpOp op) { return exponential(b, op.getOperand(), exponentials > 16); })
-                          .Case([&](math::LogOp op) { return logarithm(b, op.getOperand()); })
+                          .Case([&](math::ExpOp op) {
+                            return op.getType().isF64() ? exponential(b, op.getOperand(), exponentials > 16)
+                                                        : lowerElementFunction(b, op);
+                          })
+                          .Case([&](math::LogOp op) {
+                            return op.getType().isF64() ? logarithm(b, op.getOperand()) : lowerElementFunction(b, op);
+                          })
                           .Case([&](math::CopySignOp op) { return copySign(b, op.getLhs(), op.getRhs()); })
-                          .Default(Value());
+                          .Default([&](Operation *op) { return lowerElementFunction(b, op); });
       if (!lowered)
         return;
       op->getResult(0).replaceAllUsesWith(lowered);

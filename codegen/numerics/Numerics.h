@@ -41,6 +41,9 @@ Value exponential(CodeBuilder &b, Value x, bool many);
 /// ln x of an f64: x = 2^k m, series in (m - 1) / (m + 1).
 Value logarithm(CodeBuilder &b, Value x);
 
+/// A function of one f32 or two (or of vectors of them) by ElementFunctions.h and what includes it; null: `op` is none.
+Value lowerElementFunction(CodeBuilder &b, Operation *op);
+
 /// A way to convert between f32 and some formats. Each is a file of its own, and a row of `codecs`; the first that does
 /// not say null is taken, and the last one knows all formats but code books.
 struct Codec {

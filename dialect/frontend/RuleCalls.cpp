@@ -24,18 +24,31 @@ static constexpr char sqrtOp[] = "math.sqrt", absOp[] = "math.absf", floorOp[] =
                       minimumOp[] = "arith.minimumf", maximumOp[] = "arith.maximumf", copysignOp[] = "math.copysign",
                       fmaOp[] = "math.fma", lerpOp[] = "altgrad.lerp", expOp[] = "math.exp", logOp[] = "math.log";
 
-template <const char *op> static Term belowElements(RuleTerms &terms, Terms x) {
-  if (x[0].isElement())
-    return terms.fail("exp and log are of numbers of the step, the tensor and its units, not of elements");
-  return terms.apply(op, x);
-}
+template <const char *op> static Term inSingle(RuleTerms &terms, Terms x) { return terms.applySingle(op, x); }
+static constexpr char exp2Op[] = "math.exp2", expm1Op[] = "math.expm1", log2Op[] = "math.log2",
+                      log1pOp[] = "math.log1p", rsqrtOp[] = "math.rsqrt", cbrtOp[] = "math.cbrt",
+                      tanhOp[] = "math.tanh", sigmoidOp[] = "altgrad.sigmoid", softplusOp[] = "altgrad.softplus",
+                      erfOp[] = "math.erf", sinOp[] = "math.sin", cosOp[] = "math.cos", atan2Op[] = "math.atan2";
 
 static constexpr Function functions[] = {
     {"sqrt(x)", applied<sqrtOp>},
     {"abs(x)", applied<absOp>},
     {"floor(x)", applied<floorOp>},
-    {"exp(x)", belowElements<expOp>},
-    {"log(x)", belowElements<logOp>},
+    {"exp(x)", applied<expOp>},
+    {"log(x)", applied<logOp>},
+    {"exp2(x)", inSingle<exp2Op>},
+    {"expm1(x)", inSingle<expm1Op>},
+    {"log2(x)", inSingle<log2Op>},
+    {"log1p(x)", inSingle<log1pOp>},
+    {"rsqrt(x)", inSingle<rsqrtOp>},
+    {"cbrt(x)", inSingle<cbrtOp>},
+    {"tanh(x)", inSingle<tanhOp>},
+    {"sigmoid(x)", inSingle<sigmoidOp>},
+    {"softplus(x)", inSingle<softplusOp>},
+    {"erf(x)", inSingle<erfOp>},
+    {"sin(x)", inSingle<sinOp>},
+    {"cos(x)", inSingle<cosOp>},
+    {"atan2(y, x)", inSingle<atan2Op>},
     {"sign(x)", [](RuleTerms &terms, Terms x) { return terms.sign(x[0]); }},
     {"minimum(a, b)", applied<minimumOp>},
     {"maximum(a, b)", applied<maximumOp>},
@@ -64,7 +77,6 @@ static constexpr StringRef matrixCalls[] = {"matrix", "product", "orthogonalize"
 static constexpr Replacement replacements[] = {
     {"pow power powf", "x ^ 2"},
     {"square", "x * x"},
-    {"rsqrt", "1 / sqrt(x)"},
     {"reciprocal", "1 / x"},
     {"mul mulf multiply", "a * b"},
     {"add addf", "a + b"},
@@ -85,7 +97,8 @@ static constexpr Replacement replacements[] = {
     {"matmul mm", "gram(x), and product(a, x)"},
     {"zeros_like", "0.0"},
     {"ones_like", "1.0"},
-    {"tanh sigmoid softsign", "x / (1 + abs(x)), which is bounded as well"},
+    {"softsign", "x / (1 + abs(x))"},
+    {"expit logistic", "sigmoid(x)"},
     {"std", "sqrt(mean(x * x) - mean(x) ^ 2)"},
     {"apply_step", "descend(w, along, rate, decay)"},
     {"amax", "max(x)"},

@@ -113,7 +113,8 @@ RuleParser::Kind RuleParser::parseKind(Kind before) {
          : token.is(")") ? "an argument is expected behind the comma; leave the comma out, or write one"
                          : "a name is expected here, and not " + describe(token));
   else if (isNamed)
-    fail("'" + token.text + "' is no role; there are param, grad, state, unit, scalar, global, input, value, hyper, step and option");
+    fail("'" + token.text +
+         "' is no role; there are param, grad, state, unit, scalar, global, input, value, hyper, step and option");
   else if (lexer.peekIs("="))
     return {Role::hyper, Scope::Group};
   else if (before.role == Role::none || isOnce(before.role))
@@ -133,7 +134,8 @@ TypedAttr RuleParser::parseDefault(Kind kind) {
   }
   bool isScalarState = kind.role == Role::state && kind.scope != Scope::Block;
   if (kind.role != Role::hyper && !isScalarState)
-    return fail("only hyper-parameters, options and states that are a number have a default: leave this out"), TypedAttr();
+    return fail("only hyper-parameters, options and states that are a number have a default: leave this out"),
+           TypedAttr();
   Term value = parseChoice();
   if (value.value || !std::isfinite(value.number))
     return fail(at.text, "a default is a finite number"), TypedAttr();
@@ -278,10 +280,12 @@ Value RuleParser::getResult(BlockArgument argument) {
                        "reduction over unit"),
            Value();
   if (scope == Scope::Tensor && known.term.level > Level::Tensor)
-    return terms->fail("the new " + name + " differs within a tensor: write mean(x), sum(x) or another reduction"), Value();
+    return terms->fail("the new " + name + " differs within a tensor: write mean(x), sum(x) or another reduction"),
+           Value();
   if (scope == Scope::Step && known.term.level > Level::Hyper)
-    return terms->fail("the new " + name + " differs between tensors: write sum(x over step) or another reduction over "
-                                           "step; steps are counted by another global"),
+    return terms->fail("the new " + name +
+                       " differs between tensors: write sum(x over step) or another reduction over "
+                       "step; steps are counted by another global"),
            Value();
   return (scope == Scope::Tensor || scope == Scope::Step ? terms->kept(known.term) : terms->single(known.term)).value;
 }

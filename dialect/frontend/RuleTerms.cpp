@@ -207,7 +207,7 @@ Term RuleTerms::sign(Term x) {
   return choose(some, apply("math.copysign", {Term::of(1), x}), Term::of(0));
 }
 
-// Of elements, x^n as products, roots and quotients.
+// Of elements, x^n as products, roots and quotients where there are few of them.
 static Term powerOfElement(RuleTerms &terms, Term x, Term n) {
   auto root = [&](Term of) { return terms.apply("math.sqrt", of); };
   if (!n.value && n.number == 1)
@@ -228,8 +228,7 @@ static Term powerOfElement(RuleTerms &terms, Term x, Term n) {
     return terms.arithmetic('/', Term::of(1), root(x));
   if (!n.value && n.number == -1)
     return terms.arithmetic('/', Term::of(1), x);
-  return terms.fail("elements have the powers 2, 3, 4, 0.5, 0.25, 1.5, -0.5 and -1 alone; write products, sqrt(x) and "
-                    "quotients");
+  return terms.applySingle("math.powf", {x, n});
 }
 
 Term RuleTerms::power(Term a, Term n) {
@@ -268,8 +267,8 @@ Term RuleTerms::reduce(Reduction kind, Term x, BlockAttr over) {
     return fail(ofConditions ? "all, any and count take a comparison of elements, such as count(g > 0)"
                              : comparisonAsNumber);
   // A sum over the step may be of a number that each tensor has.
-  bool isOfTensors = over.getScope() == Scope::Step && kind == Reduction::Add && x.level > Level::Hyper &&
-                     x.level <= Level::Tensor;
+  bool isOfTensors =
+      over.getScope() == Scope::Step && kind == Reduction::Add && x.level > Level::Hyper && x.level <= Level::Tensor;
   if (!x.isElement() && !isOfTensors)
     return fail("a reduction of " + levels[int(x.level)] +
                 ", which is the same for all elements: reduce elements, or use the number itself");
@@ -308,6 +307,14 @@ Term RuleTerms::mean(Term total, BlockAttr over) {
               : over.getScope() == Scope::Step ? reduce(Reduction::Add, count(), over)
                                                : Term::of(double(over.getRows() * over.getColumns()));
   return arithmetic('/', total, size);
+}
+
+Term RuleTerms::applySingle(StringRef op, Terms operands) {
+  std::optional<Met> met = meet(operands, /*atElement=*/true);
+  if (!met)
+    return {};
+  Term result = make(op, met->values, builder.getF32Type(), met->level);
+  return met->level == Level::Element || !result.value ? result : kept(result);
 }
 
 Term RuleTerms::ofElements(StringRef op, Terms operands, Level level) {

@@ -69,6 +69,8 @@ public:
   Term product(Term left, Term right, double by, Term plus, double weight);
   Term orthogonalize(Term x, Term eps, llvm::ArrayRef<mlir::NamedAttribute> words);
   Term scaleByShape(ShapeScale scale);
+  /// A function that there is in f32 alone: a number below elements is rounded in front of it.
+  Term applySingle(llvm::StringRef op, Terms operands);
   /// An operation of elements that gives f32.
   Term ofElements(llvm::StringRef op, Terms operands, Level level);
 

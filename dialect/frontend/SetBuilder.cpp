@@ -10,8 +10,8 @@ Argument SetBuilder::list(Access access, Role role, StringRef key, TensorsType t
   Argument names{{}, step.makeUniqueName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, Scope::Step, storage.set,
                               storage.getLocation(role == Role::state || role == Role::input ? key
-                                                  : role == Role::remainder ? "master"
-                                                                            : stringifyRole(role)));
+                                                  : role == Role::remainder                  ? "master"
+                                                                                             : stringifyRole(role)));
   return names;
 }
 
@@ -112,7 +112,8 @@ void SetBuilder::addHypers() {
     auto fallback = cast_or_null<FloatAttr>(rule.getDefault(hyper));
     hypers[key] = rule.getScope(hyper) == Scope::Step
                       ? step.getOrAddScalar(rule.getSymName(), Access::In, Role::hyper, key, step.f64,
-                                      storage.getRuleLocation(), fallback).first.value
+                                            storage.getRuleLocation(), fallback)
+                            .first.value
                       : scalar(Access::In, Role::hyper, key, step.f64, Scope::Group, fallback).value;
   }
 }
@@ -136,7 +137,7 @@ std::pair<Argument, bool> SetBuilder::scalarState(BlockArgument state) {
   if (Scope scope = rule.getScope(state); scope != Scope::Step)
     return {scalar(Access::InOut, Role::state, key, state.getType(), scope, first), true};
   return step.getOrAddScalar(rule.getSymName(), Access::InOut, Role::state, key, state.getType(),
-                       storage.getRuleLocation(), first);
+                             storage.getRuleLocation(), first);
 }
 
 void SetBuilder::update() {
@@ -175,8 +176,9 @@ void SetBuilder::update() {
   for (BlockArgument hyper : rule.getByRole(Role::hyper))
     numbers.push_back(hypers[rule.getName(hyper)]);
   NamedOpBuilder ops = step.ops("", rule.getLoc());
-  auto update = ops.makeMany<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
-                                       gradient, operands, scalarOperands, numbers, count, inRungs ? before : Value(), inputs);
+  auto update =
+      ops.makeMany<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand, gradient,
+                             operands, scalarOperands, numbers, count, inRungs ? before : Value(), inputs);
   after = update.getNewParam();
   if (inRungs)
     after = writeRung(param->target, after);

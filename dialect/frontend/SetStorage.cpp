@@ -208,8 +208,8 @@ LogicalResult SetStorage::checkOptions() {
   for (Role role : {Role::state, Role::input})
     for (BlockArgument argument : rule.getByRole(role)) // its name is a word of the line
       if (StringRef name = rule.getName(argument); isCommon(name) || (counts && name == "step"))
-        return emitError(rule->getLoc()) << "rule '" << rule.getSymName() << "' has " << (role == Role::state ? "a " : "an ")
-                                         << stringifyRole(role) << " '" << name
+        return emitError(rule->getLoc()) << "rule '" << rule.getSymName() << "' has "
+                                         << (role == Role::state ? "a " : "an ") << stringifyRole(role) << " '" << name
                                          << "', which means something else in a storage line; rename it";
   return success();
 }

@@ -54,8 +54,8 @@ Value StepBuilder::scalar(Access access, Role role, StringRef name, Type type) {
   return scalars[name] = argument(access, role, {{}, name.str(), name.str()}, type, Scope::Step, -1, loc);
 }
 
-std::pair<Argument, bool> StepBuilder::getOrAddScalar(StringRef rule, Access access, Role role, StringRef key, Type type,
-                                                Location loc, FloatAttr fallback) {
+std::pair<Argument, bool> StepBuilder::getOrAddScalar(StringRef rule, Access access, Role role, StringRef key,
+                                                      Type type, Location loc, FloatAttr fallback) {
   auto [known, isNew] = ofRules.try_emplace({rule.str(), key.str()});
   if (isNew) {
     Argument names{{}, makeUniqueName(key), key.str()};

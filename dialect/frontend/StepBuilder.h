@@ -121,7 +121,7 @@ public:
   mlir::Value scalar(llvm::StringRef name) const { return scalars.lookup(name); }
   /// A state or a hyper-parameter that `rule` has once for all of its sets, and whether this call has made it.
   std::pair<Argument, bool> getOrAddScalar(llvm::StringRef rule, Access access, Role role, llvm::StringRef key,
-                                     mlir::Type type, mlir::Location loc, mlir::FloatAttr fallback);
+                                           mlir::Type type, mlir::Location loc, mlir::FloatAttr fallback);
   /// The seed of a step that draws, and how often it has drawn.
   void addSeed(bool always);
 

@@ -40,9 +40,20 @@ void Program::readStreams(altgrad_bundle *bundle) {
   for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
     const auto of = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
     const bool packed = of.even != ALTGRAD_UNPACKED;
-    const altgrad_core_stream stream{of.name,    of.key, roleWords[of.role], of.format,
-                                     of.role,    of.set, altgrad_core_stream_dtype(&of), of.block,
-                                     of.columns, packed, 1,                  0, 0,   nullptr};
+    const altgrad_core_stream stream{of.name,
+                                     of.key,
+                                     roleWords[of.role],
+                                     of.format,
+                                     of.role,
+                                     of.set,
+                                     altgrad_core_stream_dtype(&of),
+                                     of.block,
+                                     of.columns,
+                                     packed,
+                                     1,
+                                     0,
+                                     0,
+                                     nullptr};
     const auto index = size_t(of.set);
     if (isBeside(of.role)) {
       lists[index].states.push_back(stream);
@@ -147,10 +158,18 @@ Program::Program(altgrad_bundle *bundle, const Words &keys) : altgrad_core_progr
     set.multiplies = altgrad_multiplies(bundle, int64_t(index)) != 0;
     set.places = altgrad_has_places(bundle, int64_t(index));
   }
-  static_cast<altgrad_core_program &>(*this) = {
-      bundle,           sets_.data(),     int64_t(sets_.size()),     {singles_.data(), int64_t(singles_.size())},
-      exchanges_.data(), int64_t(exchanges_.size()), partials_.data(), int64_t(partials_.size()),
-      limits_.data(),   int64_t(limits_.size()),   kinds_.data(),    int64_t(kinds_.size())};
+  static_cast<altgrad_core_program &>(*this) = {bundle,
+                                                sets_.data(),
+                                                int64_t(sets_.size()),
+                                                {singles_.data(), int64_t(singles_.size())},
+                                                exchanges_.data(),
+                                                int64_t(exchanges_.size()),
+                                                partials_.data(),
+                                                int64_t(partials_.size()),
+                                                limits_.data(),
+                                                int64_t(limits_.size()),
+                                                kinds_.data(),
+                                                int64_t(kinds_.size())};
 }
 
 void altgrad_core_program_free(const altgrad_core_program *program) {

@@ -1,8 +1,8 @@
 // Puts a request into altgrad-opt's words, and has it compiled.
-#include "altgrad_request.h"
 #include "Program.h"
 #include "TableImpl.h"
 #include "altgrad/products.h"
+#include "altgrad_request.h"
 
 #include <cctype>
 #include <cstring>

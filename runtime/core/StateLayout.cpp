@@ -162,7 +162,8 @@ void checkSeparate(altgrad_bundle *bundle, int64_t set, int64_t count) {
     const auto info = describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i);
     check(info, info.role == ALTGRAD_ROLE_TENSOR_SCALE);
     if (info.role == ALTGRAD_ROLE_STATE && info.scope != ALTGRAD_PER_UNIT && (info.set == set || info.set < 0))
-      throw Refusal(ALTGRAD_INVALID, std::string("has a number '") + info.key + "' for all of its " + std::to_string(count) +
+      throw Refusal(ALTGRAD_INVALID, std::string("has a number '") + info.key + "' for all of its " +
+                                         std::to_string(count) +
                                          " matrices, which step by themselves: make parameters of them");
   }
 }

@@ -64,11 +64,11 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 // -----
 
-altgrad.rule @r(param %w: f32, grad %g: f32) {
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
   // body_c6
-  // expected-error@+1 {{'math.exp' op exists for f64 scalars only}}
-  %x = math.exp %w : f32
-  altgrad.yield param(%x) state()
+  // expected-error@+1 {{'math.tanh' op exists for f32 only; of a scalar in f64 write it between truncf and extf}}
+  %x = math.tanh %lr : f64
+  altgrad.yield param(%w) state()
 }
 
 // -----

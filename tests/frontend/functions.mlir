@@ -37,3 +37,17 @@ rule functions(param w, grad g, state m, unit s, step t, lr = 1e-3, bits = 2.0)
   m = match_norm(g, w)
   // CHECK: altgrad.apply_step %w along %{{.*}} rate(%lr) decay(%{{.*}}) : f32
   w = descend(w, m, lr, 0.0)
+
+// Functions in f32: an element as it is, and what is below elements rounded in front of it.
+// CHECK-LABEL: altgrad.rule @elements
+rule elements(param w, grad g, unit s, lr = 1e-3)
+  // CHECK: %[[T:.*]] = math.tanh %g : f32
+  // CHECK: %[[E:.*]] = math.exp %[[T]] : f32
+  a = exp(tanh(g))
+  // CHECK: %[[P:.*]] = math.powf %g, %[[T]] : f32
+  b = g^tanh(g)
+  // CHECK: %[[R:.*]] = truncf %lr : f64 to f32
+  // CHECK: %[[Q:.*]] = altgrad.sigmoid %[[R]] : f32
+  // CHECK: extf %[[Q]] : f32 to f64
+  s = sigmoid(lr) * s
+  w = w - a * b

@@ -1,5 +1,6 @@
 // What an optimizer keeps of its steps beside states, where they count and note it: the seed of those that round
-// stochastically and how often they have drawn, past norms, counts, and states of a rule that are one number for the step.
+// stochastically and how often they have drawn, past norms, counts, and states of a rule that are one number for the
+// step.
 #include "optim/Binding.h"
 #include "tensors/Lasting.h"
 
@@ -71,7 +72,8 @@ void Binding::bindOwn() {
       if (!kept.defined())
         kept = isStepState(name) ? at::scalar_tensor(single.value, typeOf(single)) : beginOf(name);
       // Sums over the step are of all parameters that this program steps.
-      TORCH_CHECK(!isStepState(name) || (plans.size() == 1 && part.program->stops.empty()), "altgrad: the rule keeps '", single.key,
+      TORCH_CHECK(!isStepState(name) || (plans.size() == 1 && part.program->stops.empty()), "altgrad: the rule keeps '",
+                  single.key,
                   "' for the step as a whole, and other ranks or devices step a part of the parameters: give it all "
                   "parameters on one device of one process");
       const bool isSeed = name == "seed", isFirst = placed.insert(name).second;
@@ -134,7 +136,8 @@ void Binding::loadOwn(torch::serialize::InputArchive &archive) {
   }
   for (const std::string &name : archive.keys())
     if (Tensor given; isStepState(name) && archive.try_read(name, given, /*is_buffer=*/true)) {
-      TORCH_CHECK(given.numel() == 1, "altgrad: the file has a ", name, " with sizes ", given.sizes(), ", expected one number");
+      TORCH_CHECK(given.numel() == 1, "altgrad: the file has a ", name, " with sizes ", given.sizes(),
+                  ", expected one number");
       read[name] = given.reshape(at::IntArrayRef()).clone();
     }
   own.erase(history);

@@ -119,8 +119,9 @@ std::vector<Row> Binding::makeRow(const DevicePlan &part, const Draft &draft, co
   for (size_t i = 0; i < entries(set.states).size(); ++i) {
     const Stream &stream = set.states.at[i];
     const Tensor given = state ? state->tensor(stream.state) : Tensor();
-    row.kept.push_back(hold(given.defined() ? asStored(given, dense, stream)
-                                            : createState(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
+    row.kept.push_back(hold(given.defined()
+                                ? asStored(given, dense, stream)
+                                : createState(*part.program, index, i, dense, matrices ? &*matrices : nullptr)));
   }
   if (!begun)
     beginCopy(set, row.kept, dense, compiler.copy());

@@ -83,3 +83,27 @@ def newton_schulz(p: ag.Param, g: ag.Grad, *, lr=1e-2):
         s = x @ x.T
         x = ag.product(ag.product(s, s, by=c, plus=s, weight=b), x, plus=x, weight=a)
     return p - lr * x
+
+
+@ag.rule
+def adam_atan2(p: ag.Param, g: ag.Grad, m: ag.State, v: ag.State, t: ag.Step, *, lr=1e-3, betas=(0.9, 0.99), a=1.27):
+    """Everett et al., 2024: no epsilon, and steps of a pi / 2 at most."""
+    m, v = ag.lerp(m, g, 1 - betas[0]), ag.lerp(v, g * g, 1 - betas[1])
+    return p - lr * a * ag.atan2(m / (1 - betas[0] ** t), ag.sqrt(v / (1 - betas[1] ** t))), m, v
+
+
+@ag.rule
+def padam(p: ag.Param, g: ag.Grad, m: ag.State, v: ag.State, t: ag.Step, *, lr=1e-2, betas=(0.9, 0.99), power=0.125, period=50):
+    """A power of the root that is a hyper-parameter, and a rate that falls by a cosine."""
+    m, v = ag.lerp(m, g, 1 - betas[0]), ag.lerp(v, g * g, 1 - betas[1])
+    return p - lr * (0.5 + 0.5 * ag.cos(3.141592653589793 * t / period)) * m / ((v + 1e-6) ** power), m, v
+
+
+@ag.rule
+def smooth(p: ag.Param, g: ag.Grad, m: ag.State, *, lr=1e-2, beta=0.9):
+    """Every function of one element."""
+    m = ag.lerp(m, g, 1 - beta)
+    size = abs(m) + 0.25
+    u = m * ag.sigmoid(4 * m) + ag.tanh(m) + ag.erf(m) + ag.softplus(m) + ag.sin(m) * ag.cos(m) + ag.cbrt(m) * ag.rsqrt(size)
+    u = u + ag.exp(-size) + ag.log(size) + ag.exp2(m) * ag.log2(size) + ag.expm1(m) * ag.log1p(size) + 0.5 ** m
+    return p - lr * u, dict(m=m)

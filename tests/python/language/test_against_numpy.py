@@ -1,5 +1,7 @@
 """Rules beside their formulas in NumPy's float64, over random steps."""
 
+import math
+
 import numpy as np
 import pytest
 import rules
@@ -36,7 +38,26 @@ def newton_schulz(p, g, lr):
     return p - lr * x
 
 
+def adam_atan2(p, g, m, v, t, lr, betas, a):
+    m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g**2
+    return p - lr * a * np.arctan2(m / (1 - betas[0]**t), np.sqrt(v / (1 - betas[1]**t))), m, v
+
+
+def padam(p, g, m, v, t, lr, betas, power, period):
+    m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g**2
+    return p - lr * (0.5 + 0.5 * np.cos(np.pi * t / period)) * m / (v + 1e-6)**power, m, v
+
+
+def smooth(p, g, m, lr, beta):
+    m = beta * m + (1 - beta) * g
+    size, erf = abs(m) + 0.25, np.vectorize(math.erf)
+    u = m / (1 + np.exp(-4 * m)) + np.tanh(m) + erf(m) + np.logaddexp(0, m) + np.sin(m) * np.cos(m) + np.cbrt(m) / np.sqrt(size)
+    u = u + np.exp(-size) + np.log(size) + 2**m * np.log2(size) + np.expm1(m) * np.log1p(size) + 0.5**m
+    return p - lr * u, dict(m=m)
+
+
 CASES = [(lamb, [(5, 7), (9,), (3, 4, 5)], dict(lr=0.01)), (adan, [(5, 7), (9,)], dict(lr=0.01, betas=[0.9, 0.8, 0.95])),
+         (adam_atan2, [(5, 7), (9,)], dict(lr=0.1)), (padam, [(5, 7), (9,)], dict(lr=0.1)), (smooth, [(5, 7), (9,)], dict(beta=0.5)),
          (normed, [(5, 7), (9,), (3, 4, 5)], dict(beta=0.5)), (newton_schulz, [(5, 7), (33, 17)], {})]
 
 

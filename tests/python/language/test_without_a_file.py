@@ -43,11 +43,11 @@ def test_standard_input_and_a_word(tmp_path):
 
 
 def test_python_shows_the_line_and_a_caret(tmp_path):
-    (tmp_path / "mine.py").write_text(CELL.replace("0.5)\n    return", "0.5)\n    m = ag.tanh(m)\n    return") + "print(halves)\n")
+    (tmp_path / "mine.py").write_text(CELL.replace("0.5)\n    return", "0.5)\n    m = ag.zeta(m)\n    return") + "print(halves)\n")
     done = subprocess.run([sys.executable, "mine.py"], cwd=tmp_path, capture_output=True, text=True)
     *_, file, line, caret, words = done.stderr.splitlines()
-    assert file.endswith('mine.py", line 6') and line == "    m = ag.tanh(m)" and caret.strip("^") == " " * 8
-    assert words.startswith("altgrad.language.RuleError: there is no ag.tanh; ")
+    assert file.endswith('mine.py", line 6') and line == "    m = ag.zeta(m)" and caret.strip("^") == " " * 8
+    assert words.startswith("altgrad.language.RuleError: there is no ag.zeta; ")
 
 
 def test_annotations_may_be_strings_and_helpers_stand_anywhere():

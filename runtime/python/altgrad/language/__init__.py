@@ -13,7 +13,8 @@
 from typing import TYPE_CHECKING, Any
 
 from ._errors import RuleError, fail
-from ._functions import (abs, clamp, copysign, exp, floor, fma, log, lerp, maximum, minimum, rms, sign, sqrt, where)
+from ._functions import (abs, atan2, cbrt, clamp, copysign, cos, erf, exp, exp2, expm1, floor, fma, lerp, log, log1p, log2, maximum,
+                         minimum, pow, rms, rsqrt, sigmoid, sign, sin, softplus, sqrt, tanh, where)
 from ._functions import EXTENTS as _EXTENTS
 from ._hints import hint_of_function as _hint
 from ._matrices import descend, matrix, orthogonalize, product, scale_by_shape
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 # Not rows, columns and numel: they are read in the function of a rule alone.
 __all__ = ["Column", "Global", "Grad", "Input", "Option", "Param", "Row", "Rule", "RuleError", "Scalar", "Square", "State", "Step",
-           "Unit", "abs", "clamp", "copysign", "descend", "exp", "floor", "fma", "lerp", "log", "matrix", "maximum", "minimum",
-           "orthogonalize", "product", "rms", "rule", "scale_by_shape", "sign", "sqrt", "total", "where"]
+           "Unit", "abs", "atan2", "cbrt", "clamp", "copysign", "cos", "descend", "erf", "exp", "exp2", "expm1", "floor", "fma", "lerp",
+           "log", "log1p", "log2", "matrix", "maximum", "minimum", "orthogonalize", "pow", "product", "rms", "rsqrt", "rule",
+           "scale_by_shape", "sigmoid", "sign", "sin", "softplus", "sqrt", "tanh", "total", "where"]
 
 if not TYPE_CHECKING:
     def __getattr__(name):

@@ -74,6 +74,14 @@ def apply(word: str, *values: Any) -> Symbol:
     return trace_of(*values).emit(word if "{" in word else word + " " + ", ".join(["{}"] * len(values)), operands, kind, kind, level)
 
 
+def of_elements(word: str, *values: Any) -> Symbol:
+    """A function that is there in f32 alone: a number below elements is rounded in front of it."""
+    operands, _, level = meet(*values, element=True)
+    trace = trace_of(*values)
+    result = trace.emit(word + " " + ", ".join(["{}"] * len(values)), operands, "f32", "f32", level)
+    return result if level == ELEMENT else wide(result, trace)
+
+
 def _whole(a, b):
     """Whether this is arithmetic of the step's number, which stays whole."""
     return all(isinstance(x, int) or isinstance(x, Symbol) and x.kind == "i64" for x in (a, b))
@@ -128,9 +136,7 @@ def power(a: Any, n: Any) -> Symbol:
         if not isinstance(n, Symbol) and n == 0.5:
             return _root(a)
         return apply("math.exp", n * apply("math.log", a))
-    if not isinstance(n, Symbol) and n in _POWERS:
-        return _POWERS[n](a)
-    fail(f"no power {'that is a value' if isinstance(n, Symbol) else n!r} of elements; there are {', '.join(map(str, _POWERS))}: write products, ag.sqrt and quotients")
+    return _POWERS[n](a) if not isinstance(n, Symbol) and n in _POWERS else of_elements("math.powf", a, n)
 
 
 def _root(x):

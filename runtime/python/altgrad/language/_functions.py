@@ -3,9 +3,8 @@
 from typing import Any
 
 from . import _matrices, _reductions
-from ._arithmetic import apply, choose, level_of, meet
-from ._errors import fail
-from ._trace import ELEMENT, Symbol
+from ._arithmetic import apply, choose, meet, of_elements, power
+from ._trace import Symbol
 
 
 def sqrt(x: Any) -> Any:
@@ -24,17 +23,83 @@ def floor(x: Any) -> Any:
 
 
 def exp(x: Any) -> Any:
-    """The exponential function, of numbers that are no elements."""
-    return apply("math.exp", _below("exp", x))
+    """The exponential function."""
+    return apply("math.exp", x)
 
 
 def log(x: Any) -> Any:
-    """The natural logarithm, of numbers that are no elements."""
-    return apply("math.log", _below("log", x))
+    """The natural logarithm."""
+    return apply("math.log", x)
 
 
-def _below(name, x):
-    return fail(f"no {name} of elements; there is one of numbers of the step, the tensor and its units") if level_of(x) == ELEMENT else x
+def exp2(x: Any) -> Any:
+    """2 ** x."""
+    return of_elements("math.exp2", x)
+
+
+def expm1(x: Any) -> Any:
+    """exp(x) - 1, also of a small x."""
+    return of_elements("math.expm1", x)
+
+
+def log2(x: Any) -> Any:
+    """The logarithm to the base 2."""
+    return of_elements("math.log2", x)
+
+
+def log1p(x: Any) -> Any:
+    """log(1 + x), also of a small x."""
+    return of_elements("math.log1p", x)
+
+
+def pow(a: Any, b: Any) -> Any:
+    """a ** b."""
+    return power(a, b)
+
+
+def rsqrt(x: Any) -> Any:
+    """1 / sqrt(x)."""
+    return of_elements("math.rsqrt", x)
+
+
+def cbrt(x: Any) -> Any:
+    """The cube root."""
+    return of_elements("math.cbrt", x)
+
+
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent."""
+    return of_elements("math.tanh", x)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x))."""
+    return of_elements("altgrad.sigmoid", x)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x))."""
+    return of_elements("altgrad.softplus", x)
+
+
+def erf(x: Any) -> Any:
+    """The error function."""
+    return of_elements("math.erf", x)
+
+
+def sin(x: Any) -> Any:
+    """The sine."""
+    return of_elements("math.sin", x)
+
+
+def cos(x: Any) -> Any:
+    """The cosine."""
+    return of_elements("math.cos", x)
+
+
+def atan2(y: Any, x: Any) -> Any:
+    """The angle of the point (x, y), from -pi to pi."""
+    return of_elements("math.atan2", y, x)
 
 
 def minimum(a: Any, b: Any) -> Any:
@@ -87,5 +152,6 @@ def rms(x: Symbol, over: str = "tensor") -> Any:
 
 EXTENTS = "rows", "columns", "numel"
 FUNCTIONS = {function.__name__: function for function in (
-    abs, clamp, copysign, exp, floor, fma, lerp, log, maximum, minimum, rms, sign, sqrt, _reductions.total, where, _matrices.descend, _matrices.matrix,
-    _matrices.orthogonalize, _matrices.product, _matrices.scale_by_shape)}
+    abs, atan2, cbrt, clamp, copysign, cos, erf, exp, exp2, expm1, floor, fma, lerp, log, log1p, log2, maximum, minimum, pow, rms, rsqrt,
+    sigmoid, sign, sin, softplus, sqrt, tanh, _reductions.total, where, _matrices.descend, _matrices.matrix, _matrices.orthogonalize, _matrices.product,
+    _matrices.scale_by_shape)}

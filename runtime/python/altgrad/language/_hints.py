@@ -3,7 +3,8 @@
 import difflib
 
 _INSTEAD = {
-    "pow": "x ** 2", "square": "x * x", "rsqrt": "1 / ag.sqrt(x)", "reciprocal": "1 / x", "addcmul": "ag.fma(a, b, c) or c + a * b",
+    "pow": "x ** 2", "square": "x * x", "silu": "x * ag.sigmoid(x)", "arctan2": "ag.atan2(y, x)", "atan": "ag.atan2(x, 1)",
+    "reciprocal": "1 / x", "addcmul": "ag.fma(a, b, c) or c + a * b",
     "addcdiv": "p - lr * m / d", "mul": "a * b", "multiply": "a * b", "add": "a + b", "sub": "a - b", "subtract": "a - b", "div": "a / b",
     "divide": "a / b", "true_divide": "a / b", "neg": "-x", "norm": "x.norm()", "vector_norm": "x.norm()", "sum": "x.sum()",
     "mean": "x.mean()", "max": "x.max()", "min": "x.min()", "amax": "x.max()", "all": "x.all()", "any": "(x.count() > 0)",
