@@ -10,6 +10,8 @@
 # tools/soak.sh pairs MINUTES [--seed N]
 # or kills COUNT runs of two ranks at random moments, again and again, each of which goes on from its last checkpoint to
 # the parameters of an undisturbed run: tools/soak.sh killed COUNT [SEED]
+# or makes rules of every class of pytorch_optimizer that can be one, beside which it steps the originals, and with --write
+# puts what becomes of each into runtime/python/FromTorch.md: tools/soak.sh classes [NAME...] [--package FOLDER] [--write]
 # or takes COUNT steps on two ranks with what altgrad.distributed and FSDP2 have, and fails where objects or memory grow or
 # a tensor takes a slow way: tools/soak.sh steps 10000
 # or puts COUNT random requests for all five GPU targets through ptxas: tools/soak.sh --ptxas 500
@@ -38,6 +40,11 @@ if [ "$1" = lives ] || [ "$1" = rules ] || [ "$1" = pairs ]; then
     ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
   [ "$1" = lives ] || set -- "$@" --kind "$1"
   exec "$python" "$root/tests/soak/lives.py" "${@:2}"
+fi
+if [ "$1" = classes ]; then
+  export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
+    ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
+  exec "$python" "$root/tests/soak/classes.py" "${@:2}"
 fi
 if [ "$1" = killed ] || [ "$1" = steps ]; then
   [ "$1" = killed ] && script=killed || script=long

@@ -17,8 +17,8 @@ template <typename Real> struct Reduced {
   Pair<Real> angle;
 };
 
-// Four words of 2 / pi from the one at `index` on, from 0 to 4, chosen by a bit of it after the other. The first word is
-// of zeros.
+// Four words of 2 / pi from the one at `index` on, from 0 to 4, chosen by a bit of it after the other. The first word
+// is of zeros.
 template <typename Word> std::array<Word, 4> wordsOfQuarters(Word index) {
   auto four = equal(index & 4, 4), two = equal(index & 2, 2), one = equal(index & 1, 1);
   auto word = [&](uint32_t near, uint32_t far) { return choose(four, index.like(far), index.like(near)); };
@@ -93,9 +93,11 @@ template <typename Real> Real atan2(Real y, Real x) {
   auto middle = n > d * 0x1.a82798p-2f;
   Pair<Real> less = orderedSum(-d, n), more = orderedSum(d, n);
   auto turned = [&](Real whole, Real part) { return choose(middle, whole, part); };
-  Pair<Real> q = quotient<Real>({turned(less.high, n), turned(less.low, zero)}, {turned(more.high, d), turned(more.low, zero)});
+  Pair<Real> q =
+      quotient<Real>({turned(less.high, n), turned(less.low, zero)}, {turned(more.high, d), turned(more.low, zero)});
   Real z = q.high * q.high;
-  Real p = polynomial(z, {0x1.647458p-5f, -0x1.5347a2p-4f, 0x1.c2f3e0p-4f, -0x1.246fc6p-3f, 0x1.999890p-3f, -0x1.555554p-2f});
+  Real p = polynomial(
+      z, {0x1.647458p-5f, -0x1.5347a2p-4f, 0x1.c2f3e0p-4f, -0x1.246fc6p-3f, 0x1.999890p-3f, -0x1.555554p-2f});
   Real low = fused(q.high * z, p, q.low);
   auto offset = [&](float quarter, float half, float three, float four) {
     return turned(choose(behind, x.like(three), x.like(quarter)),

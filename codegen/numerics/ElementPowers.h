@@ -40,9 +40,7 @@ template <typename Real> Real exp2Pair(Pair<Real> x) {
   return scaled(all.high + (all.low + parts.rest.low), parts.k);
 }
 
-template <typename Real> Real exp2(Real x) {
-  return exp2Pair(Pair<Real>{clamped(x, -151.0f, 129.0f), x.like(0.0f)});
-}
+template <typename Real> Real exp2(Real x) { return exp2Pair(Pair<Real>{clamped(x, -151.0f, 129.0f), x.like(0.0f)}); }
 
 // Whether a magnitude is a whole number.
 template <typename Real> auto isWhole(Real size) {
@@ -66,7 +64,8 @@ template <typename Real> Real pow(Real x, Real y) {
   Real exponent = magnitude(y);
   auto whole = isWhole(exponent), even = isWhole(exponent * 0.5f);
   auto below = equal(bits(x) >> 31, 1);
-  Real negative = choose(whole, choose(even, result, -result), choose(ordinary(one, zero) == 1.0f, x.like(notANumber), result));
+  Real negative =
+      choose(whole, choose(even, result, -result), choose(ordinary(one, zero) == 1.0f, x.like(notANumber), result));
   result = choose(below, negative, result);
   result = choose(x == x, choose(y == y, result, y), x);
   return choose(y == 0.0f, one, choose(x == 1.0f, one, result));

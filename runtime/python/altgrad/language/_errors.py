@@ -68,9 +68,31 @@ def _character(line, column):
 def here() -> tuple[CodeType, int, int]:
     """The user's code that is now being run: (code, instruction, line). Columns are looked up for errors only."""
     frame = sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+    while frame.f_back and _is_inner(frame):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti, frame.f_lineno
+
+
+def _is_inner(frame):
+    """Whether a frame is a library's; the optimizers of torch are users' code, of which rules are made."""
+    name = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] in _INNER and not name.startswith("torch.optim.")
+
+
+def fail_in(error: BaseException, words: str) -> None:
+    """Refuses what a line of the user's did that raised an error, where there is such a line."""
+    trace, found = error.__traceback__, None
+    while trace:
+        if not _is_inner(trace.tb_frame):
+            found = trace
+        trace = trace.tb_next
+    if found:
+        fail_at(location_of(found.tb_frame.f_code, found.tb_lasti, found.tb_lineno), words)
+
+
+def code_of(function: Any) -> CodeType:
+    """The code that a mistake in a rule's function is shown in: its own, or that of the step that it traces."""
+    return getattr(function, "stands_for", function).__code__
 
 
 def location_of(code: CodeType, instruction: int, line: int) -> ShardLocation:
@@ -82,7 +104,7 @@ def location_of(code: CodeType, instruction: int, line: int) -> ShardLocation:
 
 def place_of_argument(function: Any, name: str | None = None) -> ShardLocation:
     """Where a function names an argument; its first line where there is no source."""
-    code = function.__code__
+    code = code_of(function)
     found, _ = inspect.findsource(code) if linecache.getline(code.co_filename, code.co_firstlineno) else ([], 0)
     pattern = re.compile(rf"\bdef\s+{re.escape(code.co_name)}\b" if name is None else rf"(?<![\w.\"'=]){re.escape(name)}\b(?=\s*[:=,)])")
     for number, line in enumerate(found[code.co_firstlineno - 1:], code.co_firstlineno):

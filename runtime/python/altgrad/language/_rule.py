@@ -9,7 +9,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from .._library import Error
-from ._errors import RuleError, fail, fail_at, location_of
+from ._errors import RuleError, code_of, fail, fail_at, location_of
 from ._signature import Signature
 from ._text import write
 from ._trace import now
@@ -108,7 +108,7 @@ class Rule:
         return self.text
 
     def __repr__(self) -> str:
-        return f"<altgrad rule @{self.__name__} of {self._function.__code__.co_filename}:{self._function.__code__.co_firstlineno}>"
+        return f"<altgrad rule @{self.__name__} of {code_of(self._function).co_filename}:{code_of(self._function).co_firstlineno}>"
 
     def __reduce__(self) -> Any:
         # As a function: by its name in its module.

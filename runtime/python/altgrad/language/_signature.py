@@ -107,6 +107,13 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Unit, ag.Scalar, ag.Global, ag.Input, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
 
 
+def parts_named(name: str, value: Any) -> "list[tuple[str, int | None]]":
+    """(name in the text, place in its tuple or None) of each number of a hyper-parameter."""
+    if not isinstance(value, (tuple, list)):
+        return [(name, None)]
+    return [(name.removesuffix("s") + str(place + 1), place) for place in range(len(value))]
+
+
 class Signature:
     """The arguments of a function: `order` has all roles by name, and `hypers` the numbers, None where there is none."""
 
@@ -186,8 +193,7 @@ class Signature:
         """{name in the text: (hyper-parameter, place in its tuple or None)}: beta1 and beta2 for betas."""
         named = {}
         for name, value in self.hypers.items():
-            parts = [(name, None)] if not isinstance(value, tuple) else [
-                (name.removesuffix("s") + str(place + 1), place) for place in range(len(value))]
+            parts = parts_named(name, value)
             for part, place in parts:
                 if part in named or part in self.order or part in self.options or (part != name and part in self.hypers):
                     self.fail(name, f"{name} is {', '.join(p for p, _ in parts)} in the text of the rule, and {part} is another argument: "

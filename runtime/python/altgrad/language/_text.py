@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._arithmetic import check, level_of, narrow, wide
-from ._errors import ShardLocation, RuleError, fail_at
+from ._errors import ShardLocation, RuleError, code_of, fail_at
 from ._signature import Global, Param, Scalar, Signature, State, Step, Unit
 from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
@@ -18,16 +18,32 @@ def write(signature: Signature, options: dict[str, bool]) -> "tuple[str, list[tu
     try:
         given, rows = _arguments(signature, options, trace)
         out, function = signature.function(**given), signature.function
-        own = function.__code__, -1, function.__code__.co_firstlineno  # the place of a line that no line of the body stands for
-        written = list(trace.places)
+        own = code_of(function), -1, code_of(function).co_firstlineno  # the place of a line that no line of the body stands for
+        written = len(trace.lines)
         param, *states = _Results(signature, options, given, trace).names(out)
         rows = _share(rows, signature, options, dict(zip(signature.states(options), states)), trace)
+        body, places, (param, *states) = _used(trace, written, own, [param, *states])
+        states = [value + ": f64" * isinstance(signature.order[name], (Scalar, Global))
+                  for name, value in zip(signature.states(options), states)]
     finally:
         now.reset(mark)
     head = [f"// {line}".rstrip() for line in (inspect.getdoc(function) or "").splitlines()]
     head += [f"altgrad.rule @{function.__name__}(", *[f"    {row}," for row in rows[:-1]], f"    {rows[-1]}) {{"]
-    lines = [*head, *[f"  {line}" for line in trace.lines], f"  altgrad.yield param({param}) state({', '.join(states)})", "}", ""]
-    return "\n".join(lines), [own] * len(head) + written + [own] * (len(lines) - len(head) - len(written))
+    lines = [*head, *body, f"  altgrad.yield param({param}) state({', '.join(states)})", "}", ""]
+    return "\n".join(lines), [own] * len(head) + places + [own] * (len(lines) - len(head) - len(places))
+
+
+def _used(trace, written, own, results):
+    """(the lines on which the results depend, the place of each, the results); `written` of them are the function's."""
+    needed = set(results)
+    for line in reversed(trace.lines):
+        name, _, text = line.partition(" = ")
+        if name in needed:
+            needed.update(re.findall(r"%\w+", text))
+    kept = [index for index, line in enumerate(trace.lines) if line.partition(" ")[0] in needed]
+    new = {f"%{index}": f"%{place}" for place, index in enumerate(kept)}
+    lines = [re.sub(r"%\d+", lambda name: new[name[0]], f"  {trace.lines[index]}") for index in kept]
+    return lines, [trace.places[index] if index < written else own for index in kept], [new.get(name, name) for name in results]
 
 
 def _arguments(signature, options, trace):
@@ -58,7 +74,7 @@ _NUMBERS = {Unit: UNIT, Scalar: TENSOR, Global: GLOBAL}
 def _share(rows, signature, options, states, trace):
     """The arguments of the text, with the hyper-parameters `per step` from which a Global is computed."""
     uses = {line.split(" = ", 1)[0]: line for line in trace.lines}
-    waiting = [value.split(":")[0] for name, value in states.items() if isinstance(signature.order[name], Global)]
+    waiting = [value for name, value in states.items() if isinstance(signature.order[name], Global)]
     reached = set()
     while waiting:
         name = waiting.pop()
@@ -123,12 +139,12 @@ class _Results:
             self.fail(f"the new {name} is {LEVELS[level]} and differs between tensors: write ag.total(…); steps are counted by another "
                       "ag.Global", name)
         if isinstance(role, (Scalar, Global)):
-            return wide(value, self.trace).name + ": f64"
+            return wide(value, self.trace).name
         return narrow(value, self.trace).name
 
     def fail(self, words, argument=None):
         """Refuses what the function returns, at its last line, or at the argument that is meant."""
         if argument:
             self.signature.fail(argument, words)
-        code = self.signature.function.__code__
+        code = code_of(self.signature.function)
         fail_at(ShardLocation(code.co_filename, max(line for _, _, line in code.co_lines() if line)), words)

@@ -4,7 +4,7 @@
 - Lion, LAMB, ADOPT, AdEMAMix, ManifoldAdamW and GridOptim have those of their authors.
 - Adam8bit, AdamW4bit, LionFp8 and the other classes with such an ending keep their states in 4 or 8 bits. Every
   class takes `storage=` for any other storage.
-- FromRule makes a class from a rule of your own.
+- FromRule makes a class from a rule of your own, from_torch one from another optimizer in PyTorch.
 - Storage is the typed form of a storage line, and NewtonSchulz says how Muon orthogonalizes.
 - Record and plot_run collect and draw statistics of a run.
 
@@ -24,10 +24,11 @@ from ._of_torch import SGD, Adagrad, Adam, AdamW, RMSprop
 from ._newton_schulz import NewtonSchulz
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
+from ._from_torch import from_torch
 
 __all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW", "AdamW4bit", "AdamW8bit",
            "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim", "LAMB", "Lion", "Lion8bit", "LionFp8",
-           "ManifoldAdamW", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "RMSprop", "Record", "SGD", "Storage", "plot_run"]
+           "ManifoldAdamW", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "RMSprop", "Record", "SGD", "Storage", "from_torch", "plot_run"]
 
 if not TYPE_CHECKING:
     def __getattr__(name):

@@ -1,0 +1,328 @@
+"""A rule from an optimizer of torch's kind, whose step is run on placeholders."""
+
+import contextlib
+import copy
+import inspect
+import io
+import math
+import re
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+
+from ._arithmetic import wide
+from ._errors import RuleError, ShardLocation, fail_at, fail_in
+from ._from_torch_math import patched
+from ._from_torch_paths import Guard, Tracing, either, explore, running
+from ._from_torch_state import Held, ParamState, States, constant_of, filled
+from ._from_torch_placeholders import Mode, Number, Placeholder, raw, placeholder
+from ._rule import Rule
+from ._signature import Grad, Param, State, Step, Unit, parts_named
+from ._trace import ELEMENT, HYPER, STEP, UNIT, current
+
+_RESERVED = {"param", "grad", "master", "copy", "states", "rungs", "step", "p", "g", "t", "params"}
+_NO_NUMBER = {"params", "foreach", "fused", "capturable", "differentiable"}
+
+
+class Traced(NamedTuple):
+    """The rule of a class with a group's entries, and on which of them it depends."""
+
+    rule: Rule
+    keys: "dict[str, str]"  # {state of the rule: key in `state`}
+    units: "tuple[str, ...]"  # the states that are numbers
+    places: "dict[str, tuple[str, int | None]]"  # {hyper-parameter: (key of the group, place)}
+    guards: "tuple[Guard, ...]"
+    count: "tuple[str, str, int] | None"  # where steps are counted, in "state" or "group", under which key, and what that is at step 0
+    rank: "int | None"  # how many dimensions parameters have, where the rule depends on it
+
+    def holds(self, group: "Mapping[str, Any]") -> bool:
+        """Whether this is the rule for the numbers that a group has now."""
+        try:
+            return all([guard.holds(self._numbers(guard, group)) for guard in self.guards])
+        except (TypeError, IndexError):  # a number has become something else
+            return False
+
+    def _numbers(self, guard, group):
+        found = {}
+        for name in set(re.findall(r"%[A-Za-z_]\w*", " ".join([guard.name, *guard.lines.values()]))):
+            key, place = self.places[name[1:]]
+            found[name] = float(group[key] if place is None else group[key][place])
+        return found
+
+
+def parts_of(value: Any) -> "tuple[Any, ...]":
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def is_number(value: Any) -> bool:
+    """Whether an entry of a group is a number or a tuple of them."""
+    if type(value) is float:
+        return math.isfinite(value)
+
+    def is_one(part):
+        known = isinstance(part, Real) and not isinstance(part, bool) and math.isfinite(part)
+        return known or isinstance(part, torch.Tensor) and part.numel() == 1
+    return bool(parts_of(value)) and all(map(is_one, parts_of(value)))
+
+
+def _is_whole(value):
+    """Whether it may be how many, which stands in the rule: a rule with other ones is another rule."""
+    return all(isinstance(part, int) for part in parts_of(value))
+
+
+class Source:
+    """An optimizer of torch's kind: its class, its constructor's arguments, the entries of a group, parameters of a rank."""
+
+    def __init__(self, kind: type, given: "Mapping[str, Any]", entries: "Mapping[str, Any]", rank: int, baked: "set[str]", ending: str = "") -> None:
+        self.kind, self.rank, self.name = kind, rank, re.sub(r"\W", "_", kind.__name__).lower() + ending
+        example = torch.nn.Parameter(torch.zeros((2, 3, 4, 5, 6)[:rank]))
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.real = kind([example], **given)
+        self.entries = {**self.real.param_groups[0], **entries, **dict.fromkeys(_NO_NUMBER & {*self.real.param_groups[0]}, False)}
+        self.begun = dict(self.real.state.get(example, {}))
+        numbers = {key: value for key, value in self.entries.items() if key not in baked | _NO_NUMBER and is_number(value)}
+        self.hypers = {key: value for key, value in numbers.items() if not _is_whole(value)}
+        self._fixed: list[str] = [key for key, value in numbers.items() if _is_whole(value)]
+        self.states: dict[str, tuple[str, type, bool]] = {}  # {key: (name, role, whether it is a tensor)}
+        self.counts: dict[str, tuple[int, bool]] = {}  # {key of the state: (what it counts from, whether it is a tensor)}
+        self.group_counts: dict[str, int] = {}  # {key of the group: what it is after the first step}
+        self.group_states: dict[str, str] = {}  # {key of the group: the state that stands for it}
+        self.constants: dict[str, Any] = {}  # what lies in the state and never changes
+        self._numbers: dict[str, Any] = {}
+
+    def trace(self) -> Traced:
+        """Runs the step to see what it keeps, then as a rule of all numbers, then as one of those that it reads."""
+        self._numbers = self._find_numbers()
+        self._rule({}, [*self.hypers], True, self._discover).text
+        while True:
+            self._numbers = self._find_numbers()
+            try:
+                return self._traced()
+            except _NoCount as found:
+                self._keep(found.key, found.of_group)
+
+    def _keep(self, key, of_group):
+        """Makes a number that is kept of what looked like a count of steps."""
+        if of_group:
+            del self.group_counts[key]
+            self.group_states[key] = key + "_" * (key in _RESERVED)
+        else:
+            self.states[key] = key + "_" * (key in _RESERVED), Unit, self.counts.pop(key)[1]
+
+    def _traced(self):
+        roles = {name: role for name, role, _ in self.states.values()} | dict.fromkeys(self.group_states.values(), Unit)
+        text = self._rule(roles, [*self._numbers], True, self._update).text
+        read = set(re.findall(r"%(\w+)", text[text.index(") {"):]))
+        used = [key for key, (_, parts) in self._numbers.items() if read & {part for part, _ in parts}]
+        rule = self._rule(roles, used, "t" in read, self._update)
+        with_other, known = self._rule(roles, used, "t" in read, lambda run: self._update(run, True)), {}
+        if _meaning(rule.text, known) != _meaning(with_other.text, known):
+            self.fail("the step of a parameter depends on other parameters: sums over all tensors come with a later version")
+        run, places = rule._function.run, {part: (key, place) for key, (_, parts) in self._numbers.items() for part, place in parts}
+        guards, fixed = list(run.guards.values()), [*self._fixed, *self.group_states.keys() & self.entries.keys()]
+        if self.begun:  # which follows from what no step reads
+            fixed += [key for key in self._numbers if key not in used]
+        for key in fixed:
+            for place, value in enumerate(parts_of(self.entries[key])):
+                part = f"{key}_{place}_" if len(parts_of(self.entries[key])) > 1 else f"{key}_"
+                places[part] = key, place if isinstance(self.entries[key], (tuple, list)) else None
+                guards.append(Guard(f"%{part}", float(value), {}))
+        return Traced(rule, {name: key for key, (name, _, _) in self.states.items()} | {name: name for name in self.group_states.values()},
+                      tuple(name for name, role in roles.items() if role is Unit), places, tuple(guards),
+                      self._count(), self.rank if run.asks_rank else None)
+
+    def _count(self):
+        for key, (start, _) in self.counts.items():
+            return "state", key, start
+        for key, first in self.group_counts.items():
+            return "group", key, first - 1
+        return None
+
+    def fail(self, words: str) -> NoReturn:
+        """Refuses what the class does as a whole, where it begins."""
+        code = inspect.unwrap(self.kind.step).__code__
+        fail_at(ShardLocation(code.co_filename, code.co_firstlineno), f"{self.kind.__name__}: {words}")
+
+    def _find_numbers(self):
+        """{key of the group: (name in the rule, [(name of a part, its place)])}"""
+        states, found = {name for name, _, _ in self.states.values()}, {}
+        for key, value in self.hypers.items():
+            name = re.sub(r"\W", "_", key)
+            name += "_" * (name in _RESERVED | states)
+            if key not in self.group_counts and key not in self.group_states:
+                found[key] = name, parts_named(name, value)
+        return found
+
+    def _rule(self, roles, keys, counts, body):
+        """A Rule whose function runs `body` with a Tracing."""
+        def step(**_):
+            run = step.run = self._begin()
+            mark = running.set(run)
+            try:
+                with patched(self.kind):
+                    return body(run)
+            except RuleError:
+                raise
+            except Exception as error:
+                fail_in(error, words := f"{type(error).__name__}: {error}")
+                self.fail(words)
+            finally:
+                running.reset(mark)
+
+        step.stands_for = inspect.unwrap(self.kind.step)
+        kind, given = inspect.Parameter.KEYWORD_ONLY, {"p": Param, "g": Grad, **roles, **({"t": Step} if counts else {})}
+        step.__name__ = step.__qualname__ = self.name
+        step.__doc__ = f"{self.kind.__module__}.{self.kind.__qualname__}, traced."
+        step.__signature__ = inspect.Signature([
+            *[inspect.Parameter(name, kind, annotation=role) for name, role in given.items()],
+            *[inspect.Parameter(self._numbers[key][0], kind, default=_plain(self.hypers[key])) for key in keys]])
+        return Rule(step)
+
+    def _begin(self):
+        trace = current("from_torch")
+        numbers = {f"%{part}": float(parts_of(self.hypers[key])[place or 0])
+                   for key, (_, parts) in self._numbers.items() for part, place in parts}
+        return Tracing(trace, trace.argument("t", "i64", STEP, ""), numbers, self.rank)
+
+    def _discover(self, run):
+        """Runs a first step, and notes what it leaves in the state and in the group."""
+        firsts = {}
+
+        def note(key, value):
+            firsts.setdefault(key, constant_of(run, value))
+            return value
+
+        def path():
+            state, group = Held(note), Held(lambda key, value: value)
+            self._lifted = self._lift(run, {})
+            param = self._step(run, [(self._param(run), self._begun(state))], group)
+            for key, value in state.items():
+                if key not in self.states and key not in self.counts and key not in self.constants:
+                    self._classify(run, key, value, firsts.get(key))
+            for key, value in group.items():
+                before = self.entries.get(key)
+                if key != "params" and key not in self.group_counts and not (key in self._lifted and value is self._lifted[key]):
+                    after = run.known(value.symbol) if isinstance(value, Number) and value.symbol.level <= HYPER else constant_of(run, value)
+                    if after is not None and before in (None, 0) and after == 1:
+                        self.group_counts[key] = int(after)
+                    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                        self.group_states[key] = key + "_" * (key in _RESERVED)
+                    else:
+                        self.fail(f"its group keeps {key!r} from step to step, which is no number")
+            return {"p": param}
+        return explore(run, path)["p"]
+
+    def _classify(self, run, key, value, first):
+        is_tensor = type(value) is Placeholder
+        if not isinstance(key, str) or not (is_tensor or value is None or isinstance(value, (Real, str))):
+            self.fail(f"state {key!r} is a {type(value).__name__}: a rule has states of the parameter's shape, and numbers")
+        if value is None or isinstance(value, (bool, str)):
+            self.constants[key] = value
+        elif not (is_tensor and value.full) and (after := constant_of(run, value)) is not None and after in (1, None if first is None else first + 1):
+            self.counts[key] = int(after) - 1, is_tensor
+        else:
+            name = re.sub(r"\W", "_", key)
+            self.states[key] = name + "_" * (name in _RESERVED), State if is_tensor and value.full else Unit, is_tensor
+
+    def _update(self, run, with_other=False):
+        """What the rule returns: the first step and the later ones, joined where they differ; `with_other`: another parameter is stepped before."""
+        of_group = {key: run.trace.argument(name, "f32", UNIT, "") for key, name in self.group_states.items()}
+
+        def path(first):
+            own = [ParamState(self, run, prefix) for prefix in ["other_"] * with_other + [""]]
+            group = Held(lambda key, value: Number(run.count(int(value) - 1)) if key in self.group_counts else value)
+            self._lifted = self._lift(run, of_group)
+            if not first:
+                group.put({key: Number(wide(symbol, run.trace)) for key, symbol in of_group.items()})
+            param = self._step(run, [(self._param(run, of.prefix), self._begun(of.first()) if first else of.later()) for of in own], group, first)
+            self._check(run, own[-1].held, group)
+            made = {"p": param, **own[-1].values()}
+            return made | {f"{key} of the group": raw(group[key]) if key in group else symbol for key, symbol in of_group.items()}
+        later = explore(run, lambda: path(False))
+        first = explore(run, lambda: path(True)) if self.states or self.counts or self.group_counts or of_group else later
+        made = either(lambda: run.step == 1, first, later)
+        if made["p"].name == "%p":
+            self.fail("the step leaves the parameter as it is")
+        for line in run.trace.lines:
+            if re.search(r"constant 0x(7FC0|7FF8)", line):
+                self.fail("C code reads a number of the rule, such as that of math.fsum: write Python's operators")
+        return made["p"], {name: made[key] for key, (name, _, _) in self.states.items()} | {
+            name: made[f"{key} of the group"] for key, name in self.group_states.items()}
+
+    def _param(self, run, prefix=""):
+        param = placeholder(run.trace.argument(f"{prefix}p", "f32", ELEMENT, ""), True)
+        param.held_grad = placeholder(run.trace.argument(f"{prefix}g", "f32", ELEMENT, ""), True)
+        return param
+
+    def _begun(self, state):
+        """A state before the first step, in which the constructor may have put something."""
+        for key, value in self.begun.items():
+            state[key] = placeholder(filled(value), value.dim() > 0) if isinstance(value, torch.Tensor) else value
+        return state
+
+    def _step(self, run, own, group, first=True):
+        """The last parameter after a step on placeholders; `own`: (parameter, its state) of each."""
+        group.put({key: value for key, value in self._lifted.items() if key not in group})
+        group.put({key: Number(run.count(after - 2)) for key, after in self.group_counts.items() if key in self.entries or not first})
+        group.put({"params": [param for param, _ in own]})
+        self._made = optimizer = object.__new__(self.kind)
+        kept = {key: copy.copy(value) if isinstance(value, (dict, list, set)) else value for key, value in self.real.__dict__.items()}
+        optimizer.__dict__.update(kept, param_groups=[group], state=States(own), defaults={**self._lifted})
+        if optimizer.param_groups[0] is not group or not isinstance(optimizer.state, States):
+            self.fail("it hands its groups to another optimizer: give from_torch that one's class")
+        step = self.kind.step
+        with Mode(), contextlib.redirect_stdout(io.StringIO()):
+            (step.__wrapped__ if hasattr(step, "hooked") else step)(optimizer)
+        return own[-1][0].symbol
+
+    def _lift(self, run, of_group):
+        """The entries of the group, in which hyper-parameters are numbers of the rule."""
+        lifted = dict(self.entries)
+        for key, (_, parts) in self._numbers.items():
+            values = [Number(run.trace.argument(part, "f64", HYPER, "")) for part, _ in parts]
+            lifted[key] = type(self.entries[key])(values) if isinstance(self.entries[key], (tuple, list)) else values[0]
+        # Whatever begins as 0 is the state in the first step, too.
+        return lifted | {key: Number(wide(symbol, run.trace)) for key, symbol in of_group.items() if self.entries.get(key) == 0}
+
+    def _check(self, run, state, group):
+        """Refuses what is kept from step to step and is no state of the rule."""
+        for key, (start, _) in self.counts.items():
+            if key in state and getattr(raw(state[key]), "name", "") != run.count(start).name:
+                raise _NoCount(key, False)
+        for key, value in group.items():
+            if key in self.group_counts and getattr(raw(value), "name", "") != run.count(self.group_counts[key] - 1).name:
+                raise _NoCount(key, True)
+            if key not in self.group_counts and key not in self.group_states and key != "params" and value is not self._lifted.get(key, self):
+                self.fail(f"its group keeps {key!r} from step to step, which comes after the first one")
+        unknown = [key for key in state if key not in self.states and key not in self.counts and key not in self.constants]
+        if unknown or any(state.get(key, value) != value for key, value in self.constants.items()):
+            self.fail(f"state {unknown[0]!r} comes after the first step" if unknown else "its state keeps what is no number")
+        for key, value in vars(self._made).items():
+            if key != "defaults" and (isinstance(value, (Placeholder, Number)) or isinstance(value, (int, float)) and value != vars(self.real).get(key, value)):
+                self.fail(f"it keeps a number of its own from step to step, {key!r}: a rule has states of parameters")
+
+
+def _meaning(text, known):
+    """What a rule yields, by numbers for its operations that are the same wherever they stand."""
+    numbers, meant = {}, ""
+    for line in text[text.index(") {") + 3:].splitlines():
+        name, _, words = line.strip().rpartition(" = ")
+        words = re.sub(r"%\w+", lambda operand: numbers.get(operand[0], operand[0]), words)
+        if name:
+            numbers[name] = f"#{known.setdefault(words, len(known))}"
+        meant = words if words.startswith("altgrad.yield") else meant
+    return meant
+
+
+class _NoCount(RuleError):
+    """What is 1 after the first step and does not count steps."""
+
+    def __init__(self, key, of_group):
+        super().__init__(f"{key!r} is no count", ("", 0, 0, ""))
+        self.key, self.of_group = key, of_group
+
+
+def _plain(value):
+    return tuple(map(float, value)) if isinstance(value, (tuple, list)) else float(value)

@@ -1,0 +1,316 @@
+"""torch's functions and methods on placeholders: each is operations of the language, in the order in which torch rounds."""
+
+from typing import Any
+
+import torch
+
+from . import _functions as ag
+from ._arithmetic import apply, binary, choose, compare, logic, narrow
+from ._errors import fail
+from ._from_torch_paths import running
+from ._from_torch_reductions import REDUCTIONS, as_float, as_truth, of_number
+from ._from_torch_placeholders import Extent, Number, Shape, Placeholder, number, plus, raw, placeholder, to_power
+from ._reductions import extent
+from ._trace import Symbol
+
+
+def _is_one(value):
+    return not isinstance(value, Symbol) and value == 1
+
+
+def _add(a, b, alpha=1):
+    return plus(a, b) if _is_one(alpha) else ag.fma(b, alpha, a)
+
+
+def _sub(a, b, alpha=1):
+    if not _is_one(alpha):
+        return ag.fma(b, -alpha, a)
+    return binary("subf", a, b) if isinstance(b, Symbol) else plus(a, -b)
+
+
+def _addcmul(a, b, c, value=1):
+    return ag.fma(b if _is_one(value) else binary("mulf", value, b), c, a)
+
+
+def _addcdiv(a, b, c, value=1):
+    return binary("addf", a, apply("divf", b if _is_one(value) else binary("mulf", value, b), c))
+
+
+def _div(a, b, rounding_mode=None):
+    made = apply("divf", a, b)
+    return made if rounding_mode is None else ag.floor(made) if rounding_mode == "floor" else ag.copysign(ag.floor(ag.abs(made)), made)
+
+
+def _clamp(x, min=None, max=None):
+    return ag.clamp(x, min, max)
+
+
+def _where(condition, a, b):
+    return choose(condition, a, b)
+
+
+def _logical(word):
+    return lambda a, b: logic(word, as_truth(a), as_truth(b))
+
+
+def _compared(how):
+    return lambda a, b: compare(how, a, b)
+
+
+def _is_finite(x):
+    return compare("olt", ag.abs(x), float("inf"))
+
+
+def _nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    top = torch.finfo(torch.float32).max
+    x = choose(compare("oeq", x, float("inf")), top if posinf is None else posinf, x)
+    x = choose(compare("oeq", x, float("-inf")), -top if neginf is None else neginf, x)
+    return choose(compare("une", x, x), 0.0 if nan is None else nan, x)
+
+
+def _nothing(x, *_, **__):
+    return x
+
+
+def _refuse(words):
+    def refused(*_, **__):
+        fail(words)
+    return refused
+
+
+_OTHER = {name: _refuse(f"torch.{name}: a rule has one tensor at a time; sums over all tensors come with a later version")
+          for name in ("stack", "cat", "hstack", "concat")}
+_NO_ELEMENT = {name: _refuse(f"torch.{name} of elements: there is no such function of elements yet")
+               for name in ("sigmoid", "tanh", "sin", "cos", "tan", "atan", "atan2", "arctan2", "erf", "erfinv", "softplus", "expm1", "log1p")}
+
+# Elementwise: they take values of the rule and numbers, and are methods and functions, which change nothing or their first argument.
+FUNCTIONS = {
+    "add": _add, "sub": _sub, "subtract": _sub, "mul": lambda a, b: binary("mulf", a, b), "multiply": lambda a, b: binary("mulf", a, b),
+    "div": _div, "divide": _div, "true_divide": _div, "neg": lambda x: apply("negf", x), "negative": lambda x: apply("negf", x),
+    "abs": ag.abs, "absolute": ag.abs, "sqrt": ag.sqrt, "rsqrt": lambda x: apply("divf", 1.0, ag.sqrt(x)), "square": lambda x: x * x,
+    "reciprocal": lambda x: apply("divf", 1.0, x), "pow": to_power, "float_power": to_power, "__pow__": to_power, "__rpow__": lambda a, b: to_power(b, a),
+    "rsub": lambda a, b: binary("subf", b, a), "__rsub__": lambda a, b: binary("subf", b, a),
+    "__rdiv__": lambda a, b: binary("mulf", apply("divf", 1.0, a), b), "sign": ag.sign, "sgn": ag.sign, "floor": ag.floor,
+    "ceil": lambda x: apply("negf", ag.floor(apply("negf", x))), "exp": ag.exp, "log": ag.log, "exp2": lambda x: to_power(2.0, x),
+    "maximum": ag.maximum, "minimum": ag.minimum, "fmax": ag.maximum, "clamp": _clamp, "clip": _clamp,
+    "clamp_min": lambda x, min: ag.maximum(x, min), "clamp_max": lambda x, max: ag.minimum(x, max), "where": _where,
+    "lerp": lambda a, b, weight: ag.lerp(a, b, weight), "addcmul": _addcmul, "addcdiv": _addcdiv, "copysign": ag.copysign,
+    **{f"__{name}__": _compared(how) for name, how in (("gt", "ogt"), ("lt", "olt"), ("ge", "oge"), ("le", "ole"), ("eq", "oeq"), ("ne", "une"))},
+    "gt": _compared("ogt"), "greater": _compared("ogt"), "lt": _compared("olt"), "less": _compared("olt"), "ge": _compared("oge"),
+    "le": _compared("ole"), "eq": _compared("oeq"), "ne": _compared("une"), "logical_and": _logical("andi"), "logical_or": _logical("ori"),
+    "bitwise_and": _logical("andi"), "bitwise_or": _logical("ori"), "__and__": _logical("andi"), "__or__": _logical("ori"),
+    "logical_not": lambda x: logic("xori", as_truth(x), True), "bitwise_not": lambda x: logic("xori", x, True),
+    "__invert__": lambda x: logic("xori", x, True), "isnan": lambda x: compare("une", x, x), "isfinite": _is_finite,
+    "isinf": lambda x: compare("oeq", ag.abs(x), float("inf")), "masked_fill": lambda x, mask, value: choose(mask, value, x),
+    "nan_to_num": _nan_to_num, "relu": lambda x: ag.maximum(x, 0.0), "copy": lambda a, b, non_blocking=False: b,
+    "fill": lambda a, value: value, "zero": lambda a: 0.0, "hypot": lambda a, b: ag.sqrt(a * a + b * b),
+    "float": as_float, "type_as": lambda a, b: as_float(a), **_NO_ELEMENT, **_OTHER}
+_KEEP_TRUTH = {"where", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "__and__", "__or__",
+               "__invert__", "masked_fill", "copy", "fill", "float", "type_as"}
+# Another placeholder for the same elements, which has the same memory where torch's has.
+_SAME = {"clone", "resolve_conj", "conj", "double", "cpu", "cuda"}
+_SHARES = {"detach", "contiguous", "view_as_real", "alias", "requires_grad_", "view_as", "view", "reshape", "flatten", "ravel", "reshape_as",
+           "squeeze"}
+
+
+def _numel(*_):
+    return Number(extent("numel"))
+
+
+def _dim(x):
+    if not x.full:
+        return 0
+    running.get().asks_rank = True
+    return running.get().rank
+
+
+def _shape(x):
+    names = {1: ("numel",), 2: ("rows", "columns")}
+    if not x.full:
+        return Shape()
+    rank = _dim(x)
+    if rank not in names:
+        fail(f"the sizes of a parameter of {rank} dimensions: there are those of vectors and matrices")
+    return Shape(Extent(extent(name)) for name in names[rank])
+
+
+def _size(x, dim=None):
+    return _shape(x) if dim is None else _shape(x)[dim]
+
+
+def _item(x):
+    return number(x.symbol)
+
+
+def _set_item(x, key, value):
+    if type(key) is Placeholder:
+        x.cell.symbol = narrow(choose(raw(key), raw(value), x.symbol), x.symbol.trace)
+    elif key is Ellipsis or key == slice(None):
+        call_method("copy_", (x, value), {})
+    else:
+        fail("an element by its index: a rule is the same for all elements")
+
+
+def _to(x, *args, **kwargs):
+    return placeholder(as_float(x.symbol), x.full) if x.symbol.kind == "i1" else placeholder(None, x.full, x.cell)
+
+
+# What a placeholder is asked for.
+ASKED = {"numel": _numel, "nelement": _numel, "dim": _dim, "ndimension": _dim, "size": _size, "item": _item, "is_complex": lambda x: False,
+         "is_floating_point": lambda x: x.symbol.kind != "i1", "is_contiguous": lambda x, **_: True, "__setitem__": _set_item, "__bool__": lambda x: running.get().decide(x.symbol),
+         "__float__": lambda x: float(_item(x)), "__int__": lambda x: int(_item(x)), "__index__": lambda x: int(_item(x)), "to": _to, "type": _to,
+         "element_size": lambda x: 4, "get_device": lambda x: -1, "is_tensor": lambda x: True, "is_same_size": lambda *_: True,
+         "__len__": _refuse("len() of a tensor: a rule is the same for all sizes"), "result_type": lambda *_: torch.float32, "is_nonzero": lambda x: running.get().decide(x.symbol),
+         "stride": lambda *_: fail("strides of a parameter"), "storage_offset": lambda x: 0, "data_ptr": lambda x: id(x.cell),
+         "record_stream": _nothing, "__getitem__": _refuse("an element by its index: a rule is the same for all elements")}
+
+
+def _get_grad(x):
+    return x.held_grad
+
+
+PROPERTIES = {"grad": _get_grad, "data": lambda x: placeholder(None, x.full, x.cell), "shape": _shape, "ndim": _dim, "dtype": lambda x: torch.float32,
+              "device": lambda x: torch.device("cpu"), "layout": lambda x: torch.strided, "is_sparse": lambda x: False, "is_cuda": lambda x: False,
+              "is_cpu": lambda x: True, "is_mps": lambda x: False, "is_meta": lambda x: False, "requires_grad": lambda x: False, "is_leaf": lambda x: True, "real": lambda x: x,
+              "names": lambda x: (), "grad_fn": lambda x: None, "is_quantized": lambda x: False, "itemsize": lambda x: 4, "is_sparse_csr": lambda x: False}
+MAKERS = {"zeros": 0.0, "ones": 1.0, "empty": 0.0, "full": None, "tensor": None, "as_tensor": None, "scalar_tensor": None,
+          "zeros_like": 0.0, "ones_like": 1.0, "empty_like": 0.0, "full_like": None, "new_zeros": 0.0, "new_ones": 1.0, "new_empty": 0.0,
+          "new_full": None, "new_tensor": None, "rand_like": None, "randn_like": None, "bernoulli": None, "rand": None, "randn": None,
+          "normal": None, "randint": None, "arange": None, "eye": None}
+
+
+def _make(name, args, kwargs):
+    """zeros, ones_like, tensor and so on."""
+    if name in ("rand_like", "randn_like", "bernoulli", "rand", "randn", "normal", "randint"):
+        fail(f"torch.{name}: there are no random numbers in a rule yet")
+    if name in ("tensor", "as_tensor", "scalar_tensor", "new_tensor"):
+        value = (args[1:] if name == "new_tensor" else args)[0] if args else kwargs["data"]
+        if type(value) is Placeholder:
+            return value
+        if isinstance(value, (list, tuple)) and len(value) == 1:
+            value = value[0]
+        if isinstance(value, (list, tuple)):
+            fail("a tensor of several numbers: a rule has states of the parameter's shape, and of one number")
+        return placeholder(raw(value), False)
+    if name.endswith("_like"):
+        like, given = args[0], args[1:]
+        value = given[0] if name == "full_like" and given else kwargs.get("fill_value", MAKERS[name])
+        return placeholder(raw(value), like.full)
+    args = args[1:] if name.startswith("new_") else args
+    size = kwargs.get("size", args[0] if args else ())
+    if name in ("zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty") and args and not isinstance(size, (tuple, list)):
+        size = args
+    value = kwargs.get("fill_value", args[1] if name in ("full", "new_full") and len(args) > 1 else MAKERS[name])
+    if value is None:
+        fail(f"torch.{name}: a rule has no such tensor")
+    return placeholder(raw(value), _is_full(size))
+
+
+def _is_full(size):
+    """Whether a size is the parameter's, or that of one number."""
+    if isinstance(size, Shape) and size:
+        return True
+    if all(not isinstance(one, Extent) and one == 1 for one in size):
+        return False
+    if any(isinstance(one, Extent) for one in size) and [one.symbol.name for one in size if isinstance(one, Extent)] == [
+            one.symbol.name for one in _shape(placeholder(0.0, True))] and len(size) == running.get().rank:
+        return True
+    return fail("a state of another shape than the parameter's: numbers of columns and other shapes come with a later version")
+
+
+def has_placeholders(values: Any) -> bool:
+    """Whether a placeholder is among arguments."""
+    if isinstance(values, dict):
+        values = values.values()
+    return any(isinstance(one, (Placeholder, Number, Extent, Shape)) or isinstance(one, (tuple, list, dict)) and has_placeholders(one) for one in values)
+
+
+_EXACT = {torch.float32, torch.float64, torch.bool, torch.long, torch.int}
+_DROPPED = {"memory_format", "dtype", "device", "non_blocking", "layout", "requires_grad", "pin_memory", "copy", "generator"}
+
+
+def call(function: Any, args: Any, kwargs: Any) -> Any:
+    """What a function of torch's does with placeholders."""
+    name, kwargs = getattr(function, "__name__", "?"), dict(kwargs)
+    if name in ("__get__", "__set__", "__delete__"):
+        return _property(getattr(function.__self__, "__name__", "?"), name, args)
+    return call_method(name, args, kwargs)
+
+
+def _property(name, way, args):
+    if way == "__get__" and name in PROPERTIES:
+        return PROPERTIES[name](args[0])
+    if name == "grad":
+        args[0].held_grad = args[1] if way == "__set__" else None
+    elif name == "data" and way == "__set__":
+        args[0].cell.symbol = narrow(raw(args[1]), args[0].symbol.trace)
+    elif name not in ("requires_grad", "_backward_hooks"):
+        fail(f"x.{name} of a tensor: there is no such thing of one while the rule is traced")
+
+
+def call_method(name: str, args: Any, kwargs: Any) -> Any:
+    for given in (*args, kwargs.get("dtype")):
+        if isinstance(given, torch.dtype) and given not in _EXACT:
+            fail(f"{str(given)} in the code of a step: elements are float32, and storage= says how states are stored")
+    if name in MAKERS:
+        return _make(name, args, kwargs)
+    kwargs = {key: value for key, value in kwargs.items() if key not in _DROPPED and value is not None}
+    plain = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    if name.startswith("_foreach_"):
+        return _foreach(name[len("_foreach_"):], args, kwargs)
+    if name in ASKED:
+        return ASKED[name](*args, **kwargs)
+    if plain in ("max", "min") and (kwargs.keys() & {"other", "out"} or len(args) > 1 and type(args[1]) is Placeholder):
+        plain = name = plain + "imum"
+    if plain in REDUCTIONS and not args[0].full:
+        return placeholder(of_number(plain, raw(args[0])), False)
+    if plain in REDUCTIONS:
+        return placeholder(REDUCTIONS[plain](*args, **kwargs), False)
+    if name in _SHARES or name in _SAME:
+        return _same(name, args)
+    if plain not in FUNCTIONS:
+        fail(f"torch's {plain.strip('_')}: there is no such function of elements in a rule")
+    return _elementwise(name, plain, args, kwargs)
+
+
+def _same(name, args):
+    """Another placeholder for the same elements; of the same memory where torch's is."""
+    x = args[0]
+    if name in ("view", "reshape", "squeeze") and x.full and not _is_flat(name, args[1:]):
+        fail(f"{name}() to another shape: a rule is the same for all elements, whatever their shape")
+    return placeholder(None, x.full, x.cell) if name in _SHARES else placeholder(x.symbol, x.full)
+
+
+def _is_flat(name, args):
+    size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+    return name in ("view", "reshape") and (isinstance(size, Shape) or list(size) in ([-1], [1, -1], [-1, 1]))
+
+
+def _elementwise(name, plain, args, kwargs):
+    out = kwargs.pop("out", None)
+    full = any(type(one) is Placeholder and one.full for one in [*args, *kwargs.values()])
+    values, named = [raw(one) for one in args], {key: raw(value) for key, value in kwargs.items()}
+    if plain not in _KEEP_TRUTH:
+        values = [as_float(value) for value in values]
+    if not full:
+        values = [_as_stored(value) for value in values]
+    made = FUNCTIONS[plain](*values, **named)
+    if out is None and name != plain:
+        out = args[0]
+    if out is None:
+        return placeholder(made, full)
+    out.cell.symbol = placeholder(as_float(made) if out.symbol.kind not in ("i1", "i64") else made, full).symbol
+    return out
+
+
+def _as_stored(value):
+    """A number beside a tensor of one number: as float32, too, but for the number of the step."""
+    return narrow(value, value.trace) if isinstance(value, Symbol) and value.kind == "f64" else value
+
+
+def _foreach(name, args, kwargs):
+    first, made = args[0], []
+    for place in range(len(first)):
+        made.append(call_method(name, tuple(one[place] if isinstance(one, (list, tuple)) else one for one in args),
+                                {key: value[place] if isinstance(value, (list, tuple)) else value for key, value in kwargs.items()}))
+    return None if name.endswith("_") else made

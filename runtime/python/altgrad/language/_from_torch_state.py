@@ -1,0 +1,115 @@
+"""What an optimizer of torch's kind keeps, while its step runs on placeholders: states, groups, counts of steps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ._arithmetic import wide
+from ._errors import fail
+from ._from_torch_paths import Tracing
+from ._from_torch_placeholders import Number, Placeholder, raw, placeholder
+from ._signature import State, Unit
+from ._trace import CONSTANT, ELEMENT, UNIT, Symbol
+
+
+class Held(dict):
+    """The state of a parameter, or a group: `begin(key, value)` says what a new entry is."""
+
+    def __init__(self, begin: Any, given: "Mapping[str, Any]" = {}) -> None:
+        super().__init__(given)
+        self.begin = begin
+
+    def put(self, values: "Mapping[str, Any]") -> None:
+        """What lies in it before the step."""
+        for key, value in values.items():
+            super().__setitem__(key, value)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, self.begin(key, value) if key not in self else value)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *others: Any, **more: Any) -> None:
+        for key, value in dict(*others, **more).items():
+            self[key] = value
+
+
+class ParamState:
+    """The states of one parameter as the rule has them."""
+
+    def __init__(self, source, run, prefix):
+        self.source, self.run, self.prefix = source, run, prefix
+        self.given = {key: run.trace.argument(prefix + name, "f32", UNIT if role is Unit else ELEMENT, "")
+                      for key, (name, role, _) in source.states.items()}
+
+    def first(self) -> Held:
+        self.held = Held(self._put)
+        return self.held
+
+    def _put(self, key, value):
+        """In the first step a state that begins as 0 is what the rule is given, which makes that step one with the later ones."""
+        constant = constant_of(self.run, value)
+        if key in self.source.counts:
+            return _put(value, self.run.count(int(constant) - 1))
+        return _put(value, self.given[key]) if key in self.given and constant == 0 else value
+
+    def later(self) -> Held:
+        kept = {key: _as(is_tensor, self.run.count(start - 1)) for key, (start, is_tensor) in self.source.counts.items()}
+        self.held = Held(lambda key, value: value, {**self.source.constants, **kept})
+        self.held.put({key: _as(self.source.states[key][2], symbol, self.source.states[key][1] is State) for key, symbol in self.given.items()})
+        return self.held
+
+    def values(self):
+        return {key: raw(self.held[key]) if key in self.held else symbol for key, symbol in self.given.items()}
+
+
+class States(dict):
+    """The states of an optimizer by its parameters."""
+
+    def __init__(self, own):
+        super().__init__({param: state for param, state in own if state})
+        self._own = own
+
+    def __missing__(self, key):
+        for param, state in self._own:
+            if key is param:
+                self[key] = state
+                return state
+        fail("a state that belongs to no parameter: a rule has states of parameters")
+
+    def setdefault(self, key, default=None):
+        return self[key]
+
+
+def constant_of(run: Tracing, value: Any) -> Any:
+    """The number that a value is in every step; None for other values."""
+    value = raw(value) if isinstance(value, (Placeholder, Number)) else value
+    if isinstance(value, Symbol):
+        return run.known(value) if value.level == CONSTANT else None
+    return value if isinstance(value, (int, float)) else None
+
+
+def _put(value, symbol):
+    """The same thing with another value."""
+    if type(value) is not Placeholder:
+        return _as(False, symbol)
+    value.cell.symbol = symbol
+    return value
+
+
+def _as(is_tensor, symbol, full=False):
+    if is_tensor:
+        return placeholder(symbol, full)
+    return Number(symbol if symbol.kind == "i64" else wide(symbol, symbol.trace))
+
+
+def filled(value: torch.Tensor) -> Any:
+    """The number that all elements of a tensor are."""
+    first = value.detach().reshape(-1)[0].item()
+    if not bool((value == first).all()):
+        fail("the constructor makes a state of different numbers: a rule's states begin as one number")
+    return first

@@ -1,0 +1,80 @@
+"""What cannot be traced is refused in words, at the line of the class."""
+
+import math
+
+import pytest
+import torch
+import torchclasses
+
+import altgrad
+from altgrad.language import RuleError
+
+
+def attribute(self, value):
+    self.seen = value
+
+
+MISTAKES = [
+    (lambda self, group, p, g, state, total: p.sub_(g / g.norm(dim=0, keepdim=True)), "a reduction over dimension 0 of 2: numbers of columns"),
+    (lambda self, group, p, g, state, total: p.sub_(g.mean(dim=1)), "a reduction to one number for each row without keepdim=True"),
+    (lambda self, group, p, g, state, total: p.sub_(g / total), "the step of a parameter depends on other parameters: sums over all tensors"),
+    (lambda self, group, p, g, state, total: p.sub_(g @ g.T), "x.T of a tensor: there is no such thing"),
+    (lambda self, group, p, g, state, total: p.sub_(g) if g > 0 else None, "a branch on elements: it has no one side for all of them"),
+    (lambda self, group, p, g, state, total: p.sub_(torch.sigmoid(g)), "torch.sigmoid of elements: there is no such function of elements yet"),
+    (lambda self, group, p, g, state, total: p.sub_(torch.randn_like(g)), "torch.randn_like: there are no random numbers in a rule yet"),
+    (lambda self, group, p, g, state, total: p.sub_(g[0]), "an element by its index: a rule is the same for all elements"),
+    (lambda self, group, p, g, state, total: p.sub_(g.item()), r"item\(\) of a tensor with many elements"),
+    (lambda self, group, p, g, state, total: p.sub_(g.bfloat16()), "torch's bfloat16: there is no such function"),
+    (lambda self, group, p, g, state, total: p.sub_(g.to(torch.float16)), "torch.float16 in the code of a step: elements are float32, and storage="),
+    (lambda self, group, p, g, state, total: p.sub_(math.fsum([group["lr"]]) * g), "C code reads a number of the rule, "),
+    (lambda self, group, p, g, state, total: p.sub_(g, alpha=float(g.norm())), "a number that is known in each step only is wanted as a float"),
+    (lambda self, group, p, g, state, total: p.sub_(g, alpha=math.cos(g.norm())), "math.cos of a tensor"),
+    (lambda self, group, p, g, state, total: state.update(buffers=[g]), r"Mistake: state 'buffers' is a list"),
+    (lambda self, group, p, g, state, total: state.update(row=torch.zeros(p.shape[0])), "a state of another shape than the parameter's"),
+    (lambda self, group, p, g, state, total: (p.sub_(g), attribute(self, g.norm())), "keeps a number of its own from step to step, 'seen'"),
+    (lambda self, group, p, g, state, total: p.sub_(g * 0 + torch.ones(3)), "a state of another shape than the parameter's"),
+    (lambda self, group, p, g, state, total: None, "the step leaves the parameter as it is"),
+    (lambda self, group, p, g, state, total: p.sub_(g / state["missing"]), "KeyError: 'missing'"),
+]
+
+
+@pytest.mark.parametrize("what, words", MISTAKES, ids=[words[:30] for _, words in MISTAKES])
+def test_what_cannot_be_traced(what, words):
+    with pytest.raises(RuleError, match=words) as caught:
+        altgrad.optim.from_torch(torchclasses.Mistake, what=what)
+    ours = what.__code__.co_firstlineno, __file__
+    assert (caught.value.lineno, caught.value.filename) == ours or caught.value.filename == torchclasses.__file__
+
+
+@pytest.mark.parametrize("name, words, line", [
+    ("Adafactor", "a state of another shape than the parameter's: numbers of columns", 'state["row_var"] = p.grad.new_zeros(row_shape)'),
+    ("Muon", "torch's bfloat16: there is no such function", "ortho_grad = grad.bfloat16()"),
+    ("SparseAdam", "SparseAdam does not support dense gradients", "raise RuntimeError("),
+    ("LBFGS", "missing 1 required positional argument: 'closure'", "@torch.no_grad()")])
+def test_torchs_own_that_are_no_rules_are_refused_at_torchs_line(name, words, line):
+    with pytest.raises(RuleError, match=words) as caught:
+        altgrad.optim.from_torch(getattr(torch.optim, name))
+    assert caught.value.text.strip() == line and "torch/optim" in caught.value.filename
+
+
+def test_what_is_no_such_class_or_lacks_an_argument():
+    with pytest.raises(TypeError, match="from_torch takes a class of torch.optim's kind, not 3"):
+        altgrad.optim.from_torch(3)
+    with pytest.raises(TypeError, match=r"from_torch\(Lars\): .*missing 1 required positional argument: 'lr'"):
+        altgrad.optim.from_torch(torchclasses.Lars)
+    with pytest.raises(TypeError, match=r"the class has its storage already: from_torch\(SGD, storage=…\)"):
+        altgrad.optim.from_torch(torch.optim.SGD)([torch.nn.Parameter(torch.ones(2))], storage="states=bf16")
+
+
+def test_dimensions_that_the_code_asks_for_are_those_of_a_group():
+    def centred(self, group, p, g, state, total):
+        p.sub_(g - g.mean(dim=tuple(range(1, g.dim())), keepdim=True) if g.dim() > 1 else g, alpha=group["lr"])
+    made = altgrad.optim.from_torch(torchclasses.Mistake, what=centred)
+    matrix, vector = torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(3))
+    with pytest.raises(ValueError, match="asks how many dimensions a parameter has: put vectors and matrices into groups"):
+        made([matrix, vector])
+    optimizer = made([dict(params=[matrix]), dict(params=[vector])])
+    matrix.grad, vector.grad = torch.tensor([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), torch.tensor([1.0, 2.0, 3.0])
+    optimizer.step()
+    torch.testing.assert_close(matrix, torch.tensor([[1.1, 1.0, 0.9], [1.0, 1.0, 1.0]]))
+    torch.testing.assert_close(vector, torch.tensor([0.9, 0.8, 0.7]))

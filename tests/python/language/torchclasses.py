@@ -1,0 +1,62 @@
+"""Optimizers as people write them in PyTorch: what from_torch has to find in a step."""
+
+import math
+
+import torch
+
+
+class FirstStep(torch.optim.Optimizer):
+    """A buffer that is None at first, states that begin as the gradient and as 1, a counter in the group, a branch on it."""
+
+    def __init__(self, params, lr=0.1, beta=0.9, warm=3, power=0.5, centered=False, steps=2):
+        super().__init__(params, dict(lr=lr, beta=beta, warm=warm, power=power, centered=centered, steps=steps))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["step"] = group.get("step", 0) + 1
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state, grad = self.state[p], p.grad
+                if not state:
+                    state.update(last=grad.clone(), scale=1.0, largest=torch.ones_like(p), buf=None)
+                elif group["centered"]:
+                    grad = grad - state["last"]
+                state["buf"] = grad.clone() if state["buf"] is None else state["buf"].mul_(group["beta"]).add_(grad, alpha=0.5)
+                state["scale"] = 0.5 * state["scale"] + group["lr"] * group["step"]
+                torch.maximum(state["largest"] * 0.9, grad.abs(), out=state["largest"])
+                rate = group["lr"] / (1 + group["step"]) ** group["power"]
+                if group["step"] > group["warm"]:
+                    rate *= math.cos(group["power"]) * min(1.0, state["scale"])
+                for _ in range(group["steps"]):
+                    p.sub_(rate * state["buf"] / state["largest"])
+                state["last"].copy_(p.grad)
+
+
+class Lars(torch.optim.Optimizer):
+    """Numbers of the tensor, a choice between them, and p.data."""
+
+    def __init__(self, params, lr, trust=0.1, eps=1e-9):
+        super().__init__(params, dict(lr=lr, trust=trust, eps=eps))
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                size, length = torch.norm(p.data), p.grad.data.norm()
+                rate = group["trust"] * size / (length + group["eps"]) if size > 0 and length > 0 else 1.0
+                p.data.add_(p.grad.data, alpha=float(-group["lr"]) if isinstance(rate, float) else -group["lr"] * rate.item())
+
+
+class Mistake(torch.optim.Optimizer):
+    """A class whose step does `what`, for the catalogue of what cannot be traced."""
+
+    def __init__(self, params, what, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+        self.what, self.seen = what, 0.0
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            total = sum(p.grad.norm() for p in group["params"])
+            for p in group["params"]:
+                self.what(self, group, p, p.grad, self.state[p], total)
