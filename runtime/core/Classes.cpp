@@ -28,6 +28,7 @@ constexpr altgrad_core_class classes[] = {
     {"GridOptim", "gridoptim", "states=f32 rungs=ocp.e4m3fn", KEYS_gridoptim, ""},
     {"LAMB", "lamb", "", KEYS_lamb, ""},
     {"Lion", "lion", "", KEYS_lion, ""},
+    {"Prodigy", "prodigy", "", KEYS_prodigy, ""},
     {"Lion8bit", "lion", "states=bnb8:256", KEYS_lion, ""},
     {"LionFp8", "lion", "states=ocp.e4m3fn:256", KEYS_lion, ""},
     {"ManifoldAdamW", "manifoldadamw", "", KEYS_manifoldadamw, ""},
