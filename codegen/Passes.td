@@ -39,7 +39,8 @@ def LowerNumericsPass : Altgrad_CodePass<"altgrad-lower-numerics"> {
     Conversions between formats become integer code that gives the same codes
     everywhere, or an instruction of the target that gives these codes. A power of
     an f64 with an i64 exponent becomes repeated squaring. Functions become polynomials
-    and selects, without a branch or a table. Code without these stays as it is; steps must be functions or kernels first.
+    and selects, without a branch or a table. Code without these stays as it is; steps
+    must be functions or kernels first.
 
     ```mlir
     %x = altgrad.decode %c format<bf16> : i16 to f32

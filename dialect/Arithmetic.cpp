@@ -11,16 +11,18 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr OperationFacts real(double (*real)(double, double, double), unsigned flops = 0, bool isLong = false,
-                                     bool isF64 = false) {
-  return {flops, isLong, isF64, /*isF32=*/false, real, nullptr};
+static constexpr OperationFacts real(double (*real)(double, double, double), unsigned flops = 0) {
+  return {flops, /*functions=*/0, /*isF64=*/false, /*isF32=*/false, real, nullptr};
+}
+static constexpr OperationFacts function(double (*real)(double, double, double), bool isF64 = false) {
+  return {/*flops=*/0, /*functions=*/1, isF64, /*isF32=*/false, real, nullptr};
 }
 // Of codegen/numerics/Element*.h, with what an element costs there.
-static constexpr OperationFacts element(double (*real)(double, double, double), unsigned flops) {
-  return {flops, /*isLong=*/true, /*isF64=*/false, /*isF32=*/true, real, nullptr};
+static constexpr OperationFacts element(double (*real)(double, double, double), unsigned flops, bool isF32 = true) {
+  return {flops, /*functions=*/1 + flops / 16, /*isF64=*/false, isF32, real, nullptr};
 }
 static constexpr OperationFacts integer(uint64_t (*integer)(uint64_t, uint64_t)) {
-  return {0, false, false, false, nullptr, integer};
+  return {0, 0, false, false, nullptr, integer};
 }
 
 static double extreme(double a, double b, bool most) {
@@ -83,20 +85,19 @@ static constexpr AllowedOperation operations[] = {
      real([](auto a, auto, auto) { return std::floor(a); })},
     {"math.copysign", "f32, f64",
      "the magnitude of the first operand with the sign of the second; a NaN counts as positive",
-     "%c = math.copysign %w, %g : f32",
-     real([](auto a, auto b, auto) { return std::copysign(a, b); }, 0, /*isLong=*/true)},
+     "%c = math.copysign %w, %g : f32", function([](auto a, auto b, auto) { return std::copysign(a, b); })},
     {"math.fpowi", "f64 with an exponent in i64", "a power, by repeated squaring", "%c = math.fpowi %lr, %t : f64, i64",
-     real(nullptr, 0, /*isLong=*/true, /*isF64=*/true)},
+     function(nullptr, /*isF64=*/true)},
     {"math.log", "f32, f64", "the natural logarithm, to within 1 unit in the last place, of f64 2",
-     "%c = math.log %w : f32", real([](auto a, auto, auto) { return std::log(a); }, 32, /*isLong=*/true)},
+     "%c = math.log %w : f32", element([](auto a, auto, auto) { return std::log(a); }, 32, /*isF32=*/false)},
     {"math.exp", "f32, f64", "the exponential function, to within 1 unit in the last place, of f64 2",
-     "%c = math.exp %w : f32", real([](auto a, auto, auto) { return std::exp(a); }, 32, /*isLong=*/true)},
+     "%c = math.exp %w : f32", element([](auto a, auto, auto) { return std::exp(a); }, 32, /*isF32=*/false)},
     {"math.exp2", "f32", "2^a; this and what follows to within 1 unit in the last place", "%c = math.exp2 %w : f32",
      element([](auto a, auto, auto) { return std::exp2(a); }, 35)},
     {"math.expm1", "f32", "e^a - 1", "%c = math.expm1 %w : f32",
      element([](auto a, auto, auto) { return std::expm1(a); }, 40)},
     {"math.log2", "f32", "the logarithm to the base 2", "%c = math.log2 %w : f32",
-     element([](auto a, auto, auto) { return std::log2(a); }, 35)},
+     element([](auto a, auto, auto) { return std::log2(a); }, 38)},
     {"math.log1p", "f32", "ln(1 + a)", "%c = math.log1p %w : f32",
      element([](auto a, auto, auto) { return std::log1p(a); }, 42)},
     {"math.powf", "f32", "a^b, as C has it: NaN of a negative number to a power that is not whole",
@@ -172,6 +173,16 @@ const AllowedOperation *altgrad::findAllowedOperation(StringRef name) {
     return rows;
   }();
   return rows.lookup(name);
+}
+
+StringRef altgrad::getRowName(Operation &op) {
+  auto kept = dyn_cast<FunctionOp>(op);
+  return kept ? kept.getFunction() : op.getName().getStringRef();
+}
+
+bool altgrad::isKeptFunction(StringRef name) {
+  const AllowedOperation *row = findAllowedOperation(name);
+  return row && row->facts.functions && row->facts.real && name.starts_with("math.");
 }
 
 std::string altgrad::listOperations() {

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_DIALECT_ARITHMETIC_H
 #define ALTGRAD_DIALECT_ARITHMETIC_H
 
+#include "mlir/IR/Operation.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
@@ -11,7 +12,7 @@ namespace altgrad {
 /// What an operation computes and costs.
 struct OperationFacts {
   unsigned flops = 0;                                     // for one element
-  bool isLong = false;                                    // becomes twenty operations and more
+  unsigned functions = 0;                                 // as how many it counts (body_c12), some 20 operations each
   bool isF64 = false;                                     // gives nothing but f64
   bool isF32 = false;                                     // gives nothing but f32
   double (*real)(double a, double b, double c) = nullptr; // of its operands, before it is rounded
@@ -33,6 +34,13 @@ llvm::ArrayRef<AllowedOperation> allowedOperations();
 /// The row of `name` ("arith.addf"); null: it is none of them.
 const AllowedOperation *findAllowedOperation(llvm::StringRef name);
 inline bool isAllowedOperation(llvm::StringRef name) { return findAllowedOperation(name); }
+/// The name of its row: of `altgrad.function`, that of the function.
+llvm::StringRef getRowName(mlir::Operation &op);
+inline const AllowedOperation *findAllowedOperation(mlir::Operation &op) {
+  return findAllowedOperation(getRowName(op));
+}
+/// Whether `altgrad.function` stands for this operation of `math` from `altgrad-keep-functions` on.
+bool isKeptFunction(llvm::StringRef name);
 
 /// How to write what the operation `name` would compute, as the end of a sentence:
 /// "; write ...", or where the list is.

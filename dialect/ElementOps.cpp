@@ -1,4 +1,5 @@
 // Verification of the element form between step and sweep, and of what is stored in two lists.
+#include "dialect/Arithmetic.h"
 #include "dialect/Codecs.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -60,6 +61,18 @@ LogicalResult AdvanceCodeOp::verify() {
   if (getDrawType(getDraw()) != drawFor(getRounding(), getDraw(), getCode().getType()))
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " with " << (getDraw() ? "a" : "no")
                          << " draw";
+  return success();
+}
+
+LogicalResult FunctionOp::verify() {
+  // function_c1
+  if (!isKeptFunction(getFunction()))
+    return emitOpError() << "computes " << getFunction() << ", expected a function of math that rules may hold";
+  unsigned count = llvm::is_contained({"math.powf", "math.atan2", "math.copysign"}, getFunction()) ? 2 : 1;
+  // function_c2
+  if (getNumbers().size() != count)
+    return emitOpError() << "has " << getNumbers().size() << " operands for " << getFunction() << ", expected "
+                         << count;
   return success();
 }
 

@@ -63,7 +63,7 @@ SmallVector<MemoryAccess> SweepOp::getWrites() { return getAccesses(getStores())
 double SweepOp::getFlops() {
   double flops = 0;
   for (Operation &op : getBody().front())
-    if (const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef()))
+    if (const AllowedOperation *row = findAllowedOperation(op))
       flops += row->facts.flops;
     else
       flops += isa<ScaledQuotientOp>(op) ? 5 : isa<AdvanceCodeOp>(op);

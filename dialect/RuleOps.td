@@ -86,7 +86,7 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     - (body_c9) a shift is by a constant of 0 to 63;
     - (body_c10) integers wrap around; no operation has an `nsw`, `nuw` or `exact` flag;
     - (body_c11) no f32 that differs between elements becomes an integer;
-    - (body_c12) at most 512 operations are functions such as `math.fpowi`, `math.exp` or `math.copysign`.
+    - (body_c12) there are at most 512 functions such as `math.fpowi`; of an f32 `math.exp` counts as 3 and `math.powf` as 7.
   }];
   let assemblyFormat = "$sym_name `` custom<RuleSignature>($signature, $body) attr-dict";
   let extraClassDeclaration = ofArguments # [{
@@ -290,6 +290,29 @@ def Altgrad_SoftplusOp : Altgrad_ElementFunctionOp<"softplus"> {
     %s = altgrad.softplus %w : f32
     ```
   }];
+}
+
+def Altgrad_FunctionOp : Altgrad_Op<"function", [Pure, SameOperandsAndResultType]> {
+  let summary = "a function of `math`, which the kernel computes also of constants";
+  let description = [{
+    MLIR evaluates operations of `math` on constants by the C library of the machine that compiles. After
+    `altgrad-keep-functions` they are this operation, which MLIR does not evaluate: a constant's result has the bits that
+    it has for any other number, on every target. Rules and steps are written with `math`.
+
+    ```mlir
+    %y = altgrad.function "math.exp"(%w) : (f32) -> f32
+    ```
+
+    Constraints:
+
+    - (function_c1) the function is one of `math` that rules may hold;
+    - (function_c2) `math.powf`, `math.atan2` and `math.copysign` have two operands, the others one.
+  }];
+  let arguments = (ins StrAttr:$function,
+                       Variadic<AnyTypeOf<[F32, F64, VectorOfRankAndType<[1], [F32]>]>>:$numbers);
+  let results = (outs AnyTypeOf<[F32, F64, VectorOfRankAndType<[1], [F32]>]>:$result);
+  let assemblyFormat = "$function `(` $numbers `)` attr-dict `:` functional-type($numbers, $result)";
+  let hasVerifier = 1;
 }
 
 def Altgrad_ScaledQuotientOp : Altgrad_Op<"scaled_quotient", [Pure, SameOperandsAndResultType]> {

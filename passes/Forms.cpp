@@ -60,8 +60,8 @@ static Forms getForms(Operation *op) {
   return llvm::TypeSwitch<Operation *, Forms>(op)
       .Case([](SweepOp sweep) { return getForms(sweep); })
       .Case([](PhaseOp phase) { return getForms(phase); })
-      .Case<PhaseWork, CommitOp, RoundOp, AcrossOp, BinadeOp, SigmoidOp, SoftplusOp, ScaledQuotientOp, EncodeOp>(
-          [&](auto) { return any; })
+      .Case<PhaseWork, CommitOp, RoundOp, AcrossOp, BinadeOp, FunctionOp, SigmoidOp, SoftplusOp, ScaledQuotientOp,
+            EncodeOp>([&](auto) { return any; })
       .Case([](UpdateOp) {
         return Forms{Form::Written, Form::Written};
       })
@@ -111,9 +111,9 @@ LogicalResult altgrad::checkForm(StepOp step, StringRef pass, Form least, Form m
 LogicalResult altgrad::checkLowered(Operation *top, StringRef pass, bool numerics) {
   WalkResult walked = top->walk<WalkOrder::PreOrder>([&](Operation *op) {
     StringRef makes = isa<StepOp>(op) ? "altgrad-lower-to-host or altgrad-lower-to-gpu" : "altgrad-lower-numerics";
-    const AllowedOperation *row = findAllowedOperation(op->getName().getStringRef());
-    bool isNumeric =
-        isa_and_nonnull<AltgradDialect>(op->getDialect()) || (row && row->facts.isLong && !isa<math::CopySignOp>(op));
+    const AllowedOperation *row = findAllowedOperation(*op);
+    bool isNumeric = isa_and_nonnull<AltgradDialect>(op->getDialect()) ||
+                     (row && row->facts.functions && !isa<math::CopySignOp>(op));
     if (!isa<StepOp>(op) && !(numerics && isNumeric))
       return WalkResult::advance();
     return WalkResult(op->emitOpError() << "is not lowered yet; run " << makes << " before " << pass);

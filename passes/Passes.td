@@ -151,6 +151,22 @@ def HoistUniformPass : Pass<"altgrad-hoist-uniform", "::altgrad::StepOp"> {
   }];
 }
 
+def KeepFunctionsPass : Pass<"altgrad-keep-functions", "::altgrad::StepOp"> {
+  let summary = "leave functions of constants to the kernel";
+  let description = [{
+    MLIR evaluates functions of constants by the C library of the machine that compiles, but not `altgrad.function`.
+    A second run finds nothing to replace.
+
+    ```mlir
+    %y = math.exp %x : f32
+    ```
+    ==>
+    ```mlir
+    %y = function "math.exp"(%x) : (f32) -> f32
+    ```
+  }];
+}
+
 def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
   let summary = "turn sweeps and the scalars between them into phases";
   let description = [{

@@ -21,6 +21,8 @@ void altgrad::buildSweepPipeline(OpPassManager &manager, const SweepPipelineOpti
   step.addPass(createFuseSweepsPass());
   // Scalars: once per tensor instead of once per element.
   step.addPass(createHoistUniformPass());
+  // What is simplified from here on has the same bits on every machine that compiles.
+  step.addPass(createKeepFunctionsPass());
   if (options.canonicalize) {
     step.addPass(createCanonicalizerPass());
     step.addPass(createCSEPass());

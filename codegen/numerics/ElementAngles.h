@@ -17,8 +17,8 @@ template <typename Real> struct Reduced {
   Pair<Real> angle;
 };
 
-// Four words of 2 / pi from the one at `index` on, from 0 to 4, chosen by a bit of it after the other. The first word
-// is of zeros.
+// Four words of 2 / pi from the one at `index` on, from 0 to 4, chosen by a bit of it after the other, as a table would
+// be a gather. The first word is of zeros.
 template <typename Word> std::array<Word, 4> wordsOfQuarters(Word index) {
   auto four = equal(index & 4, 4), two = equal(index & 2, 2), one = equal(index & 1, 1);
   auto word = [&](uint32_t near, uint32_t far) { return choose(four, index.like(far), index.like(near)); };
@@ -56,7 +56,7 @@ template <typename Real> Reduced<Real> reducedByBits(Real size) {
 }
 
 // Sine, or cosine as the sine of a quarter more, which even |x| has.
-template <typename Real> Real sineOf(Real x, bool cosine) {
+template <typename Real> Real getSine(Real x, bool cosine) {
   Real size = magnitude(x);
   Reduced<Real> reduced = reducedByBits(size);
   auto small = size < 0x1.921fb4p-1f;
@@ -75,8 +75,8 @@ template <typename Real> Real sineOf(Real x, bool cosine) {
   return choose(size < infinity, number(bits(result) ^ sign), x - x);
 }
 
-template <typename Real> Real sin(Real x) { return sineOf(x, /*cosine=*/false); }
-template <typename Real> Real cos(Real x) { return sineOf(x, /*cosine=*/true); }
+template <typename Real> Real sin(Real x) { return getSine(x, /*cosine=*/false); }
+template <typename Real> Real cos(Real x) { return getSine(x, /*cosine=*/true); }
 
 // The angle of the smaller side over the larger one, counted from the nearest multiple of pi / 4.
 template <typename Real> Real atan2(Real y, Real x) {
@@ -107,7 +107,7 @@ template <typename Real> Real atan2(Real y, Real x) {
   auto sign = choose(steep, bits(x) ^ signBit, bits(x)) & signBit;
   Pair<Real> sum = orderedSum(offset(piHigh / 4, piHigh / 2, 0x1.2d97c8p+1f, piHigh), number(bits(q.high) ^ sign));
   low = number(bits(low) ^ sign) + offset(piLow / 4, piLow / 2, -0x1.99bc5cp-28f, piLow);
-  Real result = withSignOf(sum.high + (sum.low + low), y);
+  Real result = withSign(sum.high + (sum.low + low), y);
   return choose(x == x, choose(y == y, result, y), x);
 }
 

@@ -2,7 +2,8 @@
 #include "codegen/numerics/ElementAngles.h"
 #include "codegen/numerics/ElementPowers.h"
 #include "codegen/numerics/Numerics.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "dialect/Arithmetic.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -32,7 +33,7 @@ struct Real {
   Real like(float other) const { return {b, b->f32(other, value.getType())}; }
 };
 
-Type typeOf(Value value, Type element) { return withElementType(value.getType(), element); }
+Type getTypeLike(Value value, Type element) { return withElementType(value.getType(), element); }
 
 //===-- Numbers ------------------------------------------------------------------===//
 
@@ -61,9 +62,9 @@ template <typename T> T choose(Truth which, T x, T y) { return {x.b, x.b->select
 
 //===-- Words --------------------------------------------------------------------===//
 
-Word bits(Real x) { return {x.b, x.b->cast(typeOf(x.value, x.b->getI32Type()), x.value)}; }
-Real number(Word x) { return {x.b, x.b->cast(typeOf(x.value, x.b->getF32Type()), x.value)}; }
-Real toReal(Word x) { return {x.b, arith::SIToFPOp::create(*x.b, typeOf(x.value, x.b->getF32Type()), x.value)}; }
+Word bits(Real x) { return {x.b, x.b->cast(getTypeLike(x.value, x.b->getI32Type()), x.value)}; }
+Real number(Word x) { return {x.b, x.b->cast(getTypeLike(x.value, x.b->getF32Type()), x.value)}; }
+Real toReal(Word x) { return {x.b, arith::SIToFPOp::create(*x.b, getTypeLike(x.value, x.b->getF32Type()), x.value)}; }
 
 Word operator+(Word x, Word y) { return {x.b, x.b->add(x.value, y.value)}; }
 Word operator-(Word x, Word y) { return {x.b, x.b->sub(x.value, y.value)}; }
@@ -87,14 +88,12 @@ Truth equal(Word x, uint32_t y) { return {x.b, x.b->equal(x.value, x.like(y).val
 
 //===-- Words of 64 bits -----------------------------------------------------------===//
 
-Long wide(Word x) { return {x.b, x.b->extendUnsigned(typeOf(x.value, x.b->getI64Type()), x.value)}; }
+Long wide(Word x) { return {x.b, x.b->extendUnsigned(getTypeLike(x.value, x.b->getI64Type()), x.value)}; }
 Long product(Word x, Word y) { return {x.b, x.b->mul(wide(x).value, wide(y).value)}; }
 Long operator+(Long x, Long y) { return {x.b, x.b->add(x.value, y.value)}; }
 Long operator<<(Long x, unsigned by) { return {x.b, x.b->shiftLeft(x.value, x.b->integer(x.value.getType(), by))}; }
-Word lowWord(Long x) { return {x.b, x.b->truncate(typeOf(x.value, x.b->getI32Type()), x.value)}; }
-Word highWord(Long x) {
-  return lowWord(Long{x.b, x.b->shiftRight(x.value, x.b->integer(x.value.getType(), 32))});
-}
+Word lowWord(Long x) { return {x.b, x.b->truncate(getTypeLike(x.value, x.b->getI32Type()), x.value)}; }
+Word highWord(Long x) { return lowWord(Long{x.b, x.b->shiftRight(x.value, x.b->integer(x.value.getType(), 32))}); }
 
 } // namespace
 } // namespace altgrad::element
@@ -103,28 +102,30 @@ using namespace altgrad;
 using element::Real;
 
 Value altgrad::lowerElementFunction(CodeBuilder &b, Operation *op) {
-  if (op->getNumResults() != 1 || !getElementTypeOrSelf(op->getResult(0)).isF32())
-    return {};
-  auto one = [&](Real (*function)(Real)) { return function({&b, op->getOperand(0)}).value; };
-  auto two = [&](Real (*function)(Real, Real)) {
-    return function({&b, op->getOperand(0)}, {&b, op->getOperand(1)}).value;
-  };
-  return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case([&](math::ExpOp) { return one(element::exponential); })
-      .Case([&](math::Exp2Op) { return one(element::exp2); })
-      .Case([&](math::ExpM1Op) { return one(element::expm1); })
-      .Case([&](math::LogOp) { return one(element::logarithm); })
-      .Case([&](math::Log2Op) { return one(element::log2); })
-      .Case([&](math::Log1pOp) { return one(element::log1p); })
-      .Case([&](math::PowFOp) { return two(element::pow); })
-      .Case([&](math::RsqrtOp) { return one(element::rsqrt); })
-      .Case([&](math::CbrtOp) { return one(element::cbrt); })
-      .Case([&](math::TanhOp) { return one(element::tanh); })
-      .Case([&](SigmoidOp) { return one(element::sigmoid); })
-      .Case([&](SoftplusOp) { return one(element::softplus); })
-      .Case([&](math::ErfOp) { return one(element::erf); })
-      .Case([&](math::SinOp) { return one(element::sin); })
-      .Case([&](math::CosOp) { return one(element::cos); })
-      .Case([&](math::Atan2Op) { return two(element::atan2); })
-      .Default(Value());
+  using One = Real (*)(Real);
+  using Two = Real (*)(Real, Real);
+  StringRef name = getRowName(*op);
+  if (One one = llvm::StringSwitch<One>(name)
+                    .Case("math.exp", element::exponential)
+                    .Case("math.exp2", element::exp2)
+                    .Case("math.expm1", element::expm1)
+                    .Case("math.log", element::logarithm)
+                    .Case("math.log2", element::log2)
+                    .Case("math.log1p", element::log1p)
+                    .Case("math.rsqrt", element::rsqrt)
+                    .Case("math.cbrt", element::cbrt)
+                    .Case("math.tanh", element::tanh)
+                    .Case("altgrad.sigmoid", element::sigmoid)
+                    .Case("altgrad.softplus", element::softplus)
+                    .Case("math.erf", element::erf)
+                    .Case("math.sin", element::sin)
+                    .Case("math.cos", element::cos)
+                    .Default(nullptr))
+    return one({&b, op->getOperand(0)}).value;
+  if (Two two = llvm::StringSwitch<Two>(name)
+                    .Case("math.powf", element::pow)
+                    .Case("math.atan2", element::atan2)
+                    .Default(nullptr))
+    return two({&b, op->getOperand(0)}, {&b, op->getOperand(1)}).value;
+  return {};
 }

@@ -3,7 +3,9 @@
 // `Real` is an f32 under whatever computes: the compiler's operations (ElementFunctions.cpp), or a CPU's
 // (tests/numeric/functions.cpp, which tries every float). It has + - * / and comparisons, also with a constant, and
 // `fused`, `root`, `magnitude`, `bits`, `choose`; its `Word` wraps modulo 2^32, its `Long` modulo 2^64. No function
-// branches or reads a table. Where a comment speaks of a pair, a number is the sum of two, the second small.
+// branches or reads a table. Where a comment speaks of a pair, a number is the sum of two, the second small: it is the
+// error that `fused` tells exactly. f64 would be simpler, but GPUs for graphics have few units for it, and a vector of
+// a CPU has half as many. Vectors and fast paths are made before: divisions and roots in here are the target's own.
 #ifndef ALTGRAD_CODEGEN_NUMERICS_ELEMENTFUNCTIONS_H
 #define ALTGRAD_CODEGEN_NUMERICS_ELEMENTFUNCTIONS_H
 
@@ -56,7 +58,7 @@ template <typename Real> Pair<Real> quotient(Pair<Real> n, Pair<Real> d) {
   return {near, rest * inverse};
 }
 
-template <typename Real> Real withSignOf(Real size, Real x) {
+template <typename Real> Real withSign(Real size, Real x) {
   return number((bits(size) & (signBit - 1)) | (bits(x) & signBit));
 }
 
@@ -142,7 +144,7 @@ template <typename Real> Real tanh(Real x) {
   n = orderedSum(n.high, n.low);
   Pair<Real> d = exactSum(n.high, x.like(2.0f));
   Pair<Real> q = quotient(n, {d.high, d.low + n.low});
-  return withSignOf(q.high + q.low, x);
+  return withSign(q.high + q.low, x);
 }
 
 // e^-|x| / (1 + e^-|x|) or 1 / (1 + e^-|x|); the power of two of the first numerator is put back last.
@@ -171,7 +173,7 @@ template <typename Real> Real erf(Real x) {
   Pair<Real> e = parts.mantissa();
   Real power = powerOfTwo(parts.k);
   Pair<Real> rest = orderedSum(x.like(1.0f), -(power * e.high));
-  Real large = withSignOf(rest.high + fused(-power, e.low, rest.low), x);
+  Real large = withSign(rest.high + fused(-power, e.low, rest.low), x);
   return choose(size > 1.0f, large, small);
 }
 
@@ -182,23 +184,25 @@ template <typename Real> struct Logarithm {
   Real k, f;
 };
 
-template <typename Real> typename Real::Word exponentOf(Real x) { return shiftSigned(bits(x) - 0x3f3504f3, 23); }
+template <typename Real> typename Real::Word getExponent(Real x) { return shiftSigned(bits(x) - 0x3f3504f3, 23); }
 
 // Of a positive number.
 template <typename Real> Logarithm<Real> logarithmParts(Real x) {
   auto tiny = x < 0x1p-126f;
   Real safe = choose(tiny, x * 0x1p24f, x);
-  auto k = exponentOf(safe);
+  auto k = getExponent(safe);
   Real m = number(bits(safe) - (k << 23));
   return {toReal(k) - choose(tiny, x.like(24.0f), x.like(0.0f)), m - 1.0f};
 }
 
-// ln(1 + f) - f.
-template <typename Real> Pair<Real> logarithmRest(Real f) {
-  Real q = polynomial(f, {0x1.1326d4p-4f, -0x1.dce586p-4f, 0x1.e6bd44p-4f, -0x1.fc532ap-4f, 0x1.233dcep-3f,
-                          -0x1.555b48p-3f, 0x1.99a460p-3f, -0x1.000008p-2f, 0x1.555548p-2f, -0.5f});
-  return {f * f, q}; // a product of two
+// (ln(1 + f) - f + f^2 / 2) / f^3.
+template <typename Real> Real logarithmTail(Real f) {
+  return polynomial(f, {0x1.1326d4p-4f, -0x1.dce586p-4f, 0x1.e6bd44p-4f, -0x1.fc532ap-4f, 0x1.233dcep-3f,
+                        -0x1.555b48p-3f, 0x1.99a460p-3f, -0x1.000008p-2f, 0x1.555548p-2f});
 }
+
+// ln(1 + f) - f, a product of two.
+template <typename Real> Pair<Real> logarithmRest(Real f) { return {f * f, fused(logarithmTail(f), f, f.like(-0.5f))}; }
 
 // k ln 2 + ln(1 + f) + low. The first part of ln 2 has 15 bits.
 template <typename Real> Pair<Real> naturalLogarithm(Logarithm<Real> parts, Real low) {
@@ -219,14 +223,15 @@ template <typename Real> Real logarithm(Real x) {
   return logarithmEnds(x, sum.high + sum.low);
 }
 
-// f / ln 2 is a pair.
+// (f - f^2 / 2) / ln 2 is a pair.
 template <typename Real> Real log2(Real x) {
   auto parts = logarithmParts(x);
   float inverse = 0x1.715476p+0f, rest = 0x1.4ae0cp-26f;
-  Pair<Real> near = exactProduct(parts.f, x.like(inverse)), square = logarithmRest(parts.f);
-  Pair<Real> sum = orderedSum(parts.k, near.high);
-  Real low = fused(parts.f, x.like(rest), sum.low + near.low);
-  return logarithmEnds(x, sum.high + fused(square.high * square.low, x.like(inverse), low));
+  Pair<Real> square = exactProduct(parts.f, parts.f), two = orderedSum(parts.f, square.high * -0.5f);
+  Real small = fused(square.high * parts.f, logarithmTail(parts.f), fused(square.low, x.like(-0.5f), two.low));
+  Pair<Real> near = exactProduct(two.high, x.like(inverse)), sum = orderedSum(parts.k, near.high);
+  Real low = fused(two.high, x.like(rest), sum.low + near.low);
+  return logarithmEnds(x, sum.high + fused(small, x.like(inverse), low));
 }
 
 // 1 / (1 + f) to a twentieth: of what the last place has lost.
@@ -235,7 +240,7 @@ template <typename Real> Real roughInverse(Real f) { return polynomial(f, {0.85f
 // 1 + x is a pair.
 template <typename Real> Real log1p(Real x) {
   Pair<Real> sum = exactSum(x.like(1.0f), x);
-  auto k = exponentOf(sum.high);
+  auto k = getExponent(sum.high);
   Real f = number(bits(sum.high) - (k << 23)) - 1.0f;
   Real lost = choose(x > 0x1p60f, x.like(0.0f), sum.low * number(0x3f800000 - (k << 23)));
   auto near = equal(k, 0);
@@ -296,7 +301,7 @@ template <typename Real> Real cbrt(Real x) {
   y = fused(rest, square * 0x1.555556p-2f, y);
   // The bias is 3 * 42 + 1.
   Real result = y * powerOfTwo(third - choose(tiny, third.like(42 + 24 / 3), third.like(42)));
-  return choose(size > 0.0f, choose(size < infinity, withSignOf(result, x), x), x);
+  return choose(size > 0.0f, choose(size < infinity, withSign(result, x), x), x);
 }
 
 } // namespace altgrad::element

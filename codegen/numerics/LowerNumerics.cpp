@@ -2,6 +2,7 @@
 #include "codegen/Passes.h"
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Numerics.h"
+#include "dialect/Arithmetic.h"
 #include "dialect/builders/Codes.h"
 #include "passes/Forms.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -50,6 +51,20 @@ static void lowerQuotient(ScaledQuotientOp op) {
   op.erase();
 }
 
+static bool isOfF64(Operation *op) { return op->getNumResults() == 1 && op->getResult(0).getType().isF64(); }
+
+// Null: `op` is no function.
+static Value lowerFunction(CodeBuilder &b, Operation *op, bool many) {
+  StringRef name = getRowName(*op);
+  if (name == "math.copysign")
+    return copySign(b, op->getOperand(0), op->getOperand(1));
+  if (!isOfF64(op))
+    return lowerElementFunction(b, op);
+  return name == "math.exp"   ? exponential(b, op->getOperand(0), many)
+         : name == "math.log" ? logarithm(b, op->getOperand(0))
+                              : Value();
+}
+
 namespace {
 struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
   using LowerNumericsPassBase::LowerNumericsPassBase;
@@ -63,7 +78,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     if (machine->isPtx())
       copyBooksToShared(getOperation());
     size_t exponentials = 0;
-    getOperation()->walk([&](math::ExpOp op) { exponentials += op.getType().isF64(); });
+    getOperation()->walk([&](Operation *op) { exponentials += isOfF64(op) && getRowName(*op) == "math.exp"; });
     getOperation()->walk([&](Operation *op) {
       CodeBuilder b(op->getLoc(), op);
       if (auto move = dyn_cast<AdvanceCodeOp>(op))
@@ -76,15 +91,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
                           .Case([&](JoinCodesOp op) { return lowerJoinCodes(b, op, machine->isPtx()); })
                           .Case([&](BinadeOp op) { return roundToBinade(b, op.getNumber()); })
                           .Case([&](math::FPowIOp op) { return powerBySquaring(b, op.getLhs(), op.getRhs()); })
-                          .Case([&](math::ExpOp op) {
-                            return op.getType().isF64() ? exponential(b, op.getOperand(), exponentials > 16)
-                                                        : lowerElementFunction(b, op);
-                          })
-                          .Case([&](math::LogOp op) {
-                            return op.getType().isF64() ? logarithm(b, op.getOperand()) : lowerElementFunction(b, op);
-                          })
-                          .Case([&](math::CopySignOp op) { return copySign(b, op.getLhs(), op.getRhs()); })
-                          .Default([&](Operation *op) { return lowerElementFunction(b, op); });
+                          .Default([&](Operation *op) { return lowerFunction(b, op, exponentials > 16); });
       if (!lowered)
         return;
       op->getResult(0).replaceAllUsesWith(lowered);

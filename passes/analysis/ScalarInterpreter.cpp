@@ -56,7 +56,7 @@ std::optional<double> ScalarInterpreter::evaluateList(Operation &op) {
 
 // The table of allowed operations says what most compute; the others have attributes, or numbers of two kinds.
 std::optional<double> ScalarInterpreter::evaluateReal(Operation &op) {
-  const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef());
+  const AllowedOperation *row = findAllowedOperation(op);
   if (row && row->facts.real) {
     auto number = [&](unsigned index) { return index < op.getNumOperands() ? operand(op, index).real : 0; };
     return row->facts.real(number(0), number(1), number(2));
@@ -82,7 +82,7 @@ std::optional<double> ScalarInterpreter::evaluateReal(Operation &op) {
 std::optional<int64_t> ScalarInterpreter::evaluateInteger(Operation &op) {
   auto a = [&] { return operand(op, 0).integer; };
   auto b = [&] { return operand(op, 1).integer; };
-  const AllowedOperation *row = findAllowedOperation(op.getName().getStringRef());
+  const AllowedOperation *row = findAllowedOperation(op);
   if (row && row->facts.integer)
     return int64_t(row->facts.integer(a(), b()));
   using Result = std::optional<int64_t>;

@@ -114,3 +114,21 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %k: f32, out %y: f32) {
   %r = reduce add %norm over step : f32
   commit always %r to %y : f32
 }
+
+// -----
+
+altgrad.step @s(in %k: f32, out %n: f32) {
+  // function_c1
+  // expected-error@+1 {{'altgrad.function' op computes math.tan, expected a function of math that rules may hold}}
+  %y = function "math.tan"(%k) : (f32) -> f32
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %k: f32, out %n: f32) {
+  // function_c2
+  // expected-error@+1 {{'altgrad.function' op has 1 operands for math.powf, expected 2}}
+  %y = function "math.powf"(%k) : (f32) -> f32
+  commit always %y to %n : f32
+}

@@ -101,6 +101,7 @@ CONTEXTS = {
     "Altgrad_DimOp": step,
     "Altgrad_ScaledQuotientOp": lambda text: step("%x = element %w\n" + rename(text, w="x", scale="x", inverse="x")),
     "Altgrad_BinadeOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
+    **{f"Altgrad_{name}Op": lambda text: step("%x = element %w\n" + rename(text, w="x")) for name in ("Sigmoid", "Softplus", "Function")},
     "Altgrad_LerpOp": lambda text: step("%x = element %w\n" + rename(text, m="x", g="x", rest="x")),
     "Altgrad_SquaresType": aliases("!"),
     "Altgrad_MatrixOp": lambda text: multiplied(rename(text, x="v")),
@@ -186,6 +187,7 @@ CONTEXTS = {
                                       f"{text}\n%s = reduce add %x over step : f32\ncommit always %s to %o : f32\n}}",
     "SplitSweepsPass": lambda text: "altgrad.step @s(in %grads: !altgrad.tensors<f32>, "
                                     f"out %out: !altgrad.tensors<f32>) {{\n{text}\n}}",
+    "KeepFunctionsPass": lambda text: step("%x = element %w\n" + text + "\n%l = collect %y : f32 to !altgrad.reals", end=WRITE.format("l")),
     "PlanPhasesPass": lambda text: "altgrad.step @s(in %g: !altgrad.tensors<f32>, out %norm: f32) {\n" + text + "\n}",
     "CutStagesPass": lambda text: step(
         "sweep @s load(%x from %master : !altgrad.tensors<f32>) reduce() store(%master : !altgrad.tensors<f32>) {\n"
@@ -198,6 +200,7 @@ CONTEXTS = {
 # The pass whose documentation says `before ==> after`.
 PASSES = {"InlineRulesPass": "--altgrad-inline-rules", "ExpandGradientsPass": "--altgrad-expand-gradients",
           "ExpandMatricesPass": "--altgrad-expand-matrices", "ExpandFormatsPass": "--altgrad-expand-formats", "SplitSweepsPass": "--altgrad-split-sweeps",
+          "KeepFunctionsPass": "--altgrad-keep-functions",
           "PlanPhasesPass": "--pass-pipeline=builtin.module(altgrad.step(altgrad-plan-phases))",
           "LowerNumericsPass": "--altgrad-lower-numerics"}
 

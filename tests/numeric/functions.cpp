@@ -19,7 +19,7 @@ namespace {
 constexpr double limit = 1.0;
 
 // How far `got` is from `exact` in distances of floats there; the one behind the largest float is 2^128.
-double errorOf(float got, double exact) {
+double measureError(float got, double exact) {
   double most = std::clamp(exact, -0x1p128, 0x1p128), value = std::clamp(double(got), -0x1p128, 0x1p128);
   int exponent = int(__builtin_bit_cast(uint64_t, most) >> 52 & 0x7ff) - 1023;
   exponent = std::clamp(exponent, -126, 127) - 23;
@@ -46,7 +46,7 @@ struct Worst {
     count += n;
     rounded += equal;
     for (int i = 0; i < n && equal < n; ++i)
-      if (double one = errorOf(got[i], exact[i]); one > error)
+      if (double one = measureError(got[i], exact[i]); one > error)
         error = one, x = xs[i], y = ys ? ys[i] : 0;
   }
   bool print(const char *name) const {
@@ -87,8 +87,8 @@ struct Random {
   }
   // Any bits, a number about 1, a small whole number, or one where something begins or ends.
   float number() {
-    static const float ends[] = {0, 1, 2, 3, 0.5f, HUGE_VALF, NAN, 0x1p-149f, 0x1p-126f, 0x1.fffffep127f, 0x1p24f,
-                                 0x1.fffffep23f};
+    static const float ends[] = {
+        0, 1, 2, 3, 0.5f, HUGE_VALF, NAN, 0x1p-149f, 0x1p-126f, 0x1.fffffep127f, 0x1p24f, 0x1.fffffep23f};
     uint32_t bits = (*this)(), kind = bits >> 28;
     float sign = bits & 1 ? 1.0f : -1.0f;
     if (kind == 0)

@@ -39,7 +39,7 @@ class Rule:
         if not own:
             return []
         if _form_of(words) is _LONG:
-            return re.findall(rf"\b{role}\s+%([\w.$-]+)", own[0])
+            return re.findall(rf"\b{role}\s+%([\w.$-]+)\s*:\s*\w+\b(?!\s+per\b)", own[0])
         return [name for word, name in _arguments(own[0]) if word == role]
 
     def multiplies(self):

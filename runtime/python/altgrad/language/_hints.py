@@ -3,7 +3,8 @@
 import difflib
 
 _INSTEAD = {
-    "pow": "x ** 2", "square": "x * x", "silu": "x * ag.sigmoid(x)", "arctan2": "ag.atan2(y, x)", "atan": "ag.atan2(x, 1)",
+    "pow": "x ** 2", "square": "x * x", "silu": "x * ag.sigmoid(x)", "arctan2": "ag.atan2(y, x)", "arctan": "ag.atan2(x, 1)", "atan": "ag.atan2(x, 1)", "tan": "ag.sin(x) / ag.cos(x)",
+    "log10": "ag.log(x) * 0.4342944819032518", "erfc": "1 - ag.erf(x)", "expit": "ag.sigmoid(x)", "relu": "ag.maximum(x, 0)",
     "reciprocal": "1 / x", "addcmul": "ag.fma(a, b, c) or c + a * b",
     "addcdiv": "p - lr * m / d", "mul": "a * b", "multiply": "a * b", "add": "a + b", "sub": "a - b", "subtract": "a - b", "div": "a / b",
     "divide": "a / b", "true_divide": "a / b", "neg": "-x", "norm": "x.norm()", "vector_norm": "x.norm()", "sum": "x.sum()",
