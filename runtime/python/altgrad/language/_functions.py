@@ -85,7 +85,7 @@ def rms(x: Symbol, over: str = "tensor") -> Any:
     return sqrt(_reductions.mean(_reductions.reduce("sumsq", x, over), over))
 
 
-EXTENTS = "rows", "columns", "numel"
+EXTENTS = "rows", "columns", "numel", "unit"
 FUNCTIONS = {function.__name__: function for function in (
     abs, clamp, copysign, exp, floor, fma, lerp, log, maximum, minimum, rms, sign, sqrt, where, _matrices.descend, _matrices.matrix,
     _matrices.orthogonalize, _matrices.product, _matrices.scale_by_shape)}
