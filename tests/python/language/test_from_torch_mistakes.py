@@ -51,14 +51,14 @@ def test_what_cannot_be_traced(what, words):
 
 
 @pytest.mark.parametrize("name, words, line", [
-    ("Adafactor", "a state of another shape than the parameter's: numbers of columns", 'state["row_var"] = p.grad.new_zeros(row_shape)'),
-    ("Muon", "torch's bfloat16: there is no such function", "ortho_grad = grad.bfloat16()"),
-    ("SparseAdam", "SparseAdam does not support dense gradients", "raise RuntimeError("),
-    ("LBFGS", "missing 1 required positional argument: 'closure'", "@torch.no_grad()")])
+    ("Adafactor", "a state of another shape than the parameter's: numbers of columns", "new_zeros"),
+    ("Muon", "torch's bfloat16: there is no such function", "bfloat16()"),
+    ("SparseAdam", "SparseAdam does not support dense gradients", "raise RuntimeError"),
+    ("LBFGS", "missing 1 required positional argument: 'closure'", "torch.no_grad")])
 def test_torchs_own_that_are_no_rules_are_refused_at_torchs_line(name, words, line):
     with pytest.raises(RuleError, match=words) as caught:
         altgrad.optim.from_torch(getattr(torch.optim, name))
-    assert caught.value.text.strip() == line and "torch/optim" in caught.value.filename
+    assert line in caught.value.text and "torch/optim" in caught.value.filename
 
 
 def test_what_is_no_such_class_or_lacks_an_argument():
