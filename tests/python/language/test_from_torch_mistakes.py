@@ -26,12 +26,16 @@ MISTAKES = [
     (lambda self, group, p, g, state, total: p.sub_(g.item()), r"item\(\) of a tensor with many elements"),
     (lambda self, group, p, g, state, total: p.sub_(g.bfloat16()), "torch's bfloat16: there is no such function"),
     (lambda self, group, p, g, state, total: p.sub_(g.to(torch.float16)), "torch.float16 in the code of a step: elements are float32, and storage="),
-    (lambda self, group, p, g, state, total: p.sub_(math.fsum([group["lr"]]) * g), "C code reads a number of the rule, "),
+    (lambda self, group, p, g, state, total: p.sub_(math.fsum([group["lr"]]) * g), "math.fsum of several numbers of the rule"),
+    (lambda self, group, p, g, state, total: p.sub_(g, alpha=divmod(group["lr"], 1.0)[1]), r"__divmod__\(\) of a number"),
+    (lambda self, group, p, g, state, total: p.sub_(g, alpha=self.param_groups[0]["lr"]), "depends on other groups"),
+    (lambda self, group, p, g, state, total: p.sub_(g, alpha=self.rates[0]), "a number that the optimizer noted of its groups when"),
+    (lambda self, group, p, g, state, total: (self.history.append(total), p.sub_(g)), "keeps something of its own from step to step, 'history'"),
     (lambda self, group, p, g, state, total: p.sub_(g, alpha=float(g.norm())), "a number that is known in each step only is wanted as a float"),
     (lambda self, group, p, g, state, total: p.sub_(g, alpha=math.cos(g.norm())), "math.cos of a tensor"),
     (lambda self, group, p, g, state, total: state.update(buffers=[g]), r"Mistake: state 'buffers' is a list"),
     (lambda self, group, p, g, state, total: state.update(row=torch.zeros(p.shape[0])), "a state of another shape than the parameter's"),
-    (lambda self, group, p, g, state, total: (p.sub_(g), attribute(self, g.norm())), "keeps a number of its own from step to step, 'seen'"),
+    (lambda self, group, p, g, state, total: (p.sub_(g), attribute(self, g.norm())), "keeps something of its own from step to step, 'seen'"),
     (lambda self, group, p, g, state, total: p.sub_(g * 0 + torch.ones(3)), "a state of another shape than the parameter's"),
     (lambda self, group, p, g, state, total: None, "the step leaves the parameter as it is"),
     (lambda self, group, p, g, state, total: p.sub_(g / state["missing"]), "KeyError: 'missing'"),
@@ -47,14 +51,14 @@ def test_what_cannot_be_traced(what, words):
 
 
 @pytest.mark.parametrize("name, words, line", [
-    ("Adafactor", "a state of another shape than the parameter's: numbers of columns", 'state["row_var"] = p.grad.new_zeros(row_shape)'),
-    ("Muon", "torch's bfloat16: there is no such function", "ortho_grad = grad.bfloat16()"),
-    ("SparseAdam", "SparseAdam does not support dense gradients", "raise RuntimeError("),
-    ("LBFGS", "missing 1 required positional argument: 'closure'", "@torch.no_grad()")])
+    ("Adafactor", "a state of another shape than the parameter's: numbers of columns", "new_zeros"),
+    ("Muon", "torch's bfloat16: there is no such function", "bfloat16()"),
+    ("SparseAdam", "SparseAdam does not support dense gradients", "raise RuntimeError"),
+    ("LBFGS", "missing 1 required positional argument: 'closure'", "torch.no_grad")])
 def test_torchs_own_that_are_no_rules_are_refused_at_torchs_line(name, words, line):
     with pytest.raises(RuleError, match=words) as caught:
         altgrad.optim.from_torch(getattr(torch.optim, name))
-    assert caught.value.text.strip() == line and "torch/optim" in caught.value.filename
+    assert line in caught.value.text and "torch/optim" in caught.value.filename
 
 
 def test_what_is_no_such_class_or_lacks_an_argument():

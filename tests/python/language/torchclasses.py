@@ -53,7 +53,8 @@ class Mistake(torch.optim.Optimizer):
 
     def __init__(self, params, what, lr=0.1):
         super().__init__(params, dict(lr=lr))
-        self.what, self.seen = what, 0.0
+        self.what, self.seen, self.history = what, 0.0, []
+        self.rates = [group["lr"] for group in self.param_groups]
 
     def step(self, closure=None):
         for group in self.param_groups:

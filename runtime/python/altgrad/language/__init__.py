@@ -20,19 +20,22 @@ from ._hints import hint_of_function as _hint
 from ._matrices import descend, matrix, orthogonalize, product, scale_by_shape
 from ._reductions import extent as _extent, total
 from ._rule import Rule, rule
-from ._signature import Column, Global, Grad, Input, Option, Param, Row, Scalar, Square, State, Step, Unit
+from ._signature import Column, Global, Grad, Input, New, Option, Param, Row, Scalar, Square, State, Step, Unit
 from ._trace import now as _now
+from ._transform import Transform, compose, transform
 
 if TYPE_CHECKING:
     rows: Any
     columns: Any
     numel: Any
+    unit: Any
 
-# Not rows, columns and numel: they are read in the function of a rule alone.
-__all__ = ["Column", "Global", "Grad", "Input", "Option", "Param", "Row", "Rule", "RuleError", "Scalar", "Square", "State", "Step",
-           "Unit", "abs", "atan2", "cbrt", "clamp", "copysign", "cos", "descend", "erf", "exp", "exp2", "expm1", "floor", "fma", "lerp",
-           "log", "log1p", "log2", "matrix", "maximum", "minimum", "orthogonalize", "pow", "product", "rms", "rsqrt", "rule",
-           "scale_by_shape", "sigmoid", "sign", "sin", "softplus", "sqrt", "tanh", "total", "where"]
+# Not rows, columns, numel and unit: they are read in the function of a rule alone.
+__all__ = ["Column", "Global", "Grad", "Input", "New", "Option", "Param", "Row", "Rule", "RuleError", "Scalar",
+           "Square", "State", "Step", "Transform", "Unit", "abs", "atan2", "cbrt", "clamp", "compose", "copysign",
+           "cos", "descend", "erf", "exp", "exp2", "expm1", "floor", "fma", "lerp", "log", "log1p", "log2", "matrix",
+           "maximum", "minimum", "orthogonalize", "pow", "product", "rms", "rsqrt", "rule", "scale_by_shape",
+           "sigmoid", "sign", "sin", "softplus", "sqrt", "tanh", "total", "transform", "where"]
 
 if not TYPE_CHECKING:
     def __getattr__(name):

@@ -16,13 +16,14 @@ from ._arithmetic import wide
 from ._errors import RuleError, ShardLocation, fail_at, fail_in
 from ._from_torch_math import patched
 from ._from_torch_paths import Guard, Tracing, either, explore, running
-from ._from_torch_state import Held, ParamState, States, constant_of, filled
+from ._from_torch_state import Held, NumbersOfGroups, ParamState, States, constant_of, filled, same
 from ._from_torch_placeholders import Mode, Number, Placeholder, raw, placeholder
 from ._rule import Rule
 from ._signature import Grad, Param, State, Step, Unit, parts_named
 from ._trace import ELEMENT, HYPER, STEP, UNIT, current
 
 _RESERVED = {"param", "grad", "master", "copy", "states", "rungs", "step", "p", "g", "t", "params"}
+_CONTAINERS = dict, list, set
 _NO_NUMBER = {"params", "foreach", "fused", "capturable", "differentiable"}
 
 
@@ -75,7 +76,8 @@ def _is_whole(value):
 class Source:
     """An optimizer of torch's kind: its class, its constructor's arguments, the entries of a group, parameters of a rank."""
 
-    def __init__(self, kind: type, given: "Mapping[str, Any]", entries: "Mapping[str, Any]", rank: int, baked: "set[str]", ending: str = "") -> None:
+    def __init__(self, kind: type, given: "Mapping[str, Any]", entries: "Mapping[str, Any]", rank: int, baked: "set[str]",
+                 ending: str = "") -> None:
         self.kind, self.rank, self.name = kind, rank, re.sub(r"\W", "_", kind.__name__).lower() + ending
         example = torch.nn.Parameter(torch.zeros((2, 3, 4, 5, 6)[:rank]))
         with contextlib.redirect_stdout(io.StringIO()):
@@ -117,9 +119,11 @@ class Source:
         read = set(re.findall(r"%(\w+)", text[text.index(") {"):]))
         used = [key for key, (_, parts) in self._numbers.items() if read & {part for part, _ in parts}]
         rule = self._rule(roles, used, "t" in read, self._update)
-        with_other, known = self._rule(roles, used, "t" in read, lambda run: self._update(run, True)), {}
-        if _meaning(rule.text, known) != _meaning(with_other.text, known):
-            self.fail("the step of a parameter depends on other parameters: sums over all tensors come with a later version")
+        known: dict[str, int] = {}
+        for other, words in ("group", "parameters"), ("groups", "groups"):
+            text = self._rule(roles, used, "t" in read, lambda run, other=other: self._update(run, other)).text
+            if _meaning(rule.text, known) != _meaning(text, known):
+                self.fail(f"the step of a parameter depends on other {words}: sums over all tensors come with a later version")
         run, places = rule._function.run, {part: (key, place) for key, (_, parts) in self._numbers.items() for part, place in parts}
         guards, fixed = list(run.guards.values()), [*self._fixed, *self.group_states.keys() & self.entries.keys()]
         if self.begun:  # which follows from what no step reads
@@ -129,8 +133,8 @@ class Source:
                 part = f"{key}_{place}_" if len(parts_of(self.entries[key])) > 1 else f"{key}_"
                 places[part] = key, place if isinstance(self.entries[key], (tuple, list)) else None
                 guards.append(Guard(f"%{part}", float(value), {}))
-        return Traced(rule, {name: key for key, (name, _, _) in self.states.items()} | {name: name for name in self.group_states.values()},
-                      tuple(name for name, role in roles.items() if role is Unit), places, tuple(guards),
+        keys = {name: key for key, (name, _, _) in self.states.items()} | {name: name for name in self.group_states.values()}
+        return Traced(rule, keys, tuple(name for name, role in roles.items() if role is Unit), places, tuple(guards),
                       self._count(), self.rank if run.asks_rank else None)
 
     def _count(self):
@@ -157,8 +161,9 @@ class Source:
 
     def _rule(self, roles, keys, counts, body):
         """A Rule whose function runs `body` with a Tracing."""
-        def step(**_):
+        def step(**given):
             run = step.run = self._begin()
+            run.given = {name: given[name] for name in ("p", "g")}
             mark = running.set(run)
             try:
                 with patched(self.kind):
@@ -195,16 +200,18 @@ class Source:
             return value
 
         def path():
-            state, group = Held(note), Held(lambda key, value: value)
-            self._lifted = self._lift(run, {})
-            param = self._step(run, [(self._param(run), self._begun(state))], group)
+            state = self._begun(Held(note))
+            param = self._param(run)
+            group, self._lifted = self._group(run, [param], True)
+            param = self._step([(param, state)], [group])
             for key, value in state.items():
                 if key not in self.states and key not in self.counts and key not in self.constants:
                     self._classify(run, key, value, firsts.get(key))
             for key, value in group.items():
                 before = self.entries.get(key)
                 if key != "params" and key not in self.group_counts and not (key in self._lifted and value is self._lifted[key]):
-                    after = run.known(value.symbol) if isinstance(value, Number) and value.symbol.level <= HYPER else constant_of(run, value)
+                    is_known = isinstance(value, Number) and value.symbol.level <= HYPER
+                    after = run.known(value.symbol) if is_known else constant_of(run, value)
                     if after is not None and before in (None, 0) and after == 1:
                         self.group_counts[key] = int(after)
                     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -220,25 +227,25 @@ class Source:
             self.fail(f"state {key!r} is a {type(value).__name__}: a rule has states of the parameter's shape, and numbers")
         if value is None or isinstance(value, (bool, str)):
             self.constants[key] = value
-        elif not (is_tensor and value.full) and (after := constant_of(run, value)) is not None and after in (1, None if first is None else first + 1):
-            self.counts[key] = int(after) - 1, is_tensor
+        elif not (is_tensor and value.full) and constant_of(run, value) in (1, 1 if first is None else first + 1):
+            self.counts[key] = int(constant_of(run, value)) - 1, is_tensor
         else:
             name = re.sub(r"\W", "_", key)
             self.states[key] = name + "_" * (name in _RESERVED), State if is_tensor and value.full else Unit, is_tensor
 
-    def _update(self, run, with_other=False):
-        """What the rule returns: the first step and the later ones, joined where they differ; `with_other`: another parameter is stepped before."""
+    def _update(self, run, other=""):
+        """What the rule returns: the first step and the later ones, joined where they differ. `other`: a parameter that is stepped
+        before, in the same "group", or in one of two "groups"."""
         of_group = {key: run.trace.argument(name, "f32", UNIT, "") for key, name in self.group_states.items()}
 
         def path(first):
-            own = [ParamState(self, run, prefix) for prefix in ["other_"] * with_other + [""]]
-            group = Held(lambda key, value: Number(run.count(int(value) - 1)) if key in self.group_counts else value)
-            self._lifted = self._lift(run, of_group)
-            if not first:
-                group.put({key: Number(wide(symbol, run.trace)) for key, symbol in of_group.items()})
-            param = self._step(run, [(self._param(run, of.prefix), self._begun(of.first()) if first else of.later()) for of in own], group, first)
-            self._check(run, own[-1].held, group)
-            made = {"p": param, **own[-1].values()}
+            kept = [ParamState(self, run, prefix) for prefix in ["other_"] * bool(other) + [""]]
+            params = [self._param(run, of.prefix) for of in kept]
+            group, self._lifted = self._group(run, params if other != "groups" else params[1:], first)
+            groups = [self._group(run, params[:1], first, "other_")[0]] * (other == "groups") + [group]
+            param = self._step([(param, self._begun(of.first()) if first else of.later()) for param, of in zip(params, kept)], groups)
+            self._check(run, kept[-1].held, group)
+            made = {"p": param, **kept[-1].values()}
             return made | {f"{key} of the group": raw(group[key]) if key in group else symbol for key, symbol in of_group.items()}
         later = explore(run, lambda: path(False))
         first = explore(run, lambda: path(True)) if self.states or self.counts or self.group_counts or of_group else later
@@ -252,8 +259,9 @@ class Source:
             name: made[f"{key} of the group"] for key, name in self.group_states.items()}
 
     def _param(self, run, prefix=""):
-        param = placeholder(run.trace.argument(f"{prefix}p", "f32", ELEMENT, ""), True)
-        param.held_grad = placeholder(run.trace.argument(f"{prefix}g", "f32", ELEMENT, ""), True)
+        given = {name: run.trace.argument(prefix + name, "f32", ELEMENT, "") for name in run.given} if prefix else run.given
+        param = placeholder(given["p"], True)
+        param.held_grad = placeholder(given["g"], True)
         return param
 
     def _begun(self, state):
@@ -262,29 +270,33 @@ class Source:
             state[key] = placeholder(filled(value), value.dim() > 0) if isinstance(value, torch.Tensor) else value
         return state
 
-    def _step(self, run, own, group, first=True):
+    def _step(self, own, groups):
         """The last parameter after a step on placeholders; `own`: (parameter, its state) of each."""
-        group.put({key: value for key, value in self._lifted.items() if key not in group})
-        group.put({key: Number(run.count(after - 2)) for key, after in self.group_counts.items() if key in self.entries or not first})
-        group.put({"params": [param for param, _ in own]})
         self._made = optimizer = object.__new__(self.kind)
-        kept = {key: copy.copy(value) if isinstance(value, (dict, list, set)) else value for key, value in self.real.__dict__.items()}
-        optimizer.__dict__.update(kept, param_groups=[group], state=States(own), defaults={**self._lifted})
-        if optimizer.param_groups[0] is not group or not isinstance(optimizer.state, States):
+        self._kept = {key: copy.copy(value) if isinstance(value, _CONTAINERS) else value for key, value in vars(self.real).items()}
+        self._kept |= {key: NumbersOfGroups(value) for key, value in self._kept.items() if type(value) is list and is_number(value)}
+        optimizer.__dict__.update(self._kept, param_groups=groups, state=States(own), defaults={**self._lifted})
+        if optimizer.param_groups[-1] is not groups[-1] or not isinstance(optimizer.state, States):
             self.fail("it hands its groups to another optimizer: give from_torch that one's class")
         step = self.kind.step
         with Mode(), contextlib.redirect_stdout(io.StringIO()):
             (step.__wrapped__ if hasattr(step, "hooked") else step)(optimizer)
         return own[-1][0].symbol
 
-    def _lift(self, run, of_group):
-        """The entries of the group, in which hyper-parameters are numbers of the rule."""
+    def _group(self, run, params, first, prefix=""):
+        """(a group before the step, its entries in which hyper-parameters are numbers of the rule)"""
         lifted = dict(self.entries)
         for key, (_, parts) in self._numbers.items():
-            values = [Number(run.trace.argument(part, "f64", HYPER, "")) for part, _ in parts]
+            run.numbers |= {f"%{prefix}{part}": run.numbers[f"%{part}"] for part, _ in parts}
+            values = [Number(run.trace.argument(prefix + part, "f64", HYPER, "")) for part, _ in parts]
             lifted[key] = type(self.entries[key])(values) if isinstance(self.entries[key], (tuple, list)) else values[0]
+        kept = {key: run.trace.argument(prefix + name, "f32", UNIT, "") for key, name in self.group_states.items()}
         # Whatever begins as 0 is the state in the first step, too.
-        return lifted | {key: Number(wide(symbol, run.trace)) for key, symbol in of_group.items() if self.entries.get(key) == 0}
+        lifted |= {key: Number(wide(symbol, run.trace)) for key, symbol in kept.items() if not first or self.entries.get(key) == 0}
+        counts = {key: Number(run.count(after - 2)) for key, after in self.group_counts.items() if key in self.entries or not first}
+        group = Held(lambda key, value: Number(run.count(int(value) - 1)) if key in self.group_counts else value)
+        group.put({**lifted, **counts, "params": params})
+        return group, lifted
 
     def _check(self, run, state, group):
         """Refuses what is kept from step to step and is no state of the rule."""
@@ -294,14 +306,22 @@ class Source:
         for key, value in group.items():
             if key in self.group_counts and getattr(raw(value), "name", "") != run.count(self.group_counts[key] - 1).name:
                 raise _NoCount(key, True)
-            if key not in self.group_counts and key not in self.group_states and key != "params" and value is not self._lifted.get(key, self):
+            if key not in {*self.group_counts, *self.group_states, "params"} and value is not self._lifted.get(key, self):
                 self.fail(f"its group keeps {key!r} from step to step, which comes after the first one")
         unknown = [key for key in state if key not in self.states and key not in self.counts and key not in self.constants]
         if unknown or any(state.get(key, value) != value for key, value in self.constants.items()):
             self.fail(f"state {unknown[0]!r} comes after the first step" if unknown else "its state keeps what is no number")
-        for key, value in vars(self._made).items():
-            if key != "defaults" and (isinstance(value, (Placeholder, Number)) or isinstance(value, (int, float)) and value != vars(self.real).get(key, value)):
-                self.fail(f"it keeps a number of its own from step to step, {key!r}: a rule has states of parameters")
+        self._check_own()
+
+    def _check_own(self):
+        """Refuses what the optimizer keeps as its own."""
+        real = vars(self.real)
+        changed = [key for key, value in self._kept.items() if isinstance(value, _CONTAINERS) and not same(value, real[key])
+                   and key not in ("param_groups", "state", "defaults")]
+        changed += [key for key, value in vars(self._made).items() if key != "defaults" and (
+            isinstance(value, (Placeholder, Number)) or isinstance(value, (int, float)) and value != real.get(key, value))]
+        if changed:
+            self.fail(f"it keeps something of its own from step to step, {changed[0]!r}: a rule has states of parameters")
 
 
 def _meaning(text, known):

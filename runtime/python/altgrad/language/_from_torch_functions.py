@@ -68,49 +68,48 @@ def _nan_to_num(x, nan=0.0, posinf=None, neginf=None):
     return choose(compare("une", x, x), 0.0 if nan is None else nan, x)
 
 
-def _nothing(x, *_, **__):
-    return x
-
-
 def _refuse(words):
     def refused(*_, **__):
         fail(words)
     return refused
 
 
+def _negated(function):
+    return lambda x: apply("negf", function(apply("negf", x)))
+
+
 _OTHER = {name: _refuse(f"torch.{name}: a rule has one tensor at a time; sums over all tensors come with a later version")
           for name in ("stack", "cat", "hstack", "concat")}
-_NO_ELEMENT = {name: _refuse(f"torch.{name} of elements: there is no such function of elements yet")
-               for name in ("sigmoid", "tanh", "sin", "cos", "tan", "atan", "atan2", "arctan2", "erf", "erfinv", "softplus", "expm1", "log1p")}
+_NO_ELEMENT = {name: _refuse(f"torch.{name} of elements: there is no such function of elements yet") for name in (
+    "sigmoid", "tanh", "sin", "cos", "tan", "atan", "atan2", "arctan2", "erf", "erfinv", "softplus", "expm1", "log1p")}
+_COMPARISONS = {"gt": "ogt", "lt": "olt", "ge": "oge", "le": "ole", "eq": "oeq", "ne": "une"}
 
 # Elementwise: they take values of the rule and numbers, and are methods and functions, which change nothing or their first argument.
 FUNCTIONS = {
-    "add": _add, "sub": _sub, "subtract": _sub, "mul": lambda a, b: binary("mulf", a, b), "multiply": lambda a, b: binary("mulf", a, b),
-    "div": _div, "divide": _div, "true_divide": _div, "neg": lambda x: apply("negf", x), "negative": lambda x: apply("negf", x),
-    "abs": ag.abs, "absolute": ag.abs, "sqrt": ag.sqrt, "rsqrt": lambda x: apply("divf", 1.0, ag.sqrt(x)), "square": lambda x: x * x,
-    "reciprocal": lambda x: apply("divf", 1.0, x), "pow": to_power, "float_power": to_power, "__pow__": to_power, "__rpow__": lambda a, b: to_power(b, a),
-    "rsub": lambda a, b: binary("subf", b, a), "__rsub__": lambda a, b: binary("subf", b, a),
-    "__rdiv__": lambda a, b: binary("mulf", apply("divf", 1.0, a), b), "sign": ag.sign, "sgn": ag.sign, "floor": ag.floor,
-    "ceil": lambda x: apply("negf", ag.floor(apply("negf", x))), "exp": ag.exp, "log": ag.log, "exp2": lambda x: to_power(2.0, x),
-    "maximum": ag.maximum, "minimum": ag.minimum, "fmax": ag.maximum, "clamp": _clamp, "clip": _clamp,
-    "clamp_min": lambda x, min: ag.maximum(x, min), "clamp_max": lambda x, max: ag.minimum(x, max), "where": _where,
-    "lerp": lambda a, b, weight: ag.lerp(a, b, weight), "addcmul": _addcmul, "addcdiv": _addcdiv, "copysign": ag.copysign,
-    **{f"__{name}__": _compared(how) for name, how in (("gt", "ogt"), ("lt", "olt"), ("ge", "oge"), ("le", "ole"), ("eq", "oeq"), ("ne", "une"))},
-    "gt": _compared("ogt"), "greater": _compared("ogt"), "lt": _compared("olt"), "less": _compared("olt"), "ge": _compared("oge"),
-    "le": _compared("ole"), "eq": _compared("oeq"), "ne": _compared("une"), "logical_and": _logical("andi"), "logical_or": _logical("ori"),
-    "bitwise_and": _logical("andi"), "bitwise_or": _logical("ori"), "__and__": _logical("andi"), "__or__": _logical("ori"),
-    "logical_not": lambda x: logic("xori", as_truth(x), True), "bitwise_not": lambda x: logic("xori", x, True),
-    "__invert__": lambda x: logic("xori", x, True), "isnan": lambda x: compare("une", x, x), "isfinite": _is_finite,
-    "isinf": lambda x: compare("oeq", ag.abs(x), float("inf")), "masked_fill": lambda x, mask, value: choose(mask, value, x),
-    "nan_to_num": _nan_to_num, "relu": lambda x: ag.maximum(x, 0.0), "copy": lambda a, b, non_blocking=False: b,
-    "fill": lambda a, value: value, "zero": lambda a: 0.0, "hypot": lambda a, b: ag.sqrt(a * a + b * b),
-    "float": as_float, "type_as": lambda a, b: as_float(a), **_NO_ELEMENT, **_OTHER}
+    "add": _add, "sub": _sub, "subtract": _sub, "rsub": lambda a, b: binary("subf", b, a), "__rsub__": lambda a, b: binary("subf", b, a),
+    "mul": lambda a, b: binary("mulf", a, b), "multiply": lambda a, b: binary("mulf", a, b),
+    "div": _div, "divide": _div, "true_divide": _div, "__rdiv__": lambda a, b: binary("mulf", apply("divf", 1.0, a), b),
+    "reciprocal": lambda x: apply("divf", 1.0, x), "neg": lambda x: apply("negf", x), "negative": lambda x: apply("negf", x),
+    "abs": ag.abs, "absolute": ag.abs, "sign": ag.sign, "sgn": ag.sign, "copysign": ag.copysign, "floor": ag.floor, "ceil": _negated(ag.floor),
+    "sqrt": ag.sqrt, "rsqrt": lambda x: apply("divf", 1.0, ag.sqrt(x)), "square": lambda x: x * x,
+    "pow": to_power, "__pow__": to_power, "__rpow__": lambda a, b: to_power(b, a), "exp": ag.exp, "log": ag.log,
+    "maximum": ag.maximum, "minimum": ag.minimum, "clamp": _clamp, "clip": _clamp, "relu": lambda x: ag.maximum(x, 0.0),
+    "clamp_min": lambda x, min: ag.maximum(x, min), "clamp_max": lambda x, max: ag.minimum(x, max),
+    "lerp": lambda a, b, weight: ag.lerp(a, b, weight), "addcmul": _addcmul, "addcdiv": _addcdiv,
+    **{name: _compared(how) for name, how in _COMPARISONS.items()}, **{f"__{name}__": _compared(how) for name, how in _COMPARISONS.items()},
+    "greater": _compared("ogt"), "less": _compared("olt"), "isnan": lambda x: compare("une", x, x), "isfinite": _is_finite,
+    "isinf": lambda x: compare("oeq", ag.abs(x), float("inf")), "nan_to_num": _nan_to_num,
+    "logical_and": _logical("andi"), "logical_or": _logical("ori"), "logical_not": lambda x: logic("xori", as_truth(x), True),
+    "bitwise_and": _logical("andi"), "bitwise_or": _logical("ori"), "bitwise_not": lambda x: logic("xori", x, True),
+    "__and__": _logical("andi"), "__or__": _logical("ori"), "__invert__": lambda x: logic("xori", x, True),
+    "where": _where, "masked_fill": lambda x, mask, value: choose(mask, value, x), "copy": lambda a, b, non_blocking=False: b,
+    "fill": lambda a, value: value, "zero": lambda a: 0.0, "float": as_float, "type_as": lambda a, b: as_float(a), **_NO_ELEMENT, **_OTHER}
 _KEEP_TRUTH = {"where", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "__and__", "__or__",
                "__invert__", "masked_fill", "copy", "fill", "float", "type_as"}
 # Another placeholder for the same elements, which has the same memory where torch's has.
 _SAME = {"clone", "resolve_conj", "conj", "double", "cpu", "cuda"}
-_SHARES = {"detach", "contiguous", "view_as_real", "alias", "requires_grad_", "view_as", "view", "reshape", "flatten", "ravel", "reshape_as",
-           "squeeze"}
+_SHARES = {"detach", "contiguous", "view_as_real", "alias", "requires_grad_", "view_as", "view", "reshape", "flatten", "ravel",
+           "reshape_as", "squeeze"}
 
 
 def _numel(*_):
@@ -155,24 +154,26 @@ def _to(x, *args, **kwargs):
     return placeholder(as_float(x.symbol), x.full) if x.symbol.kind == "i1" else placeholder(None, x.full, x.cell)
 
 
+def _always(value):
+    return lambda *_, **__: value
+
+
 # What a placeholder is asked for.
-ASKED = {"numel": _numel, "nelement": _numel, "dim": _dim, "ndimension": _dim, "size": _size, "item": _item, "is_complex": lambda x: False,
-         "is_floating_point": lambda x: x.symbol.kind != "i1", "is_contiguous": lambda x, **_: True, "__setitem__": _set_item, "__bool__": lambda x: running.get().decide(x.symbol),
-         "__float__": lambda x: float(_item(x)), "__int__": lambda x: int(_item(x)), "__index__": lambda x: int(_item(x)), "to": _to, "type": _to,
-         "element_size": lambda x: 4, "get_device": lambda x: -1, "is_tensor": lambda x: True, "is_same_size": lambda *_: True,
-         "__len__": _refuse("len() of a tensor: a rule is the same for all sizes"), "result_type": lambda *_: torch.float32, "is_nonzero": lambda x: running.get().decide(x.symbol),
-         "stride": lambda *_: fail("strides of a parameter"), "storage_offset": lambda x: 0, "data_ptr": lambda x: id(x.cell),
-         "record_stream": _nothing, "__getitem__": _refuse("an element by its index: a rule is the same for all elements")}
-
-
-def _get_grad(x):
-    return x.held_grad
-
-
-PROPERTIES = {"grad": _get_grad, "data": lambda x: placeholder(None, x.full, x.cell), "shape": _shape, "ndim": _dim, "dtype": lambda x: torch.float32,
-              "device": lambda x: torch.device("cpu"), "layout": lambda x: torch.strided, "is_sparse": lambda x: False, "is_cuda": lambda x: False,
-              "is_cpu": lambda x: True, "is_mps": lambda x: False, "is_meta": lambda x: False, "requires_grad": lambda x: False, "is_leaf": lambda x: True, "real": lambda x: x,
-              "names": lambda x: (), "grad_fn": lambda x: None, "is_quantized": lambda x: False, "itemsize": lambda x: 4, "is_sparse_csr": lambda x: False}
+ASKED = {
+    "numel": _numel, "nelement": _numel, "dim": _dim, "ndimension": _dim, "size": _size, "item": _item, "to": _to, "type": _to,
+    "is_floating_point": lambda x: x.symbol.kind != "i1", "__bool__": lambda x: running.get().decide(x.symbol),
+    "is_nonzero": lambda x: running.get().decide(x.symbol), "__float__": lambda x: float(_item(x)), "__int__": lambda x: int(_item(x)),
+    "__index__": lambda x: int(_item(x)), "__setitem__": _set_item, "result_type": _always(torch.float32), "is_complex": _always(False),
+    "is_contiguous": _always(True), "is_tensor": _always(True), "is_same_size": _always(True), "element_size": _always(4),
+    "get_device": _always(-1), "storage_offset": _always(0), "data_ptr": lambda x: id(x.cell), "record_stream": _always(None),
+    "stride": _refuse("strides of a parameter: a rule is the same for all orders of memory"),
+    "__len__": _refuse("len() of a tensor: a rule is the same for all sizes"),
+    "__getitem__": _refuse("an element by its index: a rule is the same for all elements")}
+PROPERTIES = {
+    "grad": lambda x: x.held_grad, "data": lambda x: placeholder(None, x.full, x.cell), "shape": _shape, "ndim": _dim, "real": lambda x: x,
+    "dtype": _always(torch.float32), "device": _always(torch.device("cpu")), "layout": _always(torch.strided), "is_cpu": _always(True),
+    "is_leaf": _always(True), "names": _always(()), "grad_fn": _always(None), "itemsize": _always(4),
+    **dict.fromkeys(("is_sparse", "is_sparse_csr", "is_cuda", "is_mps", "is_meta", "is_quantized", "requires_grad"), _always(False))}
 MAKERS = {"zeros": 0.0, "ones": 1.0, "empty": 0.0, "full": None, "tensor": None, "as_tensor": None, "scalar_tensor": None,
           "zeros_like": 0.0, "ones_like": 1.0, "empty_like": 0.0, "full_like": None, "new_zeros": 0.0, "new_ones": 1.0, "new_empty": 0.0,
           "new_full": None, "new_tensor": None, "rand_like": None, "randn_like": None, "bernoulli": None, "rand": None, "randn": None,
@@ -212,8 +213,8 @@ def _is_full(size):
         return True
     if all(not isinstance(one, Extent) and one == 1 for one in size):
         return False
-    if any(isinstance(one, Extent) for one in size) and [one.symbol.name for one in size if isinstance(one, Extent)] == [
-            one.symbol.name for one in _shape(placeholder(0.0, True))] and len(size) == running.get().rank:
+    own = [one.symbol.name for one in _shape(placeholder(0.0, True))]
+    if [getattr(getattr(one, "symbol", None), "name", one) for one in size] == own:
         return True
     return fail("a state of another shape than the parameter's: numbers of columns and other shapes come with a later version")
 
@@ -222,7 +223,8 @@ def has_placeholders(values: Any) -> bool:
     """Whether a placeholder is among arguments."""
     if isinstance(values, dict):
         values = values.values()
-    return any(isinstance(one, (Placeholder, Number, Extent, Shape)) or isinstance(one, (tuple, list, dict)) and has_placeholders(one) for one in values)
+    return any(isinstance(one, (Placeholder, Number, Extent, Shape)) or isinstance(one, (tuple, list, dict)) and has_placeholders(one)
+               for one in values)
 
 
 _EXACT = {torch.float32, torch.float64, torch.bool, torch.long, torch.int}

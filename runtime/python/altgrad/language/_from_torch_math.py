@@ -12,19 +12,22 @@ from ._arithmetic import apply, compare
 from ._errors import fail
 from ._from_torch_placeholders import Extent, Number, Placeholder, raw, to_power
 
+_PLACEHOLDERS = Number, Extent, Placeholder
 _lock = threading.RLock()
 _WITH = {"sqrt": ag.sqrt, "exp": ag.exp, "log": ag.log, "pow": to_power, "fabs": ag.abs, "copysign": ag.copysign,
          "isnan": lambda x: compare("une", x, x), "isinf": lambda x: compare("oeq", ag.abs(x), math.inf),
          "isfinite": lambda x: compare("olt", ag.abs(x), math.inf), "log2": lambda x: apply("divf", ag.log(x), math.log(2.0)),
          "log10": lambda x: apply("divf", ag.log(x), math.log(10.0)), "hypot": lambda a, b: ag.sqrt(a * a + b * b)}
 # ceil and floor ask the number itself. Of others a number of the hyper-parameters is taken as it is now.
-_NAMES = [name for name in dir(math) if callable(getattr(math, name)) and name not in ("ceil", "floor", "trunc", "fsum", "prod")
+_NAMES = [name for name in dir(math) if callable(getattr(math, name)) and name not in ("ceil", "floor", "trunc")
           and not name.startswith("_")]
 
 
 def _of_rule(name, real):
     def function(*values):
-        if not any(isinstance(value, (Number, Extent, Placeholder)) for value in values):
+        if any(isinstance(value, (list, tuple)) and any(isinstance(one, _PLACEHOLDERS) for one in value) for value in values):
+            fail(f"math.{name} of several numbers of the rule: write Python's operators")
+        if not any(isinstance(value, _PLACEHOLDERS) for value in values):
             return real(*values)
         if name in _WITH:
             return Number(_WITH[name](*[raw(value.item() if type(value) is Placeholder else value) for value in values]))

@@ -12,7 +12,7 @@ from ._arithmetic import choose, narrow
 from ._errors import RuleError, fail
 from ._trace import ELEMENT, HYPER, Symbol, Trace
 
-_MOST_PATHS = 64
+_MOST_PATHS = 1024  # those of a second parameter among them, see Source._update
 
 
 def _quotient(a, b):
@@ -73,6 +73,7 @@ class Tracing:
 
     def __init__(self, trace: Trace, step: Symbol, numbers: "dict[str, float]", rank: int) -> None:
         self.trace, self.step, self.numbers, self.rank = trace, step, numbers, rank
+        self.given: dict[str, Symbol] = {}  # the parameter and its gradient
         self.guards: dict[str, Guard] = {}
         self.asks_rank: bool = False
         self.counts: dict[str, int] = {step.name: 0}  # {a whole number t + n: n}

@@ -165,6 +165,16 @@ class Extent(int):
     __neg__, __abs__, _known = Number.__neg__, Number.__abs__, Number._known
 
 
+def _refused(name):
+    def refuse(self, *_):
+        fail(f"{name}() of a number: there is no such thing of one while the rule is traced")
+    return refuse
+
+
+# What else a float and an int have would be computed from the NaN and from -1.
+for _kind, _plain in (Number, float), (Extent, int):
+    for _name in {*dir(_plain)} - {*dir(object)} - {*vars(_kind)}:
+        setattr(_kind, _name, _refused(_name))
 for _kind in (Number, Extent):
     for _name, _function in _TWO.items():
         setattr(_kind, f"__{_name}__", _two_sided(_function, False))

@@ -60,7 +60,7 @@ class ParamState:
     def later(self) -> Held:
         kept = {key: _as(is_tensor, self.run.count(start - 1)) for key, (start, is_tensor) in self.source.counts.items()}
         self.held = Held(lambda key, value: value, {**self.source.constants, **kept})
-        self.held.put({key: _as(self.source.states[key][2], symbol, self.source.states[key][1] is State) for key, symbol in self.given.items()})
+        self.held.put({key: _as(is_tensor, self.given[key], role is State) for key, (_, role, is_tensor) in self.source.states.items()})
         return self.held
 
     def values(self):
@@ -83,6 +83,20 @@ class States(dict):
 
     def setdefault(self, key, default=None):
         return self[key]
+
+
+class NumbersOfGroups(list):
+    """What an optimizer noted of each of its groups: they are other ones where the rule is used."""
+
+    def _refuse(self, *_):
+        fail("a number that the optimizer noted of its groups when it was made: a rule has those of the group")
+
+    __getitem__ = __iter__ = __contains__ = index = count = _refuse
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two lists, dicts or sets hold the same."""
+    return list.__eq__(a, b) is True if isinstance(a, list) else a == b
 
 
 def constant_of(run: Tracing, value: Any) -> Any:

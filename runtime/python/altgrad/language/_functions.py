@@ -150,7 +150,7 @@ def rms(x: Symbol, over: str = "tensor") -> Any:
     return sqrt(_reductions.mean(_reductions.reduce("sumsq", x, over), over))
 
 
-EXTENTS = "rows", "columns", "numel"
+EXTENTS = "rows", "columns", "numel", "unit"
 FUNCTIONS = {function.__name__: function for function in (
     abs, atan2, cbrt, clamp, copysign, cos, erf, exp, exp2, expm1, floor, fma, lerp, log, log1p, log2, maximum, minimum, pow, rms, rsqrt,
     sigmoid, sign, sin, softplus, sqrt, tanh, _reductions.total, where, _matrices.descend, _matrices.matrix, _matrices.orthogonalize, _matrices.product,

@@ -18,7 +18,7 @@ _INSTEAD = {
 _NOTHING = {"item", "float", "double", "half", "bfloat16", "to", "cpu", "cuda", "clone", "detach", "contiguous", "type", "data", "copy"}
 _LATER = {
     "total": "sums over all tensors", "when": "branches on the step", "eigh": "eigenvectors", "qr": "QR", "cholesky": "roots of matrices",
-    "inverse_root": "roots of matrices", "transform": "transforms of rules", "rand": "draws", "randn": "draws",
+    "inverse_root": "roots of matrices", "rand": "draws", "randn": "draws",
 }
 
 

@@ -45,13 +45,16 @@ class Rule:
         """The same rule with other options: adamw.choose(amsgrad=True)."""
         return Rule(self._function, self._of, {**self._chosen, **options})
 
-    def optimizer(self, storage: "StorageLike" = "", options: "str | Iterable[str] | Mapping[str, bool]" = ()) -> "type[Optimizer]":
+    def optimizer(self, storage: "StorageLike" = "", options: "str | Iterable[str] | Mapping[str, bool]" = (),
+                  transforms: "Iterable[Any]" = ()) -> "type[Optimizer]":
         """A class like torch's, which steps by this rule.
 
         Args:
             storage: In which formats states are stored, as FromRule takes it.
             options: The options that are on, or a mapping from options to whether they are on. Of a rule with
                 ag.orthogonalize words such as "steps=8", too.
+            transforms: Functions under @ag.transform, which change the gradient before the rule, or the new parameter
+                after it, in this order.
 
         Returns:
             A class whose constructor takes parameters, the hyper-parameters of the function and what all
@@ -61,6 +64,9 @@ class Rule:
             RuleError: The function is no rule, or the compiler refuses it; at the function's line.
             ValueError: A word of the storage or an option is none.
         """
+        if transforms:
+            from ._transform import compose
+            return compose(self, *transforms).optimizer(storage, options)
         from .._rule import parse_options  # which imports torch
         chosen = dict(options) if isinstance(options, Mapping) else {name: True for name in parse_options(options)}
         words = tuple(name for name in chosen if name not in self.options and "=" in name)

@@ -24,6 +24,10 @@ class Grad(Role):
     """The element of its gradient."""
 
 
+class New(Role):
+    """In a transform: the element of the parameter that the rule returns."""
+
+
 class Step(Role):
     """The number of this step, from 1."""
 
@@ -142,6 +146,8 @@ class Signature:
         if not _NAME.fullmatch(name) or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             self.fail(name, f"{parameter} is no argument of a rule: every state and number has a name of letters, digits and underscores")
         role = role() if isinstance(role, type) and issubclass(role, Role) else role
+        if isinstance(role, New):
+            self.fail(name, f"{name}: ag.New is what a rule returns, which a function under @ag.transform takes: a rule has an ag.Param")
         if isinstance(role, Later):
             self.fail(name, f"{name}: ag.{type(role).__name__} is not there yet: today's are Param, Grad, State, Unit (a number for each row), "
                             "Scalar, Global, Input, Step and Option")

@@ -20,7 +20,7 @@ def write(signature: Signature, options: dict[str, bool]) -> "tuple[str, list[tu
         out, function = signature.function(**given), signature.function
         own = code_of(function), -1, code_of(function).co_firstlineno  # the place of a line that no line of the body stands for
         written = len(trace.lines)
-        param, *states = _Results(signature, options, given, trace).names(out)
+        param, *states = Results(signature, options, given, trace).names(out)
         rows = _share(rows, signature, options, dict(zip(signature.states(options), states)), trace)
         body, places, (param, *states) = _used(trace, written, own, [param, *states])
         states = [value + ": f64" * isinstance(signature.order[name], (Scalar, Global))
@@ -86,16 +86,21 @@ def _share(rows, signature, options, states, trace):
     return [re.sub(r"^(hyper (%\w+): f64)", lambda row: row[1] + " per step" * (row[2] in reached), row) for row in rows]
 
 
-class _Results:
+class Results:
     """What the function returns: the new parameter, and the new states by name or in order."""
 
-    def __init__(self, signature, options, given, trace):
+    def __init__(self, signature: Signature, options: "dict[str, bool]", given: "dict[str, Any]", trace: Trace, first: str = "") -> None:
         self.signature, self.given, self.trace, self.states = signature, given, trace, signature.states(options)
-        self.param = next(name for name, role in signature.order.items() if isinstance(role, Param))
+        self.param: str = first or next(name for name, role in signature.order.items() if isinstance(role, Param))
         self.wanted = f"write return {self.param}" + (f", dict({', '.join(f'{state}=…' for state in self.states)})" if self.states else "")
 
     def names(self, out: Any) -> list[str]:
         """The names of the new parameter and the new states in the text."""
+        first, new = self.values(out)
+        return [self.name_of(name, value) for name, value in [(self.param, first)] + [(name, new[name]) for name in self.states]]
+
+    def values(self, out: Any) -> "tuple[Any, dict[str, Any]]":
+        """The new parameter, and the new states by name."""
         if out is None:
             self.fail(f"the function returns nothing: {self.wanted}")
         first, *rest = out if isinstance(out, tuple) and out else (out,)
@@ -106,7 +111,7 @@ class _Results:
             self.fail(f"the function returns {1 + len(rest)}, and {1 + len(self.states)} values are wanted: {self.wanted}")
         new = dict(rest[0]) if by_name else dict(zip(self.states, rest))
         self.check_names(new)
-        return [self.name_of(name, value) for name, value in [(self.param, first)] + [(name, new[name]) for name in self.states]]
+        return first, new
 
     def check_names(self, new):
         order, states = self.signature.order, ", ".join(self.states) or "none"

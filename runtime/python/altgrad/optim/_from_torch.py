@@ -1,6 +1,7 @@
 """from_torch: a class of optimizers whose rules are traced from the step of another class."""
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ from torch.optim.optimizer import ParamsT
 from .._rule import Rule
 from .._storage.line import Storage, StorageLike
 from ..language._from_torch import Source, Traced, is_number
+from ..language._signature import State, Unit
+from ..language._transform import Transform, compose
 from ._from_rule import _SHARED, TAKEN, _Made
 from ._optimizer import Optimizer
 
@@ -38,6 +41,8 @@ class _FromTorch(Optimizer, metaclass=_Made):
 
     _kind: Any = None
     _given: "dict[str, Any]" = {}
+    _transforms: "tuple[Transform, ...]" = ()
+    _more: "dict[str, Any]" = {}  # the numbers of its transforms
     _count: "tuple[str, str, int] | None" = None
     _choosing: "list[str]" = []  # the entries of a group on which its rule may depend
     _variants: "dict[str, list[Traced]]" = {}  # by arguments and choices
@@ -48,10 +53,11 @@ class _FromTorch(Optimizer, metaclass=_Made):
         shared = {key: given.pop(key) for key in [one.name for one in _SHARED] if key in given and key not in own}
         if "storage" in given and "storage" not in own:
             raise TypeError(f"the class has its storage already: from_torch({self._kind.__name__}, storage=…)")
+        more = {key: given.pop(key, value) for key, value in self._more.items()}
         names = [name for name in own if name != "params"]
         self._arguments: dict[str, Any] = dict(sorted({**self._given, **dict(zip(names, args)), **given}.items()))
         entries, self._settings = _example(self._kind, self._arguments)
-        super().__init__(params, {key: value for key, value in entries.items() if key not in _BAKED}, **shared)
+        super().__init__(params, {**{key: value for key, value in entries.items() if key not in _BAKED}, **more}, **shared)
 
     def add_param_group(self, param_group: "dict[str, Any]") -> None:
         """Adds a group of parameters.
@@ -89,8 +95,9 @@ class _FromTorch(Optimizer, metaclass=_Made):
         if len(known) >= _MOST:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: {_MOST} rules were made already for numbers of its groups, "
                                "which its code decides by; keep those that change to the ones that it computes with")
-        entries = {key: dict.__getitem__(group, key) for key in self.defaults if key in group}
-        traced = trace(self._kind, self._arguments, entries, max(ranks, default=2), sum(map(len, self._variants.values())))
+        entries = {key: dict.__getitem__(group, key) for key in self.defaults if key in group and key not in self._more}
+        before = sum(map(len, self._variants.values()))
+        traced = trace(self._kind, self._arguments, entries, max(ranks, default=2), before, self._transforms)
         known.append(traced)
         traced.holds(group)  # which reads the numbers on which it depends
         return traced
@@ -108,17 +115,22 @@ class _FromTorch(Optimizer, metaclass=_Made):
         if isinstance(state_dict, dict) and isinstance(state_dict.get("state"), dict):
             state_dict = {**state_dict, "state": {place: _with_tensors(held, numbers) for place, held in state_dict["state"].items()}}
         super().load_state_dict(state_dict)
-        for group, param in [(group, param) for group in self.param_groups for param in group["params"] if isinstance(self.state.get(param), dict)]:
-            if self._count and self._count_key not in self.state[param]:
-                where, key, start = self._count
-                count = (group if where == "group" else self.state[param]).get(key)
-                if count is not None:
-                    self.state[param][self._count_key] = torch.tensor(float(count) - start)
-            rows = param.shape[:1] + (1,) * (param.dim() - 1) if param.dim() > 1 else (1,)
-            for key in numbers & {*self.state[param]}:
-                number = self.state[param][key]
-                if number.numel() == 1:  # which its own class has once
-                    self.state[param][key] = number.reshape(()).to(torch.float32).expand(rows).clone()
+        for group in self.param_groups:
+            for param in group["params"]:
+                if isinstance(held := self.state.get(param), dict):
+                    self._take(group, param, held, numbers)
+
+    def _take(self, group, param, held, numbers):
+        """Makes of the state of a parameter in a file of the original class that of this class."""
+        if self._count and self._count_key not in held:
+            where, key, start = self._count
+            count = (group if where == "group" else held).get(key)
+            if count is not None:
+                held[self._count_key] = torch.tensor(float(count) - start)
+        rows = param.shape[:1] + (1,) * (param.dim() - 1) if param.dim() > 1 else (1,)
+        for key in numbers & {*held}:
+            if held[key].numel() == 1:
+                held[key] = held[key].reshape(()).to(torch.float32).expand(rows).clone()
 
     def _first_differs(self, group):
         return self._count_key is None
@@ -132,8 +144,9 @@ class _FromTorch(Optimizer, metaclass=_Made):
 
 def _with_tensors(held, numbers):
     """A parameter's entry of a file, in which these numbers are tensors."""
-    is_number = lambda key, value: key in numbers and isinstance(value, (int, float))
-    return {key: torch.tensor(float(value)) if is_number(key, value) else value for key, value in held.items()} if isinstance(held, dict) else held
+    if not isinstance(held, dict):
+        return held
+    return held | {key: torch.tensor(float(held[key])) for key in numbers & {*held} if isinstance(held[key], (int, float))}
 
 
 def _choices(settings, keys, group):
@@ -155,15 +168,23 @@ def _parameters(kind):
             if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
 
 
-def trace(kind: type, given: "dict[str, Any]", entries: "dict[str, Any]", rank: int, before: int = 0) -> Traced:
-    """The rule of a class with these arguments and entries of a group, of which there are some `before`: one step has rules of different names."""
-    return Source(kind, given, entries, rank, _BAKED, f"_{before + 1}" * bool(before)).trace()
+def trace(kind: type, given: "dict[str, Any]", entries: "dict[str, Any]", rank: int, before: int = 0,
+          transforms: "tuple[Transform, ...]" = ()) -> Traced:
+    """The rule of a class with these arguments and entries of a group. There are some `before`: rules of one step have different names."""
+    traced = Source(kind, given, entries, rank, _BAKED, f"_{before + 1}" * bool(before)).trace()
+    if not transforms:
+        return traced
+    rule = compose(traced.rule, *transforms)
+    states = {name: role for name, role in rule._signature.order.items() if isinstance(role, State) and name not in traced.keys}
+    return traced._replace(rule=rule, keys=traced.keys | {name: name for name in states}, places=rule._signature.pairs | traced.places,
+                           units=traced.units + tuple(name for name, role in states.items() if isinstance(role, Unit)))
 
 
 _made: "dict[Any, type]" = {}
 
 
-def from_torch(kind: "type[torch.optim.Optimizer]", storage: StorageLike = "", **given: Any) -> "type[Optimizer]":
+def from_torch(kind: "type[torch.optim.Optimizer]", storage: StorageLike = "", transforms: "Iterable[Transform]" = (),
+               **given: Any) -> "type[Optimizer]":
     """A class whose step is the compiled step of another class, such as torch.optim.NAdam.
 
     The step is run on placeholders, which hold no elements, and becomes a rule. Numbers of the groups, such as lr,
@@ -174,6 +195,7 @@ def from_torch(kind: "type[torch.optim.Optimizer]", storage: StorageLike = "", *
     Args:
         kind: A class like torch's whose step is plain code on tensors: elementwise functions, sums, norms.
         storage: In which formats states are stored, as FromRule takes it; states have the names that the class gives them.
+        transforms: Functions under @ag.transform, which change the gradient before its step, or the parameter after it.
         given: Arguments of its constructor, which are the defaults of the new class.
 
     Returns:
@@ -190,34 +212,45 @@ def from_torch(kind: "type[torch.optim.Optimizer]", storage: StorageLike = "", *
     """
     if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)) or issubclass(kind, Optimizer):
         raise TypeError(f"from_torch takes a class of torch.optim's kind, not {kind!r}")
-    key = kind, str(Storage(storage)), repr(sorted(given.items()))
+    transforms = tuple(transforms)
+    key = kind, str(Storage(storage)), transforms, repr(sorted(given.items()))
     if key not in _made:
-        _made[key] = _make(kind, storage, dict(sorted(given.items())))
+        _made[key] = _make(kind, storage, transforms, dict(sorted(given.items())))
     return _made[key]
 
 
-def _make(kind, storage, given):
+def _make(kind, storage, transforms, given):
     try:
         entries, settings = _example(kind, given)
     except TypeError as error:
         raise TypeError(f"from_torch({kind.__name__}): {error}") from None
-    traced, kept = trace(kind, given, entries, 2), {key: value for key, value in entries.items() if key not in _BAKED}
+    traced = trace(kind, given, entries, 2, transforms=transforms)
+    base, numbers = traced.rule.optimizer(storage), traced.rule._signature.hypers  # what the compiler refuses, it refuses now
+    kept = {key: value for key, value in entries.items() if key not in _BAKED}
+    more = {name: numbers[name] for one in transforms for name in one.arguments() if name in numbers}
     choosing = sorted({*kept} - _WAYS)
-    base = traced.rule.optimizer(storage)  # what the compiler refuses, it refuses now
+    arguments = _arguments(kind, given, more)
+    shared = [one for one in _SHARED if one.name not in {of.name for of in arguments}]
+    described = [f"    {one.name}: As {'its transform' if one.name in more else kind.__name__} has it." for one in arguments[1:]]
+    return _Made(kind.__name__, (_FromTorch,), {
+        "__doc__": f"{kind.__module__}.{kind.__qualname__}, whose step is compiled.\n\nArgs:\n" + "\n".join(described),
+        "__module__": __name__, "__signature__": inspect.Signature([*arguments, *shared]), "rule": traced.rule,
+        "_kind": kind, "_given": given, "_transforms": transforms, "_more": more, "_choosing": choosing,
+        "_variants": {_choices(settings, choosing, kept): [traced]}, "_rule": base._rule, "_storage": base._storage,
+        "_keys": traced.keys, "_of_units": traced.units, "_older": {**kept, **more},
+        "_hypers": {part: place if place[1] is not None else place[0] for part, place in traced.places.items()},
+        "_count": traced.count, "_count_key": "step" if traced.count else None,
+        "_always_counts": traced.count is not None and traced.count[:2] == ("state", "step"),
+        "_recipe": (_again, (kind, str(Storage(storage)), transforms, given))})
+
+
+def _arguments(kind, given, more):
+    """The arguments of a made class: those of the class with other defaults, and the numbers of transforms."""
     own = [one.replace(default=given.get(name, one.default), kind=one.KEYWORD_ONLY if name in given else one.kind)
            for name, one in _parameters(kind).items()]
-    own = sorted(own, key=lambda one: one.kind)
-    signature = inspect.Signature([*own, *[one for one in _SHARED if one.name not in {of.name for of in own}]])
-    hypers = {part: place if place[1] is not None else place[0] for part, place in traced.places.items()}
-    described = "\n".join(f"    {name}: As {kind.__name__} has it." for name in [one.name for one in own] if name != "params")
-    return _Made(kind.__name__, (_FromTorch,), {
-        "__doc__": f"{kind.__module__}.{kind.__qualname__}, whose step is compiled.\n\nArgs:\n{described}", "__module__": __name__,
-        "__signature__": signature, "_kind": kind, "_given": given, "_variants": {_choices(settings, choosing, kept): [traced]}, "_choosing": choosing, "_rule": base._rule, "rule": traced.rule,
-        "_storage": base._storage, "_keys": traced.keys, "_of_units": traced.units, "_hypers": hypers,
-        "_older": kept, "_count": traced.count,
-        "_count_key": "step" if traced.count else None, "_always_counts": traced.count is not None and traced.count[:2] == ("state", "step"),
-        "_recipe": (_again, (kind, str(Storage(storage)), given))})
+    numbers = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in more.items()]
+    return [*sorted(own, key=lambda one: one.kind), *numbers]
 
 
-def _again(kind, storage, given):
-    return from_torch(kind, storage, **given)
+def _again(kind, storage, transforms, given):
+    return from_torch(kind, storage, transforms, **given)
