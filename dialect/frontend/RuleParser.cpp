@@ -1,18 +1,68 @@
 // Short text ==> rules.
 #include "dialect/frontend/RuleParser.h"
 
-#include "dialect/RoleTypes.h"
 #include "dialect/SpellCheck.h"
-#include "dialect/frontend/RuleText.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr StringRef keywords[] = {"rule", "if", "else", "and", "or", "not", "over", "true", "false"};
 static constexpr unsigned maxDepth = 64;
 static constexpr size_t maxNumber = 100;
+
+//===-- Mistakes ------------------------------------------------------------------===//
+
+// What is written where it has no meaning, and what to write: at the beginning of a line, as a value, behind one.
+namespace {
+struct Mistake {
+  StringLiteral words, answer;
+};
+} // namespace
+static constexpr StringLiteral noHash = "a comment begins with //, not with #";
+static constexpr StringLiteral oneName = "= stands behind one name at the beginning of a line, and == compares";
+static constexpr Mistake asLine[] = {
+    {"return yield",
+     "nothing is returned: the last values of the parameter and of the states are the result; leave the "
+     "line out"},
+    {"if else elif", "`if` stands behind a value, as in g = -g if maximize else g"},
+    {"for while", "there are no loops: write the lines out"},
+    {"altgrad", "a text is in one form, and this one begins with `rule`: leave altgrad. and @ out"},
+    {"def let var", "a line is written name = expression: leave this word out"},
+    {"%", noPercent},
+    {"#", noHash},
+    {"{ }", "a rule has no braces: it ends with the text, or where another one begins"},
+};
+static constexpr Mistake asValue[] = {
+    {"* **", "a power is written x ^ 2"},
+    {"=", oneName},
+    {"%", noPercent},
+    {"#", noHash},
+    {"[", "there are no lists: hyper-parameters have names of their own, beta1 and beta2"},
+    {"!", "write not"},
+    {"+", "a + in front of a value says nothing: leave it out"},
+    {"true false", "true and false are defaults of options, as in option fast = true"},
+};
+static constexpr Mistake behindValue[] = {
+    {"=", oneName},
+    {")", "this parenthesis was not opened: leave it out"},
+    {",", "a line gives one value: leave the comma out"},
+    {":", noTypes},
+    {".", "a value has no parts: functions are written sqrt(x) and sum(x)"},
+    {"**", "a power is written x ^ 2"},
+    {"#", noHash},
+    {"@", "matrices are multiplied by gram(x) and product(a, x)"},
+    {"& &&", "write and"},
+    {"| ||", "write or"},
+};
+
+static std::string explain(ArrayRef<Mistake> mistakes, StringRef word, const Twine &otherwise) {
+  for (const Mistake &one : mistakes)
+    if (!word.empty() && llvm::is_contained(llvm::split(one.words, ' '), word))
+      return one.answer.str();
+  return otherwise.str();
+}
+
+static std::string explainLine(StringRef word) { return explain(asLine, word, "a line is written name = expression"); }
 
 //===-- Tokens and places -------------------------------------------------------===//
 
@@ -45,7 +95,7 @@ bool RuleParser::close(const RuleToken &opening) {
   if (!token.is(")")) {
     bool isNext = token.kind == RuleToken::Name || token.kind == RuleToken::Number;
     return isNext && !lexer.peekIs("=") ? fail("a sign or a comma is missing in front of " + describe(token))
-           : token.is(":")              ? fail("types are not written in the short form: leave : and the type out")
+           : token.is(":")              ? fail(noTypes)
                                         : fail(opening.text, "this parenthesis is not closed: write )");
   }
   --parentheses;
@@ -81,144 +131,16 @@ std::string RuleParser::describe(const RuleToken &token) const {
                                             : ("'" + token.text + "'").str();
 }
 
-//===-- The signature ---------------------------------------------------------------===//
-
-static std::optional<Role> findRole(StringRef word) {
-  std::optional<Role> role = word == "unit" ? Role::unit_state : symbolizeRole(word);
-  return role && word != "unit_state" && llvm::is_contained(ruleRoles, *role) ? role : std::nullopt;
-}
-
-static bool isOnce(Role role) {
-  return role == Role::param || role == Role::grad || role == Role::step || role == Role::value;
-}
-
-// The role of an argument that begins here, whose word need not be said again behind a comma.
-Role RuleParser::parseRole(Role before) {
-  bool isNamed = llvm::isAlpha(lexer.peek()) || lexer.peek() == '_';
-  if (lexer.peekIs("%"))
-    return fail("names have no % in the short form: leave it out"), before;
-  if (std::optional<Role> role = findRole(token.text); role && isNamed) {
-    advance();
-    return *role;
-  }
-  if (token.kind != RuleToken::Name)
-    fail(token.is("%")   ? "names have no % in the short form: leave it out"
-         : token.is(")") ? "an argument is expected behind the comma; leave the comma out, or write one"
-                         : "a name is expected here, and not " + describe(token));
-  else if (isNamed)
-    fail("'" + token.text + "' is no role; there are param, grad, state, unit, value, hyper, step and option");
-  else if (lexer.peekIs("="))
-    return Role::hyper;
-  else if (before == Role::none || isOnce(before))
-    fail("'" + token.text + "' has no role: write state " + token.text + ", option " + token.text + " or, for a " +
-         "hyper-parameter, " + token.text + " = 1.0 or hyper " + token.text);
-  return before;
-}
-
-TypedAttr RuleParser::parseDefault(Role role) {
-  RuleToken at = token;
-  if (role == Role::option) {
-    bool isTrue = token.is("true");
-    if (!isTrue && !token.is("false"))
-      return fail("the default of an option is true or false"), TypedAttr();
-    advance();
-    return terms->builder.getBoolAttr(isTrue);
-  }
-  if (role != Role::hyper)
-    return fail("only hyper-parameters and options have a default: leave this out"), TypedAttr();
-  Term value = parseChoice();
-  if (value.value || !std::isfinite(value.number))
-    return fail(at.text, "a default is a finite number"), TypedAttr();
-  return terms->builder.getF64FloatAttr(value.number);
-}
-
-// Whether it has a default.
-bool RuleParser::parseArgument(Role role) {
-  RuleToken name = token;
-  if (name.kind != RuleToken::Name || llvm::is_contained(keywords, name.text))
-    return fail(describe(name) + " is no name of an argument");
-  if (names.count(name.text))
-    return fail("'" + name.text + "' is an argument twice: rename one");
-  for (auto other : ArrayAttr::get(module.getContext(), signature).getAsRange<ArgumentAttr>())
-    if (isOnce(role) && other.getRole() == role)
-      return fail("'" + other.getName() + "' and '" + name.text + "' are both " + stringifyRole(role) +
-                  ": a rule has one" + (role == Role::grad ? "; a second input comes with a later version" : ""));
-  advance();
-  bool hasDefault = take("=");
-  TypedAttr value = hasDefault             ? parseDefault(role)
-                    : role == Role::option ? TypedAttr(terms->builder.getBoolAttr(false))
-                                           : TypedAttr();
-  if (bad)
-    return false;
-  MLIRContext *context = module.getContext();
-  Level level = role == Role::hyper        ? Level::Hyper
-                : role == Role::step       ? Level::Step
-                : role == Role::option     ? Level::Constant
-                : role == Role::unit_state ? Level::Unit
-                                           : Level::Element;
-  signature.push_back(ArgumentAttr::get(context, role, name.text, value));
-  Value argument = rule.getBody().addArgument(getRoleType(role, context), getLocation(name.text));
-  names[name.text] = {{argument, 0, role == Role::step, level}, false, name};
-  return hasDefault;
-}
-
-void RuleParser::parseSignature() {
-  RuleToken opening = token;
-  if (!open())
-    return void(fail(opening.text, "the arguments of a rule stand in parentheses: write (param w, grad g, lr = 1e-3)"));
-  Role role = Role::none;
-  do {
-    role = parseRole(role);
-    bool hasDefault = false;
-    do
-      hasDefault = parseArgument(role);
-    while (!bad && !hasDefault && token.kind == RuleToken::Name && !isOnce(role));
-  } while (!bad && take(","));
-  if (bad || !close(opening))
-    return;
-  for (Role wanted : {Role::param, Role::grad})
-    if (llvm::none_of(signature, [&](Attribute one) { return cast<ArgumentAttr>(one).getRole() == wanted; }))
-      return void(fail(opening.text, "no argument is the " + stringifyRole(wanted) + ": write " +
-                                         (wanted == Role::param ? "param w" : "grad g")));
-  rule.setSignatureAttr(ArrayAttr::get(module.getContext(), signature));
-  if (take("step_bound")) {
-    rule->setAttr("altgrad.step_bound", terms->builder.getStringAttr(token.text));
-    advance();
-  }
-}
-
 //===-- Lines -------------------------------------------------------------------------===//
-
-static std::string explainLine(StringRef word) {
-  if (word == "return" || word == "yield")
-    return "nothing is returned: the last values of the parameter and of the states are the result; leave the line out";
-  if (word == "if" || word == "else" || word == "elif")
-    return "`if` stands behind a value, as in g = -g if maximize else g";
-  if (word == "for" || word == "while")
-    return "there are no loops: write the lines out";
-  if (word == "altgrad")
-    return "a text is in one form, and this one begins with `rule`: leave altgrad. and @ out";
-  if (word == "def" || word == "let" || word == "var")
-    return ("a line is written name = expression: leave " + word + " out").str();
-  if (word == "%")
-    return "names have no % in the short form: leave it out";
-  if (word == "#")
-    return "a comment begins with //, not with #";
-  if (word == "{" || word == "}")
-    return "a rule has no braces: it ends with the text, or where another one begins";
-  return "a line is written name = expression";
-}
 
 void RuleParser::parseLine() {
   RuleToken name = token;
-  if (name.kind != RuleToken::Name || llvm::is_contained(keywords, name.text) || lexer.peekIs("==") ||
-      !lexer.peekIs("=")) {
+  if (name.kind != RuleToken::Name || isKeyword(name.text) || lexer.peekIs("==") || !lexer.peekIs("=")) {
     StringRef sign = name.kind == RuleToken::Name ? lexer.next(true).text : "";
     if (sign.size() == 2 && sign[1] == '=' && StringRef("+-*/").contains(sign[0]))
       return void(fail("values do not change in place: write " + name.text + " = " + name.text + " " +
                        sign.take_front() + " ..."));
-    return void(fail(sign == ":" ? "types are not written in the short form: leave : and the type out"
-                                 : explainLine(name.text)));
+    return void(fail(sign == ":" ? noTypes.str() : explainLine(name.text)));
   }
   advance();
   advance(/*linesEnd=*/false);
@@ -226,19 +148,10 @@ void RuleParser::parseLine() {
   if (bad)
     return;
   if (token.kind != RuleToken::NewLine && token.kind != RuleToken::End)
-    return void(fail(token.is("=")    ? "= stands behind one name at the beginning of a line, and == compares"
-                     : token.is(")")  ? "this parenthesis was not opened: leave it out"
-                     : token.is(",")  ? "a line gives one value: leave the comma out"
-                     : token.is(":")  ? "types are not written in the short form: leave : and the type out"
-                     : token.is(".")  ? "a value has no parts: functions are written sqrt(x) and sum(x)"
-                     : token.is("**") ? "a power is written x ^ 2"
-                     : token.is("#")  ? "a comment begins with //, not with #"
-                     : token.is("@")  ? "matrices are multiplied by gram(x) and product(a, x)"
-                     : token.is("&") || token.is("&&") ? "write and"
-                     : token.is("|") || token.is("||") ? "write or"
-                     : token.kind == RuleToken::Sign
-                         ? "'" + token.text + "' means nothing here"
-                         : "a sign is missing in front of '" + token.text + "': a product is written a * b"));
+    return void(fail(explain(behindValue, token.text,
+                             token.kind == RuleToken::Sign
+                                 ? "'" + token.text + "' means nothing here"
+                                 : "a sign is missing in front of '" + token.text + "': a product is written a * b")));
   if (Operation *op = value.value ? value.value.getDefiningOp() : nullptr; op && !isa<NameLoc>(op->getLoc()))
     op->setLoc(NameLoc::get(terms->builder.getStringAttr(name.text), op->getLoc()));
   names[name.text] = {value, true, name};
@@ -285,7 +198,7 @@ void RuleParser::parseRule() {
   if (!take("rule"))
     return void(fail(explainLine(token.text)));
   RuleToken name = token;
-  if (name.kind != RuleToken::Name || llvm::is_contained(keywords, name.text))
+  if (name.kind != RuleToken::Name || isKeyword(name.text))
     return void(fail(token.is("@")
                          ? "a name has no @ in the short form: leave it out, or write altgrad.rule for the long one"
                          : "a rule has a name: write rule mine(param w, grad g, lr = 1e-3)"));
@@ -323,9 +236,13 @@ LogicalResult RuleParser::parse() {
 
 //===-- Expressions -----------------------------------------------------------------------===//
 
-Term RuleParser::parseChoice() {
+void RuleParser::enter() {
   if (++depth > maxDepth)
     fail("brackets nested deeper than " + Twine(maxDepth));
+}
+
+Term RuleParser::parseChoice() {
+  enter();
   Term value = parseOr();
   RuleToken at = token;
   if (!bad && take("if")) {
@@ -363,8 +280,7 @@ Term RuleParser::parseNot() {
   RuleToken at = token;
   if (!take("not"))
     return parseComparison();
-  if (++depth > maxDepth)
-    fail("brackets nested deeper than " + Twine(maxDepth));
+  enter();
   Term value = parseNot();
   --depth;
   place(at);
@@ -409,8 +325,7 @@ Term RuleParser::parseUnary() {
   RuleToken at = token;
   if (!take("-"))
     return parsePower();
-  if (++depth > maxDepth)
-    fail("brackets nested deeper than " + Twine(maxDepth));
+  enter();
   Term value = parseUnary();
   --depth;
   place(at);
@@ -423,8 +338,7 @@ Term RuleParser::parsePower() {
   RuleToken at = token;
   if (bad || !take("^"))
     return value;
-  if (++depth > maxDepth)
-    fail("brackets nested deeper than " + Twine(maxDepth));
+  enter();
   Term exponent = parseUnary();
   --depth;
   place(at);
@@ -435,7 +349,7 @@ Term RuleParser::parseAtom() {
   RuleToken at = token;
   if (token.kind == RuleToken::Number)
     return parseNumber();
-  if (token.kind == RuleToken::Name && !llvm::is_contained(keywords, token.text))
+  if (token.kind == RuleToken::Name && !isKeyword(token.text))
     return lexer.peek() == '(' ? parseCall() : parseName();
   if (!token.is("("))
     return failAtom(), Term();
@@ -486,16 +400,8 @@ Term RuleParser::parseName() {
 
 // What stands where a value is wanted.
 void RuleParser::failAtom() {
-  StringRef text = token.text;
-  fail(token.kind == RuleToken::NewLine || token.kind == RuleToken::End
-           ? "a value is wanted here, and the " + Twine(token.kind == RuleToken::End ? "text" : "line") + " ends"
-       : text == "*" || text == "**" ? "a power is written x ^ 2"
-       : text == "="                 ? "= stands behind one name at the beginning of a line, and == compares"
-       : text == "%"                 ? "names have no % in the short form: leave it out"
-       : text == "#"                 ? "a comment begins with //, not with #"
-       : text == "["                 ? "there are no lists: hyper-parameters have names of their own, beta1 and beta2"
-       : text == "!"                 ? "write not"
-       : text == "+"                 ? "a + in front of a value says nothing: leave it out"
-       : text == "true" || text == "false" ? "true and false are defaults of options, as in option fast = true"
-                                           : "a value is wanted here, and not " + describe(token));
+  if (token.kind == RuleToken::NewLine || token.kind == RuleToken::End)
+    fail("a value is wanted here, and the " + Twine(token.kind == RuleToken::End ? "text" : "line") + " ends");
+  else
+    fail(explain(asValue, token.text, "a value is wanted here, and not " + describe(token)));
 }
