@@ -9,6 +9,13 @@
 
 namespace altgrad {
 
+/// Words that are no names.
+inline bool isKeyword(llvm::StringRef word) {
+  return llvm::is_contained({"rule", "if", "else", "and", "or", "not", "over", "true", "false"}, word);
+}
+inline constexpr llvm::StringLiteral noTypes = "types are not written in the short form: leave : and the type out";
+inline constexpr llvm::StringLiteral noPercent = "names have no % in the short form: leave it out";
+
 /// The first error ends the text: what follows it sees the end, and says nothing.
 class RuleParser {
 public:
@@ -22,7 +29,7 @@ private:
     bool isNew = false;  // assigned in a line
     RuleToken name = {}; // where that is, or where the argument stands
   };
-  // One rule.
+  // One rule; its arguments: RuleSignature.cpp.
   void parseRule();
   void parseSignature();
   struct Kind { // of an argument
@@ -38,6 +45,7 @@ private:
   void finish();
   mlir::Value getResult(mlir::BlockArgument argument);
   // Expressions, the loosest first.
+  void enter(); // one level of nesting
   Term parseChoice();
   Term parseOr();
   Term parseAnd();

@@ -44,7 +44,7 @@ def test_what_comes_first_branches_and_counters_are_found():
     kind = torchclasses.FirstStep
     assert compare(kind, {}) < 1e-5 and compare(kind, dict(centered=True)) < 1e-5
     made = altgrad.optim.from_torch(kind)
-    assert set(made.rule._signature.states({})) == {"last", "scale", "largest", "buf"} and "unit_state %scale" in made.rule.text
+    assert set(made.rule._signature.states({})) == {"last", "scale", "largest", "buf"} and "state %scale: f32 per unit" in made.rule.text
     assert compare(torchclasses.Lars, dict(lr=0.1)) < 1e-5
 
 
