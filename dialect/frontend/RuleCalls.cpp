@@ -97,7 +97,7 @@ static constexpr Replacement replacements[] = {
     {"matmul mm", "gram(x), and product(a, x)"},
     {"zeros_like", "0.0"},
     {"ones_like", "1.0"},
-    {"softsign", "x / (1 + abs(x))"},
+    {"softsign soft_sign", "x / (1 + abs(x))"},
     {"expit logistic", "sigmoid(x)"},
     {"std", "sqrt(mean(x * x) - mean(x) ^ 2)"},
     {"apply_step", "descend(w, along, rate, decay)"},

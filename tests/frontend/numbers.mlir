@@ -1,7 +1,7 @@
 // Numbers of tensors and of the step, and inputs.
 // RUN: altgrad-opt --print-rule %s | FileCheck %s
-// CHECK-LABEL: altgrad.rule @numbers(param %w: f32, grad %g: f32, input %h: f32, state %s: f64 per tensor = 2.000000e+00, state %d: f64 per step = 1.000000e-06, state %k: f64 per step, hyper %lr: f64 = 1.000000e+00, hyper %beta: f64 per step = 9.000000e-01)
-rule numbers(param w, grad g, input h, scalar s = 2.0, global d = 1e-6, k, lr = 1.0, beta = 0.9)
+// CHECK-LABEL: altgrad.rule @numbers(param %w: f32, grad %g: f32, input %h: f32, state %s: f64 per tensor = 2.000000e+00, state %d: f64 per step = 2.500000e-01, state %k: f64 per step, hyper %lr: f64 = 1.000000e+00, hyper %beta: f64 per step = 9.000000e-01)
+rule numbers(param w, grad g, input h, scalar s = 2.0, global d = 0.25, k, lr = 1.0, beta = 0.9)
   // CHECK: %[[ONE:.*]] = constant 1.000000e+00 : f64
   // CHECK: %[[K:.*]] = addf %k, %[[ONE]] : f64
   k = k + 1
