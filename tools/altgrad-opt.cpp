@@ -72,6 +72,9 @@ int main(int argc, char **argv) {
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (!config.shouldShowDialects() && !config.shouldListPasses() && !prepareInput(input, registry))
     return 1;
+  // Remarks of steps in two threads would overwrite each other (LLVM 22).
+  if (config.shouldEmitRemarks())
+    llvm::cl::getRegisteredOptions().lookup("mlir-disable-threading")->addOccurrence(1, "", "true");
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, input, output, registry));
 }

@@ -5,16 +5,16 @@ rule numbers(param w, grad g, input h, scalar s = 2.0, global d = 0.25, k, lr = 
   // CHECK: %[[ONE:.*]] = constant 1.000000e+00 : f64
   // CHECK: %[[K:.*]] = addf %k, %[[ONE]] : f64
   k = k + 1
+  // CHECK: %[[OLD:.*]] = mulf %beta, %d : f64
   // CHECK: %[[RATE:.*]] = truncf %lr : f64 to f32
   // CHECK: %[[A:.*]] = mulf %[[RATE]], %g : f32
   // CHECK: %[[SUM:.*]] = altgrad.reduce add %[[A]] over step : f32
-  // CHECK: %[[OLD:.*]] = mulf %beta, %d : f64
   // CHECK: %[[WIDE:.*]] = extf %[[SUM]] : f32 to f64
   // CHECK: %[[D:.*]] = addf %[[OLD]], %[[WIDE]] : f64
   d = beta * d + sum(lr * g over step)
   // CHECK: %[[MOST:.*]] = altgrad.reduce max %g over tensor : f32
-  // CHECK: %[[S:.*]] = extf %[[MOST]] : f32 to f64
   s = max(g)
   // CHECK: mulf %g, %h : f32
   w = w - d * (g * h)
+  // CHECK: %[[S:.*]] = extf %[[MOST]] : f32 to f64
   // CHECK: altgrad.yield param(%{{.*}}) state(%[[S]]: f64, %[[D]]: f64, %[[K]]: f64)
