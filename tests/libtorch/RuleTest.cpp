@@ -35,6 +35,12 @@ altgrad.rule @heavy_ball(
 }
 )";
 
+// The same in short form.
+const char *const shortBall = R"(rule heavy_ball(param w, grad g, state speed, lr = 0.25, drag = 0.5)
+  speed = (1 - drag) * speed - lr * g
+  w = w + speed
+)";
+
 const Tensor &stateOf(RuleOptimizer &optimizer, const Tensor &param,
                       const char *name) {
   auto &state = optimizer.state().at(param.unsafeGetTensorImpl());
@@ -284,12 +290,13 @@ TEST(Rule, ComesFromAFile) {
   c10::TempDir folder = c10::make_tempdir("altgrad-rule-");
   std::string path = folder.name + "/heavy_ball.mlir";
   std::ofstream(path) << heavyBall;
-  Tensor a = leaf({7}), b = twin(a);
-  RuleOptimizer byPath({a}, path), byText({b}, RuleSpec().text(heavyBall));
+  Tensor a = leaf({7}), b = twin(a), c = twin(a);
+  RuleOptimizer byPath({a}, path), byText({b}, RuleSpec().text(heavyBall)), byShortText({c}, RuleSpec().text(shortBall));
   std::remove(path.c_str());
-  byPath.step();
-  byText.step();
+  for (RuleOptimizer *optimizer : {&byPath, &byText, &byShortText})
+    optimizer->step();
   EXPECT_TRUE(sameBits(a.detach(), b.detach()));
+  EXPECT_TRUE(sameBits(a.detach(), c.detach()));
   EXPECT_THROW(RuleOptimizer({a}, path), c10::Error);
 }
 
