@@ -48,6 +48,11 @@ def test_what_comes_first_branches_and_counters_are_found():
     assert compare(torchclasses.Lars, dict(lr=0.1)) < 1e-5
 
 
+@pytest.mark.filterwarnings("ignore:This overload of")
+def test_old_orders_of_arguments_views_and_lists_are_torchs():
+    assert compare(torchclasses.OldOrder, {}) < 1e-5
+
+
 def test_a_number_may_change_and_what_the_code_decides_by_makes_another_rule():
     def change(optimizer, step):
         group = optimizer.param_groups[0]

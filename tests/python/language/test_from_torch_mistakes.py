@@ -70,6 +70,18 @@ def test_what_is_no_such_class_or_lacks_an_argument():
         altgrad.optim.from_torch(torch.optim.SGD)([torch.nn.Parameter(torch.ones(2))], storage="states=bf16")
 
 
+@pytest.mark.parametrize("key, value, error", [("lr", "fast", "lr is 'fast', not a number"), ("lr", float("nan"), "lr is nan, not a number"),
+                                               ("betas", (0.9, "a"), r"betas is \(0.9, 'a'\), not a number"), ("lr", [], "lr is ")])
+def test_a_number_that_becomes_none(key, value, error):
+    param = torch.nn.Parameter(torch.ones(2))
+    param.grad = torch.ones(2)
+    optimizer = altgrad.optim.from_torch(torch.optim.Adamax)([param])
+    optimizer.step()
+    optimizer.param_groups[0][key] = value
+    with pytest.raises(TypeError, match=error):
+        optimizer.step()
+
+
 def test_dimensions_that_the_code_asks_for_are_those_of_a_group():
     def centred(self, group, p, g, state, total):
         p.sub_(g - g.mean(dim=tuple(range(1, g.dim())), keepdim=True) if g.dim() > 1 else g, alpha=group["lr"])

@@ -61,3 +61,27 @@ class Mistake(torch.optim.Optimizer):
             total = sum(p.grad.norm() for p in group["params"])
             for p in group["params"]:
                 self.what(self, group, p, p.grad, self.state[p], total)
+
+
+class OldOrder(torch.optim.Optimizer):
+    """torch's old order of arguments, foreach functions, out= and views."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state, g = self.state[p], p.grad
+                if not state:
+                    state["m"], state["v"] = torch.zeros_like(p), torch.full_like(p, 0.25)
+                m, v = state["m"], state["v"]
+                m.mul_(0.9).add_(0.1, g)
+                v.mul_(0.9).addcmul_(0.1, g, g)
+                flat, high = m.view(-1), torch.empty_like(p)
+                flat.mul_(1.01)
+                torch.max(v, g.abs(), out=high)
+                torch._foreach_mul_([high], 2.0)
+                p.addcdiv_(-group["lr"], m, high)
+                p.data.sub_(0.01, torch._foreach_sqrt([v])[0])

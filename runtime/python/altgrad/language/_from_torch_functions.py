@@ -228,6 +228,8 @@ def has_placeholders(values: Any) -> bool:
 
 
 _EXACT = {torch.float32, torch.float64, torch.bool, torch.long, torch.int}
+# x.add_(alpha, y) and x.addcdiv_(value, y, z), which torch still takes: how many arguments these have.
+_OLD_ORDER = {"add": 3, "sub": 3, "addcmul": 4, "addcdiv": 4}
 _DROPPED = {"memory_format", "dtype", "device", "non_blocking", "layout", "requires_grad", "pin_memory", "copy", "generator"}
 
 
@@ -270,6 +272,9 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
         return placeholder(REDUCTIONS[plain](*args, **kwargs), False)
     if name in _SHARES or name in _SAME:
         return _same(name, args)
+    if len(args) == _OLD_ORDER.get(plain):
+        first, value, *others = args
+        args, kwargs = (first, *others), {**kwargs, "value" if plain.startswith("addc") else "alpha": value}
     if plain not in FUNCTIONS:
         fail(f"torch's {plain.strip('_')}: there is no such function of elements in a rule")
     return _elementwise(name, plain, args, kwargs)

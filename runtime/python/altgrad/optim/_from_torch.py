@@ -96,6 +96,9 @@ class _FromTorch(Optimizer, metaclass=_Made):
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: {_MOST} rules were made already for numbers of its groups, "
                                "which its code decides by; keep those that change to the ones that it computes with")
         entries = {key: dict.__getitem__(group, key) for key in self.defaults if key in group and key not in self._more}
+        for key, value in entries.items():
+            if is_number(self._older.get(key)) and not (value is None or is_number(value) or value in (float("inf"), -float("inf"))):
+                raise TypeError(f"{key} is {value!r}, not a number")
         before = sum(map(len, self._variants.values()))
         traced = trace(self._kind, self._arguments, entries, max(ranks, default=2), before, self._transforms)
         known.append(traced)
