@@ -7,6 +7,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/SourceMgr.h"
 #include <csignal>
 #include <fcntl.h>
@@ -67,14 +68,13 @@ int main(int argc, char **argv) {
   altgrad::registerDialects(registry);
   altgrad::registerFriendlyDiagnostics(registry);
   altgrad::registerPasses();
-  auto [input, output] = mlir::registerAndParseCLIOptions(
-      argc, argv, "altgrad-opt: passes over the altgrad dialect\n", registry);
+  auto [input, output] =
+      mlir::registerAndParseCLIOptions(argc, argv, "altgrad-opt: passes over the altgrad dialect\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (!config.shouldShowDialects() && !config.shouldListPasses() && !prepareInput(input, registry))
     return 1;
   // Remarks of steps in two threads would overwrite each other (LLVM 22).
   if (config.shouldEmitRemarks())
     llvm::cl::getRegisteredOptions().lookup("mlir-disable-threading")->addOccurrence(1, "", "true");
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, input, output, registry));
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
 }
