@@ -65,9 +65,11 @@ LogicalResult AdvanceCodeOp::verify() {
 }
 
 LogicalResult FunctionOp::verify() {
+  Type type = getResult().getType();
   // function_c1
-  if (!isKeptFunction(getFunction()))
-    return emitOpError() << "computes " << getFunction() << ", expected a function of math that rules may hold";
+  if (!isKeptFunction(getFunction()) || (type.isF64() && findAllowedOperation(getFunction())->facts.isF32))
+    return emitOpError() << "computes " << getFunction() << " in " << type
+                         << ", expected a function of math that rules may hold";
   unsigned count = llvm::is_contained({"math.powf", "math.atan2", "math.copysign"}, getFunction()) ? 2 : 1;
   // function_c2
   if (getNumbers().size() != count)

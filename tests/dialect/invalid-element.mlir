@@ -119,7 +119,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %k: f32, out %y: f32) {
 
 altgrad.step @s(in %k: f32, out %n: f32) {
   // function_c1
-  // expected-error@+1 {{'altgrad.function' op computes math.tan, expected a function of math that rules may hold}}
+  // expected-error@+1 {{'altgrad.function' op computes math.tan in 'f32', expected a function of math that rules may hold}}
   %y = function "math.tan"(%k) : (f32) -> f32
   commit always %y to %n : f32
 }
@@ -131,4 +131,13 @@ altgrad.step @s(in %k: f32, out %n: f32) {
   // expected-error@+1 {{'altgrad.function' op has 1 operands for math.powf, expected 2}}
   %y = function "math.powf"(%k) : (f32) -> f32
   commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %k: f64, out %n: f64) {
+  // function_c1
+  // expected-error@+1 {{'altgrad.function' op computes math.tanh in 'f64', expected a function of math that rules may hold}}
+  %y = function "math.tanh"(%k) : (f64) -> f64
+  commit always %y to %n : f64
 }
