@@ -105,7 +105,7 @@ def trace(optimizer):
     return True
 
 
-def flatten_groups(groups, step_states):
+def flatten_groups(groups, step_states=()):
     """(floats as tensors, tensors, everything else in words) that the groups say, in their order; the words are None
     where a step would change what a group says, such as its `step_states`.
 
