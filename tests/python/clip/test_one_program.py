@@ -169,7 +169,7 @@ def test_too_many_sets_are_refused_and_nothing_is_changed():
 
 
 @pytest.mark.parametrize("name", sorted(set(altgrad.optim.__all__) - {
-    "FromRule", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "Record", "Storage", "plot_run"}))
+    "FromRule", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "Record", "Storage", "from_torch", "plot_run"}))
 def test_a_class_knows_the_states_that_its_rule_keeps(name):
     """With each choice of options; what it names to the compiler has to be there."""
     cls = getattr(altgrad.optim, name)

@@ -151,7 +151,8 @@ def _make(rule, storage, options):
             if stream.role == "state" and stream.block}
     hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
     step_states = tuple([scalar.key for scalar in states_of_step(bundle).values()])
-    _check_names(rule, [*hypers, *step_states])
+    _check_names(rule, hypers, "hyper-parameter")
+    _check_names(rule, step_states, "state of the step")
     check_words(Storage(words))
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
@@ -169,11 +170,11 @@ def _doc(rule, hypers):
     return "\n".join([f"The rule @{rule.name} of {rule.origin}.", "", *["Args:"] * bool(hypers), *described])
 
 
-def _check_names(rule, hypers):
+def _check_names(rule, names, kind):
     """Refuses names of entries of a param_group that the optimizer uses itself."""
-    for key in hypers:
+    for key in names:
         if key in TAKEN or keyword.iskeyword(key) or not key.isidentifier():
-            raise ValueError(f"rule @{rule.name} has a hyper-parameter or a state of the step {key!r}, a name that is taken "
+            raise ValueError(f"rule @{rule.name} has a {kind} {key!r}, a name that is taken "
                              "or not allowed in Python: rename it")
 
 

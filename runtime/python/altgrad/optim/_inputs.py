@@ -1,7 +1,7 @@
 """Tensors that a rule only reads, which the caller gives for one step."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 
@@ -15,7 +15,7 @@ def given_inputs(optimizer, inputs):
 
     Raises ValueError or TypeError for a name that is no input, another number of tensors, or another shape.
     """
-    return nullcontext() if inputs is None else _held(optimizer, _checked(optimizer, inputs))
+    return _held(optimizer, _checked(optimizer, inputs))
 
 
 def _checked(optimizer, inputs):

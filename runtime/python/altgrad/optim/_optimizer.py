@@ -198,8 +198,12 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with self._lock, given_inputs(self, inputs):
-            self._advance(scaler)
+        with self._lock:
+            if inputs is None:
+                self._advance(scaler)
+            else:
+                with given_inputs(self, inputs):
+                    self._advance(scaler)
         return loss
 
     def _advance(self, own=None):
