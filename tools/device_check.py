@@ -62,7 +62,7 @@ def pack(out=ARCHIVE):
     from bench import program
     specs = dict(SPECS)
     for path in sorted((ROOT / "templates").glob("*.mlir")):
-        if "altgrad.orthogonalize" in path.read_text():  # a library's products have its own bits: matrices.py
+        if "orthogonalize" in path.read_text():  # a library's products have its own bits: matrices.py
             continue
         specs.setdefault(path.stem, (path.stem, "", ()))
     BUNDLES.mkdir(parents=True, exist_ok=True)
