@@ -90,8 +90,8 @@ namespace {
 // its own set. Notes these, and adds them up once all rules are inlined.
 class StepReductions {
 public:
-  // `clone` is what became of `reduce` in one application. A sum of a number of each tensor becomes an `across`.
-  void add(ReduceOp reduce, Operation *clone, const Variances &ofRule);
+  // What became of a rule's reductions in one application. A sum of a number of each tensor becomes an `across`.
+  void add(ArrayRef<std::pair<ReduceOp, Operation *>> clones, const Variances &ofRule);
   // The set's own in the order of the sets, as norms have them.
   void combine(StepOp step);
 
@@ -100,15 +100,17 @@ private:
 };
 } // namespace
 
-void StepReductions::add(ReduceOp reduce, Operation *clone, const Variances &ofRule) {
-  if (isSumOfTensors(reduce, ofRule)) {
-    OpBuilder builder(clone);
-    auto across = AcrossOp::create(builder, clone->getLoc(), reduce.getType(), clone->getOperand(0));
-    clone->replaceAllUsesWith(across);
-    clone->erase();
-    clone = across;
+void StepReductions::add(ArrayRef<std::pair<ReduceOp, Operation *>> clones, const Variances &ofRule) {
+  for (auto [reduce, clone] : clones) {
+    if (isSumOfTensors(reduce, ofRule)) {
+      OpBuilder builder(clone);
+      auto across = AcrossOp::create(builder, clone->getLoc(), reduce.getType(), clone->getOperand(0));
+      clone->replaceAllUsesWith(across);
+      clone->erase();
+      clone = across;
+    }
+    shares[reduce].push_back(clone);
   }
-  shares[reduce].push_back(clone);
 }
 
 static Value combine(OpBuilder &builder, Location loc, Reduction how, Value one, Value other) {
@@ -194,9 +196,8 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
       llvm::erase_if(ofStep, [&](const auto &reduction) { return reduction.second == op; });
       op->erase();
     }
-  Variances ofRule(rule);
-  for (auto [reduce, clone] : ofStep)
-    reductions.add(reduce, clone, ofRule);
+  if (!ofStep.empty())
+    reductions.add(ofStep, Variances(rule));
   if (failed(checkUnstored(update, rule, map)))
     return failure();
   update.erase();

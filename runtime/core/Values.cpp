@@ -138,8 +138,10 @@ struct altgrad_core_values {
   void checkShared() const {
     for (const Number &hyper : hypers) {
       const Cell *of = nullptr;
+      if (!hyper.isShared)
+        continue;
       for (const Cell &cell : cells) {
-        if (!hyper.isShared || cell.number != &hyper)
+        if (cell.number != &hyper)
           continue;
         of = of ? of : &cell;
         if (host[size_t(&cell - cells.data())] != host[size_t(of - cells.data())])

@@ -112,8 +112,8 @@ ALTGRAD_API int32_t altgrad_core_formats_differ(const char *file, const char *ow
 // table, and what they point to may change; the rest is read once.
 typedef struct altgrad_core_row {
   const AtenTensorHandle *tensors; // the parameter, what its set keeps beside it in this order, and its count of steps
-  AtenTensorHandle
-      dense; // what kernels step in the place of a parameter with gaps, in the order of the states; or NULL
+  // What kernels step in the place of a parameter with gaps, in the order of the states; or NULL.
+  AtenTensorHandle dense;
   const int64_t *shape;   // of the whole of which the parameter is a part, or which it is
   int64_t dims, offset;   // of the shape; and the index in the whole of the parameter's first element
   const altgrad_core_matrices *matrices; // which it holds; NULL: nobody has said it

@@ -3,6 +3,7 @@
 //
 //   functions [stride] [name...]     stride 1: every float, and 2^30 pairs of them
 #include "NativeReal.h"
+#include "Random.h"
 #include "codegen/numerics/ElementAngles.h"
 #include "codegen/numerics/ElementPowers.h"
 
@@ -77,14 +78,7 @@ template <Real (*ours)(Real), double (*exact)(double)> bool passes(const char *n
   return worst.print(name);
 }
 
-struct Random {
-  uint64_t state = 88172645463325252ull;
-  uint32_t operator()() {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return uint32_t(state >> 24);
-  }
+struct RandomNumbers : Random {
   // Any bits, a number about 1, a small whole number, or one where something begins or ends.
   float number() {
     static const float ends[] = {
@@ -102,7 +96,7 @@ struct Random {
 };
 
 // Mostly an exponent whose power is a number, and an angle of no extreme.
-float partner(Random &random, float x, bool isPower) {
+float partner(RandomNumbers &random, float x, bool isPower) {
   float size = std::log2(std::fabs(x));
   if (isPower && random() % 8 && std::isnormal(size))
     return (float(random()) * 0x1p-32f - 0.5f) * 310 / size;
@@ -114,7 +108,7 @@ float partner(Random &random, float x, bool isPower) {
 template <Real (*ours)(Real, Real), double (*exact)(double, double)>
 bool passesPairs(const char *name, uint64_t count, bool isPower) {
   Worst worst;
-  Random random;
+  RandomNumbers random;
   float x[length], y[length], z[length];
   double wanted[length];
   for (uint64_t done = 0; done < count; done += length) {

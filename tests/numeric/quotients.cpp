@@ -10,6 +10,8 @@
 // or 25, and R / 2D is the distance: |R| is at most 16. For each divisor all
 // numerators with |R| up to 64 are found by solving D M = -R modulo 2^s, and
 // tried. Roots are few enough to try all.
+#include "Random.h"
+
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -106,16 +108,6 @@ template <typename Body> void hardNumerators(uint32_t D, Body with) {
         }
       }
 }
-
-struct Random {
-  uint64_t state = 88172645463325252ull;
-  uint32_t operator()() {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return uint32_t(state >> 24);
-  }
-};
 
 float mantissa(uint32_t m) { return fromBits(0x3f800000u | (m & 0x7fffff)); }
 
