@@ -12,7 +12,7 @@ import classes  # noqa: E402
 
 
 class Off(torchclasses.FirstStep):
-    """Says another rate to placeholders than to tensors."""
+    """Says another rate to proxies than to tensors."""
 
     def step(self, closure=None):
         for group in self.param_groups:

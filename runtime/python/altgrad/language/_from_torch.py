@@ -1,4 +1,4 @@
-"""A rule from an optimizer of torch's kind, whose step is run on placeholders."""
+"""A rule from an optimizer of torch's kind, whose step is run on proxies."""
 
 import contextlib
 import copy
@@ -17,7 +17,7 @@ from ._errors import RuleError, ShardLocation, fail_at, fail_in
 from ._from_torch_math import patched
 from ._from_torch_paths import Guard, Tracing, either, explore, running
 from ._from_torch_state import Held, NumbersOfGroups, ParamState, States, constant_of, filled, same
-from ._from_torch_placeholders import Mode, Number, Placeholder, raw, placeholder
+from ._from_torch_proxies import Mode, Number, Proxy, proxy, raw
 from ._rule import Rule
 from ._signature import Grad, Param, State, Step, Unit, parts_named
 from ._trace import ELEMENT, HYPER, STEP, UNIT, current
@@ -222,7 +222,7 @@ class Source:
         return explore(run, path)["p"]
 
     def _classify(self, run, key, value, first):
-        is_tensor = type(value) is Placeholder
+        is_tensor = type(value) is Proxy
         if not isinstance(key, str) or not (is_tensor or value is None or isinstance(value, (Real, str))):
             self.fail(f"state {key!r} is a {type(value).__name__}: a rule has states of the parameter's shape, and numbers")
         if value is None or isinstance(value, (bool, str)):
@@ -260,18 +260,18 @@ class Source:
 
     def _param(self, run, prefix=""):
         given = {name: run.trace.argument(prefix + name, "f32", ELEMENT, "") for name in run.given} if prefix else run.given
-        param = placeholder(given["p"], True)
-        param.held_grad = placeholder(given["g"], True)
+        param = proxy(given["p"], True)
+        param.held_grad = proxy(given["g"], True)
         return param
 
     def _begun(self, state):
         """A state before the first step, in which the constructor may have put something."""
         for key, value in self.begun.items():
-            state[key] = placeholder(filled(value), value.dim() > 0) if isinstance(value, torch.Tensor) else value
+            state[key] = proxy(filled(value), value.dim() > 0) if isinstance(value, torch.Tensor) else value
         return state
 
     def _step(self, own, groups):
-        """The last parameter after a step on placeholders; `own`: (parameter, its state) of each."""
+        """The last parameter after a step on proxies; `own`: (parameter, its state) of each."""
         self._made = optimizer = object.__new__(self.kind)
         self._kept = {key: copy.copy(value) if isinstance(value, _CONTAINERS) else value for key, value in vars(self.real).items()}
         self._kept |= {key: NumbersOfGroups(value) for key, value in self._kept.items() if type(value) is list and is_number(value)}
@@ -319,7 +319,7 @@ class Source:
         changed = [key for key, value in self._kept.items() if isinstance(value, _CONTAINERS) and not same(value, real[key])
                    and key not in ("param_groups", "state", "defaults")]
         changed += [key for key, value in vars(self._made).items() if key != "defaults" and (
-            isinstance(value, (Placeholder, Number)) or isinstance(value, (int, float)) and value != real.get(key, value))]
+            isinstance(value, (Proxy, Number)) or isinstance(value, (int, float)) and value != real.get(key, value))]
         if changed:
             self.fail(f"it keeps something of its own from step to step, {changed[0]!r}: a rule has states of parameters")
 

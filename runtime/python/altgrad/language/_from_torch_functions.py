@@ -1,4 +1,4 @@
-"""torch's functions and methods on placeholders: each is operations of the language, in the order in which torch rounds."""
+"""torch's functions and methods on proxies: each is operations of the language, in the order in which torch rounds."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ._arithmetic import apply, binary, choose, compare, logic, narrow
 from ._errors import fail
 from ._from_torch_paths import running
 from ._from_torch_reductions import REDUCTIONS, as_float, as_truth, of_number
-from ._from_torch_placeholders import Extent, Number, Shape, Placeholder, number, plus, raw, placeholder, to_power
+from ._from_torch_proxies import Extent, Number, Shape, Proxy, number, plus, raw, proxy, to_power
 from ._reductions import extent
 from ._trace import Symbol
 
@@ -106,7 +106,7 @@ FUNCTIONS = {
     "fill": lambda a, value: value, "zero": lambda a: 0.0, "float": as_float, "type_as": lambda a, b: as_float(a), **_NO_ELEMENT, **_OTHER}
 _KEEP_TRUTH = {"where", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "__and__", "__or__",
                "__invert__", "masked_fill", "copy", "fill", "float", "type_as"}
-# Another placeholder for the same elements, which has the same memory where torch's has.
+# Another proxy for the same elements, which has the same memory where torch's has.
 _SAME = {"clone", "resolve_conj", "conj", "double", "cpu", "cuda"}
 _SHARES = {"detach", "contiguous", "view_as_real", "alias", "requires_grad_", "view_as", "view", "reshape", "flatten", "ravel",
            "reshape_as", "squeeze"}
@@ -142,7 +142,7 @@ def _item(x):
 
 
 def _set_item(x, key, value):
-    if type(key) is Placeholder:
+    if type(key) is Proxy:
         x.cell.symbol = narrow(choose(raw(key), raw(value), x.symbol), x.symbol.trace)
     elif key is Ellipsis or key == slice(None):
         call_method("copy_", (x, value), {})
@@ -151,14 +151,14 @@ def _set_item(x, key, value):
 
 
 def _to(x, *args, **kwargs):
-    return placeholder(as_float(x.symbol), x.full) if x.symbol.kind == "i1" else placeholder(None, x.full, x.cell)
+    return proxy(as_float(x.symbol), x.full) if x.symbol.kind == "i1" else proxy(None, x.full, x.cell)
 
 
 def _always(value):
     return lambda *_, **__: value
 
 
-# What a placeholder is asked for.
+# What a proxy is asked for.
 ASKED = {
     "numel": _numel, "nelement": _numel, "dim": _dim, "ndimension": _dim, "size": _size, "item": _item, "to": _to, "type": _to,
     "is_floating_point": lambda x: x.symbol.kind != "i1", "__bool__": lambda x: running.get().decide(x.symbol),
@@ -170,7 +170,7 @@ ASKED = {
     "__len__": _refuse("len() of a tensor: a rule is the same for all sizes"),
     "__getitem__": _refuse("an element by its index: a rule is the same for all elements")}
 PROPERTIES = {
-    "grad": lambda x: x.held_grad, "data": lambda x: placeholder(None, x.full, x.cell), "shape": _shape, "ndim": _dim, "real": lambda x: x,
+    "grad": lambda x: x.held_grad, "data": lambda x: proxy(None, x.full, x.cell), "shape": _shape, "ndim": _dim, "real": lambda x: x,
     "dtype": _always(torch.float32), "device": _always(torch.device("cpu")), "layout": _always(torch.strided), "is_cpu": _always(True),
     "is_leaf": _always(True), "names": _always(()), "grad_fn": _always(None), "itemsize": _always(4),
     **dict.fromkeys(("is_sparse", "is_sparse_csr", "is_cuda", "is_mps", "is_meta", "is_quantized", "requires_grad"), _always(False))}
@@ -186,17 +186,17 @@ def _make(name, args, kwargs):
         fail(f"torch.{name}: there are no random numbers in a rule yet")
     if name in ("tensor", "as_tensor", "scalar_tensor", "new_tensor"):
         value = (args[1:] if name == "new_tensor" else args)[0] if args else kwargs["data"]
-        if type(value) is Placeholder:
+        if type(value) is Proxy:
             return value
         if isinstance(value, (list, tuple)) and len(value) == 1:
             value = value[0]
         if isinstance(value, (list, tuple)):
             fail("a tensor of several numbers: a rule has states of the parameter's shape, and of one number")
-        return placeholder(raw(value), False)
+        return proxy(raw(value), False)
     if name.endswith("_like"):
         like, given = args[0], args[1:]
         value = given[0] if name == "full_like" and given else kwargs.get("fill_value", MAKERS[name])
-        return placeholder(raw(value), like.full)
+        return proxy(raw(value), like.full)
     args = args[1:] if name.startswith("new_") else args
     size = kwargs.get("size", args[0] if args else ())
     if name in ("zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty") and args and not isinstance(size, (tuple, list)):
@@ -204,7 +204,7 @@ def _make(name, args, kwargs):
     value = kwargs.get("fill_value", args[1] if name in ("full", "new_full") and len(args) > 1 else MAKERS[name])
     if value is None:
         fail(f"torch.{name}: a rule has no such tensor")
-    return placeholder(raw(value), _is_full(size))
+    return proxy(raw(value), _is_full(size))
 
 
 def _is_full(size):
@@ -213,17 +213,17 @@ def _is_full(size):
         return True
     if all(not isinstance(one, Extent) and one == 1 for one in size):
         return False
-    own = [one.symbol.name for one in _shape(placeholder(0.0, True))]
+    own = [one.symbol.name for one in _shape(proxy(0.0, True))]
     if [getattr(getattr(one, "symbol", None), "name", one) for one in size] == own:
         return True
     return fail("a state of another shape than the parameter's: numbers of columns and other shapes come with a later version")
 
 
-def has_placeholders(values: Any) -> bool:
-    """Whether a placeholder is among arguments."""
+def has_proxies(values: Any) -> bool:
+    """Whether a proxy is among arguments."""
     if isinstance(values, dict):
         values = values.values()
-    return any(isinstance(one, (Placeholder, Number, Extent, Shape)) or isinstance(one, (tuple, list, dict)) and has_placeholders(one)
+    return any(isinstance(one, (Proxy, Number, Extent, Shape)) or isinstance(one, (tuple, list, dict)) and has_proxies(one)
                for one in values)
 
 
@@ -234,7 +234,7 @@ _DROPPED = {"memory_format", "dtype", "device", "non_blocking", "layout", "requi
 
 
 def call(function: Any, args: Any, kwargs: Any) -> Any:
-    """What a function of torch's does with placeholders."""
+    """What a function of torch's does with proxies."""
     name, kwargs = getattr(function, "__name__", "?"), dict(kwargs)
     if name in ("__get__", "__set__", "__delete__"):
         return _property(getattr(function.__self__, "__name__", "?"), name, args)
@@ -264,12 +264,12 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
         return _foreach(name[len("_foreach_"):], args, kwargs)
     if name in ASKED:
         return ASKED[name](*args, **kwargs)
-    if plain in ("max", "min") and (kwargs.keys() & {"other", "out"} or len(args) > 1 and type(args[1]) is Placeholder):
+    if plain in ("max", "min") and (kwargs.keys() & {"other", "out"} or len(args) > 1 and type(args[1]) is Proxy):
         plain = name = plain + "imum"
     if plain in REDUCTIONS and not args[0].full:
-        return placeholder(of_number(plain, raw(args[0])), False)
+        return proxy(of_number(plain, raw(args[0])), False)
     if plain in REDUCTIONS:
-        return placeholder(REDUCTIONS[plain](*args, **kwargs), False)
+        return proxy(REDUCTIONS[plain](*args, **kwargs), False)
     if name in _SHARES or name in _SAME:
         return _same(name, args)
     if len(args) == _OLD_ORDER.get(plain):
@@ -281,11 +281,11 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
 
 
 def _same(name, args):
-    """Another placeholder for the same elements; of the same memory where torch's is."""
+    """Another proxy for the same elements; of the same memory where torch's is."""
     x = args[0]
     if name in ("view", "reshape", "squeeze") and x.full and not _is_flat(name, args[1:]):
         fail(f"{name}() to another shape: a rule is the same for all elements, whatever their shape")
-    return placeholder(None, x.full, x.cell) if name in _SHARES else placeholder(x.symbol, x.full)
+    return proxy(None, x.full, x.cell) if name in _SHARES else proxy(x.symbol, x.full)
 
 
 def _is_flat(name, args):
@@ -295,7 +295,7 @@ def _is_flat(name, args):
 
 def _elementwise(name, plain, args, kwargs):
     out = kwargs.pop("out", None)
-    full = any(type(one) is Placeholder and one.full for one in [*args, *kwargs.values()])
+    full = any(type(one) is Proxy and one.full for one in [*args, *kwargs.values()])
     values, named = [raw(one) for one in args], {key: raw(value) for key, value in kwargs.items()}
     if plain not in _KEEP_TRUTH:
         values = [as_float(value) for value in values]
@@ -305,8 +305,8 @@ def _elementwise(name, plain, args, kwargs):
     if out is None and name != plain:
         out = args[0]
     if out is None:
-        return placeholder(made, full)
-    out.cell.symbol = placeholder(as_float(made) if out.symbol.kind not in ("i1", "i64") else made, full).symbol
+        return proxy(made, full)
+    out.cell.symbol = proxy(as_float(made) if out.symbol.kind not in ("i1", "i64") else made, full).symbol
     return out
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from . import _functions as ag
 from ._arithmetic import apply, compare
 from ._errors import fail
-from ._from_torch_placeholders import Extent, Number, Placeholder, raw, to_power
+from ._from_torch_proxies import Extent, Number, Proxy, raw, to_power
 
-_PLACEHOLDERS = Number, Extent, Placeholder
+_PLACEHOLDERS = Number, Extent, Proxy
 _lock = threading.RLock()
 _WITH = {"sqrt": ag.sqrt, "exp": ag.exp, "log": ag.log, "pow": to_power, "fabs": ag.abs, "copysign": ag.copysign,
          "isnan": lambda x: compare("une", x, x), "isinf": lambda x: compare("oeq", ag.abs(x), math.inf),
@@ -30,8 +30,8 @@ def _of_rule(name, real):
         if not any(isinstance(value, _PLACEHOLDERS) for value in values):
             return real(*values)
         if name in _WITH:
-            return Number(_WITH[name](*[raw(value.item() if type(value) is Placeholder else value) for value in values]))
-        if any(isinstance(value, Placeholder) for value in values):
+            return Number(_WITH[name](*[raw(value.item() if type(value) is Proxy else value) for value in values]))
+        if any(isinstance(value, Proxy) for value in values):
             fail(f"math.{name} of a tensor: there is no such function in a rule")
         return real(*[float(value) for value in values])
     return function

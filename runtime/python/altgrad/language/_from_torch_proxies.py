@@ -17,7 +17,7 @@ def raw(value: Any) -> Any:
     """The value of the rule, or the number, that something stands for."""
     if isinstance(value, (Number, Extent)):
         return value.symbol
-    if type(value) is Placeholder:
+    if type(value) is Proxy:
         return value.symbol
     if isinstance(value, torch.Tensor):
         if value.numel() != 1:
@@ -191,7 +191,7 @@ class Shape(tuple):
 
 
 class Cell:
-    """What several placeholders of one memory have: x, x.data, x.view(-1)."""
+    """What several proxies of one memory have: x, x.data, x.view(-1)."""
 
     __slots__ = ("symbol",)
 
@@ -199,7 +199,7 @@ class Cell:
         self.symbol = symbol
 
 
-class Placeholder(torch.Tensor):
+class Proxy(torch.Tensor):
     """Stands for a tensor: `full`, one with the parameter's shape, or one of a number. It holds no elements."""
 
     cell: Cell
@@ -215,8 +215,8 @@ class Placeholder(torch.Tensor):
         from ._from_torch_functions import call
         return call(function, args, kwargs or {})
 
-    def __deepcopy__(self, memo: Any) -> "Placeholder":
-        return placeholder(self.symbol, self.full)
+    def __deepcopy__(self, memo: Any) -> "Proxy":
+        return proxy(self.symbol, self.full)
 
     def __format__(self, spec: str) -> str:
         return f"<{'a tensor' if self.full else 'a number'}, {self.symbol.name}>"
@@ -230,15 +230,15 @@ class Placeholder(torch.Tensor):
     numpy = __array__ = lambda self, *_, **__: fail("NumPy takes no tensor while the rule is traced")
 
 
-def placeholder(value: Any, full: bool, cell: "Cell | None" = None) -> Placeholder:
-    """A placeholder for a value; what is no comparison and no step count is rounded to float32, as a tensor stores it."""
+def proxy(value: Any, full: bool, cell: "Cell | None" = None) -> Proxy:
+    """A proxy for a value; what is no comparison and no step count is rounded to float32, as a tensor stores it."""
     run = running.get()
     if cell is None:
         if not isinstance(value, Symbol):
             value = run.trace.constant(value, "i1" if isinstance(value, bool) else "f32")
         cell = Cell(value if value.kind in ("i1", "i64") else narrow(value, run.trace))
     with torch._C.DisableTorchFunction():
-        made = torch.Tensor._make_subclass(Placeholder, torch.empty((), device="meta"))
+        made = torch.Tensor._make_subclass(Proxy, torch.empty((), device="meta"))
     made.cell, made.full = cell, full
     return made
 
@@ -253,11 +253,11 @@ def number(symbol: Any) -> Any:
 
 
 class Mode(TorchFunctionMode):
-    """Hands the functions that make tensors, and those that placeholders are given to, to their counterparts."""
+    """Hands the functions that make tensors, and those that proxies are given to, to their counterparts."""
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        from ._from_torch_functions import MAKERS, call, has_placeholders
+        from ._from_torch_functions import MAKERS, call, has_proxies
         name, kwargs = getattr(function, "__name__", ""), kwargs or {}
-        if name in MAKERS or has_placeholders((args, kwargs)):
+        if name in MAKERS or has_proxies((args, kwargs)):
             return call(function, args, kwargs)
         return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""torch's reductions of placeholders: to one number of the tensor, or of each of its rows."""
+"""torch's reductions of proxies: to one number of the tensor, or of each of its rows."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from . import _functions as ag
 from ._arithmetic import apply, choose, compare
 from ._errors import fail
 from ._from_torch_paths import running
-from ._from_torch_placeholders import raw
+from ._from_torch_proxies import raw
 from ._reductions import extent, mean, of_condition, reduce
 from ._trace import ELEMENT, UNIT, Symbol
 

@@ -1,4 +1,4 @@
-"""What an optimizer of torch's kind keeps, while its step runs on placeholders: states, groups, counts of steps."""
+"""What an optimizer of torch's kind keeps, while its step runs on proxies: states, groups, counts of steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 from ._arithmetic import wide
 from ._errors import fail
 from ._from_torch_paths import Tracing
-from ._from_torch_placeholders import Number, Placeholder, raw, placeholder
+from ._from_torch_proxies import Number, Proxy, raw, proxy
 from ._signature import State, Unit
 from ._trace import CONSTANT, ELEMENT, UNIT, Symbol
 
@@ -101,7 +101,7 @@ def same(a: Any, b: Any) -> bool:
 
 def constant_of(run: Tracing, value: Any) -> Any:
     """The number that a value is in every step; None for other values."""
-    value = raw(value) if isinstance(value, (Placeholder, Number)) else value
+    value = raw(value) if isinstance(value, (Proxy, Number)) else value
     if isinstance(value, Symbol):
         return run.known(value) if value.level == CONSTANT else None
     return value if isinstance(value, (int, float)) else None
@@ -109,7 +109,7 @@ def constant_of(run: Tracing, value: Any) -> Any:
 
 def _put(value, symbol):
     """The same thing with another value."""
-    if type(value) is not Placeholder:
+    if type(value) is not Proxy:
         return _as(False, symbol)
     value.cell.symbol = symbol
     return value
@@ -117,7 +117,7 @@ def _put(value, symbol):
 
 def _as(is_tensor, symbol, full=False):
     if is_tensor:
-        return placeholder(symbol, full)
+        return proxy(symbol, full)
     return Number(symbol if symbol.kind == "i64" else wide(symbol, symbol.trace))
 
 

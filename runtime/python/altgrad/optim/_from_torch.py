@@ -190,7 +190,7 @@ def from_torch(kind: "type[torch.optim.Optimizer]", storage: StorageLike = "", t
                **given: Any) -> "type[Optimizer]":
     """A class whose step is the compiled step of another class, such as torch.optim.NAdam.
 
-    The step is run on placeholders, which hold no elements, and becomes a rule. Numbers of the groups, such as lr,
+    The step is run on proxies, which hold no elements, and becomes a rule. Numbers of the groups, such as lr,
     may change in every step, and schedulers change them. A choice, such as `maximize`, or a number on which the
     code branches makes another rule, which is compiled when it is met. A branch on the step's number becomes a
     choice between its sides. States that are one number for a tensor are kept for each of its rows, in float32.
