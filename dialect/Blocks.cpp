@@ -25,6 +25,10 @@ static ParseResult parseDimensions(AsmParser &parser, int64_t &rows, int64_t &co
 ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
   SMLoc loc = parser.getCurrentLocation();
   int64_t rows, columns;
+  if (succeeded(parser.parseOptionalKeyword("column"))) {
+    block = BlockAttr::getColumn(parser.getContext());
+    return success();
+  }
   if (parseDimensions(parser, rows, columns))
     return failure();
   block = parser.getChecked<BlockAttr>(loc, parser.getContext(), Scope::Block, rows, columns);
@@ -39,7 +43,10 @@ static void printDimensions(AsmPrinter &printer, int64_t rows, int64_t columns) 
 }
 
 void altgrad::printExtents(AsmPrinter &printer, BlockAttr block) {
-  printDimensions(printer, block.getRows(), block.getColumns());
+  if (block.isColumn())
+    printer << "column";
+  else
+    printDimensions(printer, block.getRows(), block.getColumns());
 }
 
 ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &rows, int64_t &columns) {
@@ -51,13 +58,17 @@ ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &ro
   std::optional<Scope> named = symbolizeScope(word);
   if (!named || named == Scope::Block)
     return parser.emitError(loc) << "'" << word
-                                 << "' is no block; there are 1x32 and the like, unit, tensor, group, step";
-  scope = *named, rows = columns = 0;
+                                 << "' is no block; there are 1x32 and the like, column, unit, tensor, group, step";
+  bool isColumn = named == Scope::Column;
+  scope = isColumn ? Scope::Block : *named;
+  rows = isColumn ? ShapedType::kDynamic : 0, columns = isColumn;
   return success();
 }
 
 void altgrad::printBlockName(AsmPrinter &printer, Scope scope, int64_t rows, int64_t columns) {
-  if (scope == Scope::Block)
+  if (scope == Scope::Block && isDynamic(rows) && columns == 1)
+    printer << "column";
+  else if (scope == Scope::Block)
     printDimensions(printer, rows, columns);
   else
     printer << stringifyScope(scope);
@@ -68,18 +79,22 @@ ParseResult altgrad::parseOver(AsmParser &parser, BlockAttr &over) {
   StringRef word;
   if (parser.parseKeyword(&word))
     return failure();
-  std::optional<Scope> scope = symbolizeScope(word);
+  std::optional<Scope> scope = word == "row" ? Scope::Unit : symbolizeScope(word);
   if (!scope)
-    return parser.emitError(loc) << "expected one of [block, unit, tensor, step] for what a "
+    return parser.emitError(loc) << "expected one of [block, unit, row, column, tensor, step] for what a "
                                     "reduction is over, got: "
                                  << word;
   if (scope == Scope::Block)
     return failure(parser.parseLess() || parseExtents(parser, over) || parser.parseGreater());
+  if (scope == Scope::Column)
+    return over = BlockAttr::getColumn(parser.getContext()), success();
   over = BlockAttr::get(parser.getContext(), *scope);
   return success();
 }
 
 void altgrad::printOver(AsmPrinter &printer, Operation *, BlockAttr over) {
+  if (over.isColumn())
+    return void(printer << "column");
   printer << stringifyScope(over.getScope());
   if (over.getScope() != Scope::Block)
     return;
@@ -121,7 +136,7 @@ BlockAttr BlockAttr::meet(BlockAttr other) const {
 //===-- What targets can cut ------------------------------------------------===//
 
 LogicalResult altgrad::verifySupportedBlock(BlockAttr block, function_ref<InFlightDiagnostic()> emitError) {
-  bool isCut = block.isElement() || (block.getRows() == 1 && isBlockSize(block.getColumns())) ||
+  bool isCut = block.isElement() || block.isColumn() || (block.getRows() == 1 && isBlockSize(block.getColumns())) ||
                (block.getRows() == columnBlock && block.getColumns() == 1) ||
                (block.getRows() == squareBlock && block.getColumns() == squareBlock);
   if (isCut)
@@ -175,7 +190,12 @@ LogicalResult ReduceOp::verify() {
   if (!isOverBlock()) {
     // reduce_c4
     if (isVector)
-      return emitOpError() << "over " << stringifyScope(getScope()) << " is of one element, not of a vector";
+      return emitOpError() << "over " << (isOverColumn() ? "column" : stringifyScope(getScope()))
+                           << " is of one element, not of a vector";
+    // reduce_c5
+    if (isOverColumn() && isBoolean(getReduction()))
+      return emitOpError() << "combines flags by '" << stringifyReduction(getReduction())
+                           << "'; over columns there are 'add', 'sumsq', 'max' and 'absmax', of numbers";
     return success();
   }
   // reduce_c2
@@ -205,6 +225,9 @@ static bool hasOneTileHeight(SweepOp sweep) {
 // Fails after an error if a sweep cannot go over tiles.
 static LogicalResult verifyTiles(SweepOp sweep, const Variances &variances,
                                  function_ref<InFlightDiagnostic()> emitError) {
+  for (Value stream : sweep.getOperands())
+    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.isPerColumn())
+      return emitError() << "has a list per column; blocks over rows and columns as a whole are not in one set";
   for (Value stream : sweep.getOperands())
     if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked()) {
       std::string name; // a diagnostic would put it in quotes
@@ -260,6 +283,8 @@ static LogicalResult verifyStore(Operation *op, Value value, Value stream, const
 
 // What a sweep stores behind a reduction over rows is of that alone.
 static LogicalResult verifyTileStores(SweepOp sweep, Region &body, const Variances &variances) {
+  if (sweep.getCombine()) // which makes one value of those of a column
+    return success();
   auto codes = llvm::drop_begin(body.front().getTerminator()->getOperands(), sweep.getNumResults());
   for (auto [value, stream] : llvm::zip(codes, sweep.getStores())) {
     if (failed(verifyStore(sweep, value, stream, variances)))
@@ -311,6 +336,12 @@ bool altgrad::isSumOfTensors(ReduceOp reduce, const Variances &variances) {
          variances.getScope(value) == Scope::Tensor && value.getDefiningOp();
 }
 
+bool altgrad::isSumOfUnits(ReduceOp reduce, const Variances &variances) {
+  Value value = reduce.getValue();
+  return reduce.getScope() == Scope::Tensor && reduce.getReduction() == Reduction::Add && value.getType().isF32() &&
+         variances.getScope(value) == Scope::Unit && value.getDefiningOp();
+}
+
 LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
   if (variances.getScope(value) == Scope::Unit && reduce.getOver().isOverRows() &&
@@ -322,6 +353,9 @@ LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances
   if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
     return reduce.emitOpError("reduces a value that is the same for all elements of its block; leave the reduction "
                               "out, or the block of the state or copy that stores it");
+  if (variances.isElement(value) && variances.of(value).covers(BlockAttr::getColumn(reduce.getContext())))
+    return reduce.emitOpError("reduces a value that is the same for all elements of a column; use the value itself, "
+                              "or reduce what differs within the column");
   if (!variances.isElement(value))
     return reduce.emitOpError("reduces a value that is the same for all elements; leave the reduction out, or the "
                               "scale of the copy that stores it");

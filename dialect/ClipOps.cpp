@@ -63,8 +63,8 @@ LogicalResult altgrad::verifyClip(Operation &op, const Variances &variances) {
     return op.emitOpError("rounds a number that differs between elements; quantize does");
   auto across = dyn_cast<AcrossOp>(op);
   // across_c1
-  if (across && variances.getScope(across.getNumber()) != Scope::Tensor)
-    return op.emitOpError("adds up a number that is not one for each tensor");
+  if (across && variances.getScope(across.getNumber()) != (across.getUnits() ? Scope::Unit : Scope::Tensor))
+    return op.emitOpError() << "adds up a number that is not one for each " << (across.getUnits() ? "unit" : "tensor");
   // across_c2
   if (across && isa<BlockArgument>(across.getNumber()))
     return op.emitOpError("adds up an argument of the step, which no phase has kept");

@@ -112,23 +112,28 @@ def Altgrad_RoundOp : Altgrad_Op<"round", [Pure]> {
 }
 
 def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
-  let summary = "the sum of a scalar over the tensors of a set";
+  let summary = "the sum of a scalar over the tensors of a set, or over the units of a tensor";
   let description = [{
     The scalars of the tensors are added in the order of the tensors, in f32. `reduce` adds elements;
-    this operation adds numbers that are computed from each tensor's sum.
+    this operation adds numbers that are computed from each tensor's sum. With `units`, the numbers of the units of a
+    tensor are added, in the shape of the chunks of a tensor, and the sum is one for each tensor.
 
     ```mlir
     %total = across %square
+    %mean = across units %row
     ```
 
     Constraints:
 
-    - (across_c1) the number differs between tensors, and not within a tensor;
+    - (across_c1) the number differs between tensors, and not within a tensor; with `units`, it differs between units;
     - (across_c2) the number is not an argument of the step.
   }];
-  let arguments = (ins F32:$number);
+  let arguments = (ins F32:$number, UnitAttr:$units);
   let results = (outs F32:$sum);
-  let assemblyFormat = "$number attr-dict";
+  let builders = [OpBuilder<(ins "::mlir::Type":$sum, "::mlir::Value":$number), [{
+    build($_builder, $_state, sum, number, /*units=*/false);
+  }]>];
+  let assemblyFormat = "(`units` $units^)? $number attr-dict";
 }
 
 def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure,

@@ -39,13 +39,15 @@ def Altgrad_Overflow : Altgrad_Enum<"OverflowMode", "what a number beyond the fo
 // Scope of a scalar: it has one value, one for each parameter group, or one for each
 // tensor. Reductions may also be over units: equal runs of a tensor's elements, which are
 // the rows of its matrices unless the caller says otherwise; and over blocks. From the scope
-// with the fewest values to that with the most.
+// with the fewest values to that with the most. A state of a rule may be per column; what such
+// a value is the same in is `#altgrad.block<column>`.
 def Altgrad_Scope : Altgrad_Enum<"Scope", "how many values a scalar has", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Group", 1, "group">,
     I32EnumCase<"Tensor", 2, "tensor">,
     I32EnumCase<"Unit", 3, "unit">,
-    I32EnumCase<"Block", 4, "block">]>;
+    I32EnumCase<"Block", 4, "block">,
+    I32EnumCase<"Column", 5, "column">]>;
 def Altgrad_ScopeAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scope, "scope">;
 
 def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
@@ -56,7 +58,7 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
     (i, j) is in block (i / R, j / C); the last blocks of both directions may be short. A `?`
     is the whole extent of the tensor. Blocks of a row are runs of memory: element i of the
     tensor is in block i / C, and a run may go on in the next row. A name stands for what is
-    larger, or is no rectangle.
+    larger, or is no rectangle; `column` stands for ?x1.
 
     ```mlir
     #altgrad.block<1x1>
@@ -64,6 +66,7 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
     #altgrad.block<32x1>
     #altgrad.block<128x128>
     #altgrad.block<1x?>
+    #altgrad.block<column>
     #altgrad.block<unit>
     #altgrad.block<tensor>
     #altgrad.block<step>
@@ -91,7 +94,14 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
     /// Its elements in the longer direction.
     int64_t getLength() const { return std::max(getRows(), getColumns()); }
     /// Whether it goes over rows of a matrix, so that a tile has to hold it.
-    bool isOverRows() const { return getScope() == Scope::Block && getRows() != 1; }
+    bool isOverRows() const { return getScope() == Scope::Block && getRows() != 1 && !isColumn(); }
+    /// Whether it is a whole column of a matrix.
+    bool isColumn() const {
+      return getScope() == Scope::Block && ::mlir::ShapedType::isDynamic(getRows()) && getColumns() == 1;
+    }
+    static BlockAttr getColumn(::mlir::MLIRContext *context) {
+      return get(context, Scope::Block, ::mlir::ShapedType::kDynamic, 1);
+    }
     /// What differs where this or `other` differs.
     BlockAttr meet(BlockAttr other) const;
     /// Whether what is the same in a block of this kind is so in one of `other`, too.

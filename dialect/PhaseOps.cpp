@@ -164,8 +164,12 @@ LogicalResult FoldOp::verify() {
     auto sweep = value.getDefiningOp<SweepOp>();
     return sweep && getFoldKind(sweep.getReduction(cast<OpResult>(value).getResultNumber())) == getReduction();
   };
+  auto isNumber = [](Value value) { return value.getType().isF32(); };
+  // fold_c3
+  if (getRows() && (!getTensor() || llvm::none_of(findEarlierStores(*this, Space::Row, getWord()), isNumber)))
+    return emitOpError() << "is of row " << getWord() << ", in which no earlier phase keeps a number of each unit";
   // fold_c2
-  if (llvm::none_of(findEarlierStores(*this, Space::Chunk, getWord()), isReduced))
+  if (!getRows() && llvm::none_of(findEarlierStores(*this, Space::Chunk, getWord()), isReduced))
     return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' is of chunk " << getWord()
                          << ", in which no earlier sweep keeps that";
   return success();

@@ -175,22 +175,24 @@ def Altgrad_FoldOp : Altgrad_PhasePart<"fold", ["getPhaseKind", "getItem", "getR
 
     Where rows are units, the chunks are those of the row's unit. `over tensor` combines
     those of all units of a tensor for the tensor's first row; the words of its other
-    rows hold nothing.
+    rows hold nothing. `row` combines a word of each row of the tensor in the same order.
 
     ```mlir
     %sum = altgrad.fold sumsq chunk 0 : f32
+    %all = altgrad.fold add row 3 over tensor : f32
     ```
 
     Constraints:
 
     - (fold_c1) an `and` gives an i32, the other reductions an f32;
-    - (fold_c2) the sweep of an earlier phase keeps in this word what it reduces in this way.
+    - (fold_c2) the sweep of an earlier phase keeps in this word what it reduces in this way;
+    - (fold_c3) a fold of words of rows is over the tensor, and an earlier phase keeps an f32 in this word.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
-                       UnitAttr:$tensor);
+                       UnitAttr:$tensor, UnitAttr:$rows);
   let results = (outs AnyTypeOf<[F32, I32]>:$value);
   let assemblyFormat = [{
-    `` $reduction `chunk` $word (`over` `tensor` $tensor^)? attr-dict `:` type($value)
+    `` $reduction (`row` $rows^):(`chunk`)? $word (`over` `tensor` $tensor^)? attr-dict `:` type($value)
   }];
   let hasVerifier = 1;
 }

@@ -34,7 +34,7 @@ SmallVector<MemoryAccess> DimOp::getReads() { return {{Value(), Space::Row}}; }
 
 PhaseKind FoldOp::getPhaseKind() { return PhaseKind::Fold; }
 std::optional<Domain> FoldOp::getItem() { return Domain::Rows; }
-SmallVector<MemoryAccess> FoldOp::getReads() { return {{Value(), Space::Chunk}}; }
+SmallVector<MemoryAccess> FoldOp::getReads() { return {{Value(), getRows() ? Space::Row : Space::Chunk}}; }
 Workers FoldOp::getWorkers() { return Workers::Warp; }
 
 PhaseKind TotalOp::getPhaseKind() { return getShare() ? PhaseKind::Total : PhaseKind::Scalars; }

@@ -67,7 +67,8 @@ void RowSets::visit(Operation &op) {
     return;
   std::optional<unsigned> set = meet(SmallVector<Value>(op.getOperands()), op);
   auto reduce = dyn_cast<ReduceOp>(op);
-  if (!set || isa<AcrossOp>(op) || (reduce && reduce.getScope() == Scope::Step))
+  auto across = dyn_cast<AcrossOp>(op);
+  if (!set || (across && !across.getUnits()) || (reduce && reduce.getScope() == Scope::Step))
     return;
   auto unscale = dyn_cast<UnscaleOp>(op);
   for (Value result : op.getResults())

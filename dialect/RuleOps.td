@@ -61,11 +61,11 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     - (rule_c8) exactly one argument has the role `param`, and exactly one `grad`;
     - (rule_c9) at most one argument has the role `step`;
     - (rule_c10) the operand of a reduction differs from element to element; a sum over the step may also be of an
-      f32 that differs between tensors;
+      f32 that differs between tensors, and a sum over the tensor of one that differs between units;
     - (rule_c11) a `per` stands behind a state or a hyper, as in the table above;
     - (rule_c12) `yield` gives one value for each state;
     - (rule_c13) at most one argument has the role `value`;
-    - (rule_c14) the new value of a state per unit, per tensor or per step is one for each of them;
+    - (rule_c14) the new value of a state per column, per unit, per tensor or per step is one for each of them;
     - (rule_c15) there are at most 128 reductions over blocks of neighbours, and 32 others;
     - (rule_c16) the first value of an i64 is a whole number;
     - (rule_c17) the new value of a state has its type.
@@ -97,7 +97,7 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     Scope getScope(::mlir::BlockArgument argument) { return of(argument).getScope(); }
     /// Whether a state is a number of a unit, a tensor or the step, and not one of an element.
     bool isScalarState(::mlir::BlockArgument argument) {
-      return getRole(argument) == Role::state && getScope(argument) != Scope::Block;
+      return getRole(argument) == Role::state && getScope(argument) < Scope::Block;
     }
     YieldOp getYield();
     /// The i1 values that options and constants decide, when the options named
@@ -153,6 +153,10 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
     A column of a block is two lanes, the upper half of its rows and the lower half, which add their
     elements in order and then are added, as 128 x 2 lanes of a square are, as the tree above.
 
+    `over column` gives each column of a matrix one value, and `over row` is another word for `over unit`
+    where the rows are the units. A tensor counts as one matrix with the rows of all its matrices. The elements of a
+    column are added in order, 32 rows at a time, and then these sums in order.
+
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
     %m = altgrad.reduce absmax %w over block<1x32> : f32
@@ -164,7 +168,8 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
     - (reduce_c1) the scope is a block, a unit, a tensor or the step; it is not a group;
     - (reduce_c2) a block is one of several elements that targets can cut, as in `!altgrad.tensors`;
     - (reduce_c3) over a block the reduction is of numbers: `add`, `sumsq`, `max` or `absmax`;
-    - (reduce_c4) only over blocks it is of vectors.
+    - (reduce_c4) only over blocks it is of vectors;
+    - (reduce_c5) over a column the reduction is of numbers.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        Altgrad_Reduced:$value, Altgrad_BlockAttr:$over);
@@ -179,7 +184,9 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
   let extraClassDeclaration = [{
     Scope getScope() { return getOver().getScope(); }
     /// Whether each element gets the result in the same sweep.
-    bool isOverBlock() { return getScope() == Scope::Block; }
+    bool isOverBlock() { return getScope() == Scope::Block && !isOverColumn(); }
+    /// Whether all elements of a column of a matrix get one result.
+    bool isOverColumn() { return getOver().isColumn(); }
     /// The neighbours of a block that is a run.
     unsigned getRun() { return getOver().getColumns(); }
   }];

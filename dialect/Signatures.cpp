@@ -94,12 +94,12 @@ static ParseResult parseScope(OpAsmParser &parser, Role role, Scope &scope) {
   StringRef word;
   std::optional<Scope> found;
   if (succeeded(parser.parseOptionalKeyword(&word)))
-    found = symbolizeScope(word);
-  bool isState = role == Role::state && found && llvm::is_contained({Scope::Unit, Scope::Tensor, Scope::Step}, *found);
+    found = word == "row" ? Scope::Unit : symbolizeScope(word);
+  bool isState = role == Role::state && found && *found != Scope::Group && *found != Scope::Block;
   // rule_c11
   if (!isState && !(role == Role::hyper && found == Scope::Step))
-    return emitError(loc) << "a state is per unit, per tensor or per step, and a hyper is per step, for a value that "
-                             "all groups share; one of each element has no 'per'";
+    return emitError(loc) << "a state is per row, per column, per unit, per tensor or per step, and a hyper is per step, "
+                             "for a value that all groups share; one of each element has no 'per'";
   scope = *found;
   return success();
 }

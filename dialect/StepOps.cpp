@@ -24,7 +24,25 @@ static bool reducesOver(Operation *op, Scope scope) {
   return (reduce && reduce.getScope() == scope) || (norm && norm.getScope() == scope);
 }
 
+bool StepOp::hasColumns(std::optional<unsigned> set) {
+  auto isOfColumns = [&](BlockArgument argument) {
+    auto tensors = dyn_cast<TensorsType>(argument.getType());
+    return tensors && tensors.isPerColumn() && (!set || getSet(argument).value_or(0) == *set);
+  };
+  auto reduces = [&](Operation *op) {
+    auto phase = op->getParentOfType<PhaseOp>();
+    auto reduce = dyn_cast<ReduceOp>(op);
+    auto sweep = dyn_cast<SweepOp>(op);
+    bool isOfSet = !set || !phase || phase.getSet().value_or(0) == *set;
+    bool isOverColumn = (reduce && reduce.isOverColumn()) || (sweep && sweep.getWalk() != Walk::Chunks);
+    return isOfSet && isOverColumn ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return llvm::any_of(getBody().getArguments(), isOfColumns) || walk(reduces).wasInterrupted();
+}
+
 bool StepOp::hasUnits(std::optional<unsigned> set) {
+  if (hasColumns(set))
+    return true;
   auto isOfUnits = [&](BlockArgument argument) {
     return getScope(argument) == Scope::Unit && (!set || getSet(argument).value_or(0) == *set);
   };
@@ -42,7 +60,7 @@ bool StepOp::hasUnits(std::optional<unsigned> set) {
 static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
   for (Operation &op : step.getBody().front())
     // step_c26
-    if (isa<AcrossOp>(op))
+    if (auto across = dyn_cast<AcrossOp>(op); across && !across.getUnits())
       return op.emitOpError("is over tensors, in a step that reduces over their "
                             "units: its rows are units");
   CommitOp commit = step.getCommit();

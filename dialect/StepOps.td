@@ -109,6 +109,8 @@ def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
     ::llvm::StringRef getKey(::mlir::BlockArgument argument) { return of(argument).getKey(); }
     /// Whether something, of a set, is reduced over units or one of each: rows of the table are units then.
     bool hasUnits(::std::optional<unsigned> set = {});
+    /// Whether something, of a set, is one for each column of a matrix: its units are the rows then.
+    bool hasColumns(::std::optional<unsigned> set = {});
     /// Whose tensors or groups an argument is of; none: of the step, or of all.
     std::optional<unsigned> getSet(::mlir::BlockArgument argument);
     unsigned getSetCount();

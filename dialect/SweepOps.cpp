@@ -106,11 +106,37 @@ static ParseResult parseWide(OpAsmParser &parser, OperationState &result, ArrayR
   return parser.parseRegion(*result.addRegion(), fast);
 }
 
+// walk runs combine sumsq
+static ParseResult parseWalk(OpAsmParser &parser, OperationState &result) {
+  if (failed(parser.parseOptionalKeyword("walk")))
+    return success();
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (parser.parseKeyword(&word))
+    return failure();
+  std::optional<Walk> walk = symbolizeWalk(word);
+  if (!walk)
+    return parser.emitError(loc) << "'" << word << "' is no walk; there are chunks, runs, heads and columns";
+  result.addAttribute("walk", WalkAttr::get(parser.getContext(), *walk));
+  if (failed(parser.parseOptionalKeyword("combine")))
+    return success();
+  loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&word))
+    return failure();
+  std::optional<Reduction> kind = symbolizeReduction(word);
+  if (!kind)
+    return parser.emitError(loc) << "'" << word << "' combines nothing; there are add, sumsq, max and absmax";
+  result.addAttribute("combine", ReductionAttr::get(parser.getContext(), *kind));
+  return success();
+}
+
 ParseResult SweepOp::parse(OpAsmParser &parser, OperationState &result) {
   StringAttr name;
   if (parser.parseSymbolName(name, "name", result.attributes))
     return failure();
   OpAsmParser::UnresolvedOperand condition;
+  if (parseWalk(parser, result))
+    return failure();
   bool conditional = succeeded(parser.parseOptionalKeyword("if"));
   if (conditional && (parser.parseOperand(condition) ||
                       parser.resolveOperand(condition, parser.getBuilder().getI1Type(), result.operands)))
@@ -129,6 +155,10 @@ ParseResult SweepOp::parse(OpAsmParser &parser, OperationState &result) {
 void SweepOp::print(OpAsmPrinter &printer) {
   printer << ' ';
   printer.printSymbolName(getName());
+  if (getWalk() != Walk::Chunks)
+    printer << " walk " << stringifyWalk(getWalk());
+  if (getCombine())
+    printer << " combine " << stringifyReduction(*getCombine());
   if (getCondition())
     printer << " if " << getCondition();
   printer << " load(";
@@ -264,6 +294,28 @@ SmallVector<Value> StageOp::getRequired() {
   return wanted;
 }
 
+LogicalResult SpillOp::verify() {
+  // spill_c1
+  if (getRuns() && !getTensors().getType().isPerColumn())
+    return emitOpError() << "is by run and of " << getTensors().getType() << ", which has a value for each element";
+  return success();
+}
+
+static LogicalResult verifyWalk(SweepOp sweep) {
+  bool walksChunks = sweep.getWalk() == Walk::Chunks;
+  for (Value stream : sweep.getStores())
+    // sweep_c22
+    if (cast<TensorsType>(stream.getType()).isPerColumn() == walksChunks)
+      return sweep.emitOpError() << "stores to " << stream.getType() << " in a walk over "
+                                 << stringifyWalk(sweep.getWalk()) << "; lists per column have walks of their own";
+  bool combines = sweep.getWalk() == Walk::Runs || sweep.getWalk() == Walk::Heads;
+  // sweep_c23
+  if (combines != sweep.getCombine().has_value() || (combines && isBoolean(*sweep.getCombine())))
+    return sweep.emitOpError() << "goes over " << stringifyWalk(sweep.getWalk())
+                               << (combines ? " and does not say how it combines numbers" : " and combines nothing");
+  return success();
+}
+
 LogicalResult SweepOp::verify() {
   // Before MLIR's own check of the terminator.
   auto emit = dyn_cast<EmitOp>(getBody().front().getTerminator());
@@ -299,6 +351,8 @@ LogicalResult SweepOp::verify() {
     if (getScope(index) == Scope::Group || getScope(index) == Scope::Block)
       return emitOpError() << "reduces over a " << stringifyScope(getScope(index)) << ", for which there are no sums";
   }
+  if (failed(verifyWalk(*this)))
+    return failure();
   // sweep_c7
   if (getWide().size() > 2)
     return emitOpError("has more than one wide and one fast-path body");

@@ -150,15 +150,33 @@ def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
 def Altgrad_SpillOp : Altgrad_Op<"spill", []> {
   let summary = "a list of f32 tensors in the workspace";
   let description = [{
-    One sweep stores it and a later sweep loads it.
+    One sweep stores it and a later sweep loads it. A list per column has a row of values for each tensor, or, `by run`,
+    one for every 32 rows of it.
 
     ```mlir
     %kept = altgrad.spill : !altgrad.tensors<f32>
+    %sums = altgrad.spill by run : !altgrad.tensors<f32 per column>
     ```
+
+    Constraints:
+
+    - (spill_c1) only a list per column is `by run`.
   }];
+  let arguments = (ins UnitAttr:$runs);
   let results = (outs Altgrad_TensorsType:$tensors);
-  let assemblyFormat = "attr-dict `:` qualified(type($tensors))";
+  let builders = [OpBuilder<(ins "::mlir::Type":$tensors), [{
+    build($_builder, $_state, tensors, /*runs=*/false);
+  }]>];
+  let assemblyFormat = "(`by` `run` $runs^)? attr-dict `:` qualified(type($tensors))";
+  let hasVerifier = 1;
 }
+
+def Altgrad_Walk : Altgrad_Enum<"Walk", "which rows a sweep goes over, and in which order", [
+    I32EnumCase<"Chunks", 0, "chunks">,
+    I32EnumCase<"Runs", 1, "runs">,
+    I32EnumCase<"Heads", 2, "heads">,
+    I32EnumCase<"Columns", 3, "columns">]>;
+def Altgrad_WalkAttr : EnumAttr<Altgrad_Dialect, Altgrad_Walk, "walk">;
 
 def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getPhaseKind", "getItem", "getReads", "getWrites",
@@ -177,6 +195,11 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
 
     After vectorization a second region, the wide body, computes `width` elements at once. The
     first region then serves the elements that do not fill a vector.
+
+    A sweep usually goes over all chunks, in any order. With `walk runs` it goes over 32 rows of a matrix, one after the
+    other, and combines what it stores to a list per column with what the rows before have left there; `walk heads` does
+    so with the first rows of all such runs, whose lists are `by run`. `walk columns` goes over the first row of each
+    matrix alone.
 
     A third region, the fast-path body, may compute the same faster within limits. It has a guard: an i32
     and an f32 for each element, which it takes after its codes and gives on after its
@@ -215,7 +238,9 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c18) what is stored for columns or squares comes from a reduction over them;
     - (sweep_c19) what it loads of a list is what the list held before the step, unless it says `new`;
     - (sweep_c20) what it loads of the workspace, or as `new`, has been stored, under no condition or its own;
-    - (sweep_c21) only a list of the signature is loaded as `new`.
+    - (sweep_c21) only a list of the signature is loaded as `new`;
+    - (sweep_c22) a sweep stores to lists per column if and only if its walk is not `chunks`;
+    - (sweep_c23) a walk over runs or heads has a `combine` of numbers, and no other has one.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
@@ -223,7 +248,9 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
                        TypedArrayAttrBase<Altgrad_ReductionAttr, "reductions">:$reductions,
                        TypedArrayAttrBase<Altgrad_BlockAttr, "what each is over">:$scopes,
                        DefaultValuedAttr<I64Attr, "1">:$width,
-                       DefaultValuedAttr<DenseBoolArrayAttr, "{}">:$renewed);
+                       DefaultValuedAttr<DenseBoolArrayAttr, "{}">:$renewed,
+                       DefaultValuedAttr<Altgrad_WalkAttr, "::altgrad::Walk::Chunks">:$walk,
+                       OptionalAttr<Altgrad_ReductionAttr>:$combine);
   let results = (outs Variadic<AnyTypeOf<[F32, I1]>>:$reduced);
   let regions = (region SizedRegion<1>:$body, VariadicRegion<SizedRegion<1>>:$wide);
   let hasCustomAssemblyFormat = 1;

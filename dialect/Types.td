@@ -18,6 +18,7 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     !altgrad.tensors<f32 per 1x32>
     !altgrad.tensors<ocp.e8m0 per 32x1>
     !altgrad.tensors<f32 per 128x128>
+    !altgrad.tensors<f32 per column>
     !altgrad.tensors<torchao4 packed>
     ```
 
@@ -32,7 +33,7 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     Constraints:
 
     - (tensors_c1) a block is one that targets can cut: 1x16, 1x32, 1x64, 1x128 or 1x256 of a
-      row, 32x1 of a column, or 128x128;
+      row, 32x1 of a column, a whole column, or 128x128;
     - (tensors_c2) only codes of 4 bits that are one for each element are packed.
   }];
   let parameters = (ins "::altgrad::FormatAttr":$format,
@@ -48,8 +49,12 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
   let extraClassDeclaration = [{
     /// Whether several elements share a value.
     bool isShared() const { return !getBlock().isElement(); }
+    /// Whether it has a value for each column of a matrix.
+    bool isPerColumn() const { return getBlock().isColumn(); }
     /// Of an element: a fraction where several share a value.
     double getBytes() const {
+      if (isPerColumn())
+        return 0; // one row of many
       return double(getFormat().getBytes()) /
              (getBlock().getRows() * getBlock().getColumns() * (getPacked() ? 2 : 1));
     }

@@ -18,6 +18,9 @@ BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) cons
   if (update && !isList(result)) // a scalar state differs as before
     return of(
         update.getScalarStates().take_back(update->getNumResults() - cast<OpResult>(result).getResultNumber())[0]);
+  if (unsigned state = update ? cast<OpResult>(result).getResultNumber() : 0) // one per column stays so
+    if (BlockAttr block = of(update.getStates()[state - 1]); block.isColumn())
+      return block;
   if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
           op))
     return ofElement;
@@ -25,8 +28,8 @@ BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) cons
     return ofUnit;
   if (isa<TagOp, DimOp, ScaleByShapeOp>(op))
     return ofTensor;
-  if (isa<AcrossOp>(op))
-    return ofStep;
+  if (auto across = dyn_cast<AcrossOp>(op))
+    return across.getUnits() ? ofTensor : ofStep;
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getOver();
   if (auto norm = dyn_cast<NormOp>(op))
@@ -77,7 +80,9 @@ void Variances::visit(Operation &op) {
     blocks[result] = getBlock(op, result, least);
 }
 
-static BlockAttr named(Operation *op, Scope scope) { return BlockAttr::get(op->getContext(), scope); }
+static BlockAttr named(Operation *op, Scope scope) {
+  return scope == Scope::Column ? BlockAttr::getColumn(op->getContext()) : BlockAttr::get(op->getContext(), scope);
+}
 
 Variances::Variances(RuleOp rule)
     : ofStep(named(rule, Scope::Step)), ofTensor(named(rule, Scope::Tensor)), ofUnit(named(rule, Scope::Unit)),
@@ -89,8 +94,9 @@ Variances::Variances(RuleOp rule)
     blocks[argument] = role == Role::option                 ? ofStep
                        : isUsualHyper || role == Role::step ? ofTensor
                        : role == Role::hyper                ? ofStep
-                       : rule.isScalarState(argument)       ? named(rule, rule.getScope(argument))
-                                                            : ofElement;
+                       : rule.isScalarState(argument) || rule.getScope(argument) == Scope::Column
+                             ? named(rule, rule.getScope(argument))
+                             : ofElement;
   }
   for (Operation &op : rule.getBody().front())
     visit(op);

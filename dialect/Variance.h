@@ -34,11 +34,13 @@ private:
   llvm::DenseMap<uint64_t, BlockAttr> rowWords; // of the workspace, in phases
 };
 
+/// Whether a reduction adds up a number that each tensor has, over the step, or each unit, over its tensor.
+bool isSumOfTensors(ReduceOp reduce, const Variances &variances);
+bool isSumOfUnits(ReduceOp reduce, const Variances &variances);
+
 /// These emit an error and fail: if `reduce` gives nothing new; if a step reduces what blocks share, stores what they
 /// do not share, or does either in a way that no target can cut; if an operation of ClipOps.td or of MatrixOps.td may
 /// not stand where it does.
-/// Whether a reduction adds up over the step a number that each tensor has.
-bool isSumOfTensors(ReduceOp reduce, const Variances &variances);
 mlir::LogicalResult verifyReduced(ReduceOp reduce, const Variances &variances);
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
 mlir::LogicalResult verifyClip(mlir::Operation &op, const Variances &variances);

@@ -7,6 +7,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Forms.h"
 #include "passes/SweepBuilder.h"
+#include "passes/SweepQueries.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_FUSESWEEPSPASS
@@ -106,7 +107,20 @@ static bool areTilesCompatible(SweepOp first, SweepOp second) {
   return suits(first, second) && suits(second, first);
 }
 
+// The order of rows is nothing to a sweep that only reduces.
+static bool areWalksCompatible(SweepOp first, SweepOp second) {
+  if (first.getWalk() == second.getWalk())
+    return first.getCombine() == second.getCombine();
+  auto suits = [](SweepOp sums, SweepOp runs) {
+    return sums.getWalk() == Walk::Chunks && sums.getStores().empty() && runs.getWalk() == Walk::Runs &&
+           getBlockReductions(sums.getBody()).empty();
+  };
+  return suits(first, second) || suits(second, first);
+}
+
 static bool mayFuse(SweepOp first, SweepOp second) {
+  if (!areWalksCompatible(first, second))
+    return false;
   if (!areTilesCompatible(first, second) || collectDependents(first).contains(second))
     return false;
   for (Value stream : first.getStores())
@@ -163,6 +177,9 @@ static void fuse(SweepOp first, SweepOp second) {
   Location loc = builder.getFusedLoc({first.getLoc(), second.getLoc()});
   EmitOp::create(inner, loc, reduced);
   parts.name = second.getStores().empty() ? first.getNameAttr() : second.getNameAttr();
+  SweepOp walking = first.getWalk() == Walk::Chunks ? second : first;
+  parts.walk = walking.getWalk();
+  parts.combine = walking.getCombine();
   parts.condition = first.getCondition() ? first.getCondition() : second.getCondition();
   SweepOp fused = createSweep(builder, loc, parts, std::move(owned));
   unsigned split = first.getNumResults();

@@ -144,6 +144,16 @@ void StepReductions::combine(StepOp step) {
     sortTopologically(&step.getBody().front()); // who reads a sum follows all of its shares
 }
 
+// A sum of a number of each unit becomes an `across`.
+static Operation *addUnits(Operation *clone) {
+  OpBuilder builder(clone);
+  auto across = AcrossOp::create(builder, clone->getLoc(), clone->getResult(0).getType(), clone->getOperand(0),
+                                 /*units=*/true);
+  clone->replaceAllUsesWith(across);
+  clone->erase();
+  return across;
+}
+
 static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &reductions) {
   OpBuilder builder(update);
   IRMapping map;
@@ -158,6 +168,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
   };
   for (BlockArgument option : rule.getByRole(Role::option))
     decide(option);
+  Variances variances(rule);
   for (Operation &op : rule.getBody().front().without_terminator()) {
     if (op.getNumResults() && known.count(op.getResult(0))) {
       decide(op.getResult(0));
@@ -170,8 +181,13 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
       }
     added.push_back(builder.clone(op, map));
     changeIteration(added.back(), update);
-    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce.getScope() == Scope::Step)
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (reduce && reduce.getScope() == Scope::Step)
       ofStep.emplace_back(reduce, added.back());
+    if (reduce && isSumOfUnits(reduce, variances)) {
+      added.back() = addUnits(added.back());
+      map.map(reduce.getResult(), added.back()->getResult(0));
+    }
   }
   auto stored = rule.getStoredStates(getOptions(update));
   SmallVector<Value> results;
@@ -197,7 +213,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
       op->erase();
     }
   if (!ofStep.empty())
-    reductions.add(ofStep, Variances(rule));
+    reductions.add(ofStep, variances);
   if (failed(checkUnstored(update, rule, map)))
     return failure();
   update.erase();

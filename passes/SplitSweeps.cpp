@@ -184,8 +184,11 @@ private:
     int stage;
   };
   void writeStage(int stage, unsigned set);
+  void writeOutputs(int stage, const Twine &name, ArrayRef<Output> always, ArrayRef<Output> conditional);
+  void writeColumnReduction(const Output &output, StringRef suffix);
   void writeSeparateSweeps(int stage, StringRef name, ArrayRef<Output> outputs);
   SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs);
+  Value createColumns(Location loc, bool runs);
   void writeStores(int stage, StringRef name, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value commonCondition(int stage, unsigned set, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value blendWithOld(Body &body, const Output &output, Value code);
@@ -204,6 +207,7 @@ private:
   OpBuilder builder;
   IRMapping scalars; // old uniform value ==> new one in the step's body
   DenseMap<Value, Value> spills;
+  DenseMap<Operation *, Value> columns; // the lists that reductions over columns leave
   MatrixBuffers matrices;
 };
 } // namespace
@@ -285,8 +289,13 @@ Value SweepWriter::clone(Body &body, Value value) {
     body.map.map(value, reloaded);
     return reloaded;
   }
-  // A sum over tensors may be of another set's.
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
+  if (reduce && reduce.isOverColumn()) {
+    Value number = load(body, columns.lookup(op));
+    body.map.map(value, number);
+    return number;
+  }
+  // A sum over tensors may be of another set's.
   if (!op || isa<AcrossOp>(op) || (reduce && !reduce.isOverBlock()))
     return cloneUniform(value);
   if (auto loadOp = dyn_cast<LoadOp>(op)) {
@@ -311,6 +320,19 @@ Value SweepWriter::blendWithOld(Body &body, const Output &output, Value code) {
   return arith::SelectOp::create(inner, code.getLoc(), cloneUniform(output.condition), code, old);
 }
 
+static bool isPerColumn(Value stream) {
+  auto type = dyn_cast<TensorsType>(stream.getType());
+  return type && type.isPerColumn();
+}
+
+Value SweepWriter::createColumns(Location loc, bool runs) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&step.getBody().front());
+  auto f32 = FormatAttr::getNamed(step.getContext(), "f32");
+  auto type = TensorsType::get(step.getContext(), f32, BlockAttr::getColumn(step.getContext()), /*packed=*/false);
+  return SpillOp::create(builder, loc, type, runs);
+}
+
 SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs) {
   Body body;
   auto owned = std::make_unique<Block>();
@@ -324,6 +346,8 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   inner.setInsertionPointToEnd(body.block);
   for (const Output &output : outputs) {
     emitted.push_back(clone(body, output.value));
+    if (output.stream && isPerColumn(output.stream))
+      parts.walk = Walk::Columns;
     if (output.condition && !condition)
       emitted.back() = blendWithOld(body, output, emitted.back());
     locs.push_back(output.value.getLoc());
@@ -350,6 +374,35 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
     if (ReduceOp reduce = output.reduce)
       scalars.map(reduce.getResult(), sweep.getReduced()[next++]);
   return sweep;
+}
+
+// One sweep adds up 32 rows at a time, and another one what it has left of each of these runs.
+void SweepWriter::writeColumnReduction(const Output &output, StringRef suffix) {
+  ReduceOp reduce = output.reduce;
+  Location loc = reduce.getLoc();
+  Value runs = createColumns(loc, /*runs=*/true), list = columns[reduce] = createColumns(loc, /*runs=*/false);
+  auto write = [&](Walk walk, Reduction combine, Value from, Value to, StringRef name) {
+    Body body;
+    auto owned = std::make_unique<Block>();
+    body.block = owned.get();
+    body.stage = output.stage;
+    Value number = from ? load(body, from) : clone(body, output.value);
+    OpBuilder inner(step.getContext());
+    inner.setInsertionPointToEnd(body.block);
+    if (combine == Reduction::AbsMax) {
+      number = math::AbsFOp::create(inner, loc, number);
+      combine = Reduction::Max;
+    }
+    EmitOp::create(inner, loc, number);
+    body.parts.name = builder.getStringAttr(name + suffix);
+    body.parts.walk = walk;
+    body.parts.combine = combine;
+    body.parts.stores.push_back(to);
+    createSweep(builder, loc, body.parts, std::move(owned));
+  };
+  bool isSum = getFoldKind(reduce.getReduction()) == Reduction::Add || reduce.getReduction() == Reduction::SumSq;
+  write(Walk::Runs, reduce.getReduction(), Value(), runs, "runs");
+  write(Walk::Heads, isSum ? Reduction::Add : Reduction::Max, runs, list, "columns");
 }
 
 // Two sweeps, unless the second would load what the first has overwritten: then
@@ -402,14 +455,20 @@ void SweepWriter::writeSeparateSweeps(int stage, StringRef name, ArrayRef<Output
 void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
   SmallVector<Output> always, conditional;
+  auto isOverColumn = [](const Output &output) { return output.reduce && ReduceOp(output.reduce).isOverColumn(); };
+  SmallVector<Output> ofColumns; // last, so that the sums of the same elements are their neighbours
   for (const Output &output : plan.outputs) {
     if (output.stage != stage || sets.of(output.reduce ? output.value : output.stream).value_or(0) != set)
       continue;
-    if (ReduceOp reduce = output.reduce)
+    if (isOverColumn(output))
+      ofColumns.push_back(output);
+    else if (output.reduce)
       writeSweep(stage, ("reduce" + suffix), {}, output);
     else
       (output.condition ? conditional : always).push_back(output);
   }
+  for (const Output &output : ofColumns)
+    writeColumnReduction(output, suffix);
   for (auto [value, computed] : plan.spilled)
     if (computed == stage && sets.of(value).value_or(0) == set) {
       Value condition = plan.materialized.contains(value) ? commonCondition(stage, set, always, conditional) : Value();
@@ -418,7 +477,16 @@ void SweepWriter::writeStage(int stage, unsigned set) {
   if (plan.isOfTiles(stage))
     return writeSeparateSweeps(stage, "update" + suffix, always),
            writeSeparateSweeps(stage, "update" + suffix, conditional);
-  writeStores(stage, "update" + suffix, always, conditional);
+  writeOutputs(stage, "update" + suffix, always, conditional);
+}
+
+// Lists per column have sweeps of their own. They are stored last, for the elements read what they held.
+void SweepWriter::writeOutputs(int stage, const Twine &name, ArrayRef<Output> always, ArrayRef<Output> conditional) {
+  for (bool columns : {false, true}) {
+    auto isOne = [&](const Output &output) { return isPerColumn(output.stream) == columns; };
+    writeStores(stage, ((columns ? "columns_" : "") + name).str(), llvm::filter_to_vector(always, isOne),
+                llvm::filter_to_vector(conditional, isOne));
+  }
 }
 
 // What is left to commit: scalars.

@@ -15,6 +15,8 @@ struct SweepParts {
   SmallVector<bool> renewed = {}; // of the loads: what an earlier sweep has stored
   SmallVector<mlir::Attribute> reductions = {}, scopes = {};
   SmallVector<Type> results = {}; // of the reductions
+  Walk walk = Walk::Chunks;
+  std::optional<Reduction> combine = {};
 };
 
 /// A sweep with a body for one element.

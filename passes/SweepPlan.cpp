@@ -82,6 +82,12 @@ static bool isOverRows(Value list) {
   return type && type.getBlock().isOverRows();
 }
 
+// Whether a sweep leaves the values of a reduction in a list, which later ones load.
+static bool isListReduction(Operation *op) {
+  auto reduce = dyn_cast_or_null<ReduceOp>(op);
+  return reduce && reduce.isOverColumn();
+}
+
 // Whether an operation reduces more than a sweep has at hand.
 static bool isGlobalReduction(Operation &op) {
   auto reduce = dyn_cast<ReduceOp>(op);
@@ -397,7 +403,10 @@ static bool hasWorkspaceFormat(Value value) { return bool(getWorkspaceFormat(val
 static double getBytes(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
 double SweepPlanner::getWorkspaceBytes(Value value) {
-  BlockAttr block = plan.blocks.lookup(value);
+  BlockAttr block = variances.of(value);
+  if (block.isColumn())
+    return 0; // one row of many
+  block = plan.blocks.lookup(value);
   double elements = block ? block.getRows() * block.getColumns() : 1;
   return (hasWorkspaceFormat(value) ? getWorkspaceFormat(value).getBytes() : sizeof(float)) / elements;
 }
@@ -406,7 +415,8 @@ double SweepPlanner::getWorkspaceBytes(Value value) {
 // `further` says whether to go on to the operands of one.
 void SweepPlanner::walkElements(Value value, function_ref<bool(Value)> further) {
   walkBack(value, [&](Value needed) {
-    return variances.isElement(needed) && further(needed) && !needed.getDefiningOp<LoadOp>();
+    return variances.isElement(needed) && further(needed) && !needed.getDefiningOp<LoadOp>() &&
+           !isListReduction(needed.getDefiningOp());
   });
 }
 
@@ -417,6 +427,8 @@ void SweepPlanner::findLoads(Value value, int k, SetVector<Value> &streams) {
       streams.insert(it->second ? it->second : needed);
     else if (auto load = needed.getDefiningOp<LoadOp>())
       streams.insert(load.getTensors());
+    else if (isListReduction(needed.getDefiningOp()))
+      streams.insert(needed);
     else
       return true;
     return false;
@@ -537,6 +549,8 @@ void SweepPlanner::decideStage(int k) {
     plan.reloaded[{k, value}] = copy;
     if (!copy)
       plan.spilled.insert({value, getStage(value)});
+    if (BlockAttr block = variances.of(value); block.isColumn())
+      plan.blocks[value] = block;
   }
 }
 

@@ -34,7 +34,7 @@ struct SweepPlan {
   llvm::MapVector<mlir::Value, int> spilled;
   /// Those of them that a reduction over tiles leaves for others.
   llvm::SetVector<mlir::Value> materialized;
-  /// Of those that lie there once for each block of columns or squares, the block.
+  /// Of those that lie there once for each column, block of columns or square, the block.
   llvm::DenseMap<mlir::Value, BlockAttr> blocks;
   int stages = 0;
   int products = 0; // the stage before which all products are done

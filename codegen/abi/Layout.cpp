@@ -53,12 +53,32 @@ Layout altgrad::getLayout(StepOp step) {
         layout.bindings[argument.getArgNumber()] = bind(argument);
   layout.inputs = inputs.count();
   layout.rowPointers = rows.count();
+  if (ColumnLists columns = getColumnLists(step); columns.lists)
+    layout.columnSlot = layout.rowPointers++;
   layout.groupScalars = groups.count();
   layout.stepScalars = steps.count();
   return layout;
 }
 
-static unsigned getBytes(SpillOp spill) { return spill.getTensors().getType().getFormat().getBytes(); }
+static bool isPerColumn(SpillOp spill) { return spill.getTensors().getType().isPerColumn(); }
+
+ColumnLists altgrad::getColumnLists(StepOp step) {
+  ColumnLists columns;
+  for (auto spill : step.getBody().getOps<SpillOp>())
+    if (isPerColumn(spill))
+      ++(spill.getRuns() ? columns.runs : columns.lists);
+  return columns;
+}
+
+unsigned altgrad::getColumnIndex(SpillOp spill) {
+  unsigned index = 0;
+  for (auto other : spill->getParentOfType<StepOp>().getBody().getOps<SpillOp>())
+    index += isPerColumn(other) && other.getRuns() == spill.getRuns() && other->isBeforeInBlock(spill);
+  return index;
+}
+
+// Those per column have a place of their own.
+static unsigned getBytes(SpillOp spill) { return isPerColumn(spill) ? 0 : spill.getTensors().getType().getFormat().getBytes(); }
 
 unsigned altgrad::bytesBefore(SpillOp spill) {
   unsigned bytes = 0;

@@ -16,7 +16,9 @@ struct Binding {
 struct Layout {
   llvm::SmallVector<Binding> bindings; // one per argument, in order
   unsigned inputs = 0;                 // words of streams of access in
-  unsigned rowPointers = 0;            // of other streams and scalars per tensor
+  unsigned rowPointers = 0;            // of other streams and scalars per tensor, and `columnSlot`
+  /// The word, behind a row's header, that says where the tensor's lists per column lie in the workspace.
+  std::optional<unsigned> columnSlot;
   unsigned groupScalars = 0, stepScalars = 0;
 };
 Layout getLayout(StepOp step);
@@ -27,6 +29,15 @@ struct Workspace {
   unsigned stepWords = 0, rowWords = 0, chunkWords = 0, spills = 0;
 };
 Workspace getWorkspace(StepOp step);
+
+/// How many lists per column a step has in the workspace: of one row of values for each tensor, and of one for each run
+/// of ALTGRAD_RUN_ROWS rows.
+struct ColumnLists {
+  unsigned lists = 0, runs = 0;
+};
+ColumnLists getColumnLists(StepOp step);
+/// The place of a list among those of its kind.
+unsigned getColumnIndex(SpillOp spill);
 
 /// How many bytes of lists in the workspace lie before one, for each element: those of f32 come
 /// first, and two of 16 bits share what one of f32 takes.

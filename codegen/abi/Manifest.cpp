@@ -42,6 +42,10 @@ static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
   BlockAttr block = tensors.getBlock();
   stream["block"] = block.getLength();
   stream["columns"] = block.isOverRows() ? block.getColumns() : 0;
+  if (block.isColumn()) {
+    stream["block"] = 1;
+    stream["per"] = "column";
+  }
   return stream;
 }
 
@@ -79,6 +83,8 @@ static StringRef getUnits(StepOp step, unsigned set) {
   };
   if (llvm::any_of(step.getBody().getOps<PhaseOp>(), multipliesUnits))
     return "matrices";
+  if (step.hasColumns(set))
+    return "rows";
   return step.hasUnits(set) ? "given" : "none";
 }
 
@@ -115,6 +121,8 @@ static llvm::json::Object describePhase(PhaseOp phase) {
                                {"tiles", phase.getTileRows()},
                                {"read", traffic.read},
                                {"written", traffic.written}};
+  if (SweepOp sweep = phase.getSweep(); sweep && sweep.getWalk() != Walk::Chunks)
+    described["walk"] = stringifyWalk(sweep.getWalk());
   if (phase.getPhaseKind() == PhaseKind::Matrix) {
     llvm::json::Array products;
     for (auto product : phase.getBody().getOps<MultiplyOp>())
@@ -210,6 +218,15 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
   }
   for (unsigned set : llvm::seq(step.getSetCount()))
     units.push_back(getUnits(step, set));
+  llvm::json::Object workspace{{"step_words", space.stepWords},
+                               {"row_words", space.rowWords},
+                               {"chunk_words", space.chunkWords},
+                               {"spills", space.spills}};
+  if (layout.columnSlot) {
+    ColumnLists columns = getColumnLists(step);
+    workspace["columns"] =
+        llvm::json::Object{{"slot", *layout.columnSlot}, {"lists", columns.lists}, {"runs", columns.runs}};
+  }
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host).push_back(target->isPtx() ? target->name : target->suffix);
   return llvm::json::Object{{"altgrad", int(ALTGRAD_ABI)},
@@ -225,10 +242,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
                             {"step_scalars", layout.stepScalars},
                             {"streams", std::move(streams)},
                             {"scalars", std::move(scalars)},
-                            {"workspace", llvm::json::Object{{"step_words", space.stepWords},
-                                                             {"row_words", space.rowWords},
-                                                             {"chunk_words", space.chunkWords},
-                                                             {"spills", space.spills}}},
+                            {"workspace", std::move(workspace)},
                             {"phases", std::move(phases)},
                             {"exchanges", exchanges.finish()},
                             {"partials", std::move(partials)}};

@@ -87,6 +87,8 @@ Value KernelBuilder::chunkHeader(Value chunk, unsigned word) {
 
 std::pair<Row, Value> KernelBuilder::locateChunk(Value chunk) {
   Value index = chunkHeader(chunk, 0), first = chunkHeader(chunk, 1);
+  if (rowsBehind)
+    index = builder.add(index, rowsBehind);
   return {row(index), first};
 }
 
@@ -110,8 +112,12 @@ Value KernelBuilder::countChunks(Row row, FoldOp fold) {
   Value own = arith::MaxUIOp::create(builder, rowHeader(row, ALTGRAD_ROW_NUMEL),
                                      i64(1)); // of an empty tensor
   Value units = builder.div(whole, own);
-  chunks = builder.mul(chunks, units);
+  chunks = fold.getRows() ? units : builder.mul(chunks, units);
   return builder.select(isFirstRow(row), chunks, i64(0));
+}
+
+Value KernelBuilder::partial(FoldOp fold, Value index) {
+  return fold.getRows() ? word(Space::Row, fold.getWord(), Row{index, {}}) : chunkWord(fold.getWord(), index);
 }
 
 std::pair<Value, Value> KernelBuilder::getRows(std::optional<uint64_t> set) {
@@ -123,7 +129,31 @@ std::pair<Value, Value> KernelBuilder::getRows(std::optional<uint64_t> set) {
   return {bound(*set), bound(*set + 1)};
 }
 
+Value KernelBuilder::countRows(Row row) {
+  return builder.mul(rowHeader(row, ALTGRAD_ROW_MATRIX_ROWS), rowHeader(row, ALTGRAD_ROW_BATCH));
+}
+
+Value KernelBuilder::rowOfMatrix(Row row) { return builder.sub(row.index, rowHeader(row, ALTGRAD_ROW_TENSOR)); }
+
+// Behind the lists of elements, tensor by tensor: first the lists with one row of values, then those with more.
+Value KernelBuilder::columnStream(SpillOp spill, Row row) {
+  ColumnLists columns = getColumnLists(step);
+  Value number = i64(getColumnIndex(spill));
+  if (spill.getRuns()) {
+    Value ofRun = builder.div(rowOfMatrix(row), i64(ALTGRAD_RUN_ROWS));
+    Value all = builder.div(builder.add(countRows(row), i64(ALTGRAD_RUN_ROWS - 1)), i64(ALTGRAD_RUN_ROWS));
+    number = builder.add(builder.add(builder.mul(number, all), ofRun), i64(columns.lists));
+  }
+  Value first = loadTable(builder.getI64Type(), offset(row.pointer, i64(ALTGRAD_ROW_HEADER + *layout.columnSlot),
+                                                       workspaceWordBytes));
+  Value index = builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL)));
+  Value behind = builder.mul(i64(getWorkspace(step).spills), member(Member::ChunkCount));
+  return offset(offset(member(Member::Spills), behind, ALTGRAD_CHUNK * sizeof(float)), index, sizeof(float));
+}
+
 Value KernelBuilder::stream(Value tensors, Row row) {
+  if (auto spill = tensors.getDefiningOp<SpillOp>(); spill && spill.getTensors().getType().isPerColumn())
+    return columnStream(spill, row);
   if (auto spill = tensors.getDefiningOp<SpillOp>()) {
     unsigned bytes = spill.getTensors().getType().getFormat().getBytes();
     // The units of a tensor lie without gaps, which tiles would meet.

@@ -103,6 +103,11 @@ public:
   /// Word 0 of a chunk is its row's index, word 1 its first element there.
   Value chunkHeader(Value chunk, unsigned word);
   std::pair<Row, Value> locateChunk(Value chunk);
+  /// The next calls of locateChunk() and openChunk() are about a row so far behind that of the chunk.
+  Value rowsBehind = {};
+  /// In a set whose rows of the table are rows of matrices: how many its tensor has, and which of them a row is.
+  Value countRows(Row row);
+  Value rowOfMatrix(Row row);
   ChunkSpan openChunk(Value chunk);
   /// The global index of an element of a row.
   Value globalIndex(Row row, Value element);
@@ -111,6 +116,8 @@ public:
   /// How many chunks a fold of a row joins: 0 over a tensor that begins with
   /// another row.
   Value countChunks(Row row, FoldOp fold);
+  /// What a fold reads of a chunk, or of a row.
+  Value partial(FoldOp fold, Value index);
   /// The first row of a set and the one after its last; without one, of all.
   std::pair<Value, Value> getRows(std::optional<uint64_t> set);
   /// Where the tensor of a stream begins.
@@ -126,6 +133,8 @@ public:
   Layout layout;
 
 private:
+  Value columnStream(SpillOp spill, Row row);
+
   unsigned rowWords = 0; // of the workspace
 };
 

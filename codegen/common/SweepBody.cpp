@@ -2,6 +2,7 @@
 #include "codegen/common/SweepBody.h"
 
 #include "codegen/common/PackedCodes.h"
+#include "codegen/common/Reductions.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -60,6 +61,41 @@ SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, Valu
 
 SmallVector<Value> altgrad::cloneSweepBody(CodeBuilder &builder, Region &body, const BodyInputs &inputs) {
   return cloneValues(builder, body, body.front().getTerminator()->getOperands(), inputs);
+}
+
+//===-- Walks over rows -----------------------------------------------------===//
+
+void altgrad::forEachRow(KernelBuilder &kernel, SweepOp sweep, Value item, function_ref<void()> body) {
+  if (!sweep.getCombine())
+    return body();
+  CodeBuilder &builder = kernel.builder;
+  Row first = kernel.locateChunk(item).first;
+  bool isRun = sweep.getWalk() == Walk::Runs;
+  Value rows = kernel.countRows(first);
+  if (isRun)
+    rows = builder.minSigned(builder.sub(rows, kernel.rowOfMatrix(first)), kernel.i64(ALTGRAD_RUN_ROWS));
+  kernel.loop(kernel.i64(0), rows, kernel.i64(isRun ? 1 : ALTGRAD_RUN_ROWS), [&](Value row) {
+    kernel.rowsBehind = row;
+    body();
+  });
+  kernel.rowsBehind = {};
+}
+
+Value altgrad::combineWithColumn(KernelBuilder &kernel, SweepOp sweep, Value value, Value at, unsigned alignment) {
+  CodeBuilder &builder = kernel.builder;
+  Reduction kind = *sweep.getCombine();
+  Value begins = builder.equal(kernel.rowsBehind, kernel.i64(0));
+  Value before = kernel.load(value.getType(), at, alignment);
+  before = builder.select(begins, neutral(builder, kind, value.getType()), before);
+  return accumulate(builder, kind, before, value);
+}
+
+Value altgrad::getChunkNumber(KernelBuilder &kernel, SweepOp sweep, Value item) {
+  if (sweep.getWalk() == Walk::Chunks)
+    return item;
+  auto [row, first] = kernel.locateChunk(item);
+  Value before = kernel.builder.div(first, kernel.i64(ALTGRAD_CHUNK));
+  return kernel.builder.add(kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK), before);
 }
 
 //===-- Tiles ---------------------------------------------------------------===//

@@ -27,6 +27,15 @@ SmallVector<Value> cloneValues(CodeBuilder &builder, Region &body, ValueRange wa
 /// Copies a body; returns what it emits.
 SmallVector<Value> cloneSweepBody(CodeBuilder &builder, Region &body, const BodyInputs &inputs);
 
+//===-- Walks over rows -----------------------------------------------------===//
+
+/// Calls `body` for each row of an item of a sweep, one after the other: KernelBuilder::rowsBehind says which.
+void forEachRow(KernelBuilder &kernel, SweepOp sweep, Value item, function_ref<void()> body);
+/// What a walk stores of a column: `value`, combined with what the rows before have left at `at`.
+Value combineWithColumn(KernelBuilder &kernel, SweepOp sweep, Value value, Value at, unsigned alignment);
+/// The number of the chunk whose sums an item, in the row that is being done, has.
+Value getChunkNumber(KernelBuilder &kernel, SweepOp sweep, Value item);
+
 //===-- Tiles ---------------------------------------------------------------===//
 
 /// Where a tile lies, in i64: its columns and rows may be fewer than a whole one's.

@@ -74,9 +74,11 @@ Value ElementLowering::lowerStridedVectors(Value at, Carried &carried, unsigned 
     for (unsigned r = 0; r < results; ++r)
       chunk.sums.add(carried, r, (first + i) % lanes, emitted[i][r]);
     for (auto [number, tensors] : llvm::enumerate(sweep.getStores()))
-      for (auto [j, code] : llvm::enumerate(splitVector(builder, emitted[i][results + number])))
-        kernel.store(code, chunk.streams.address(tensors, ((first + i) * width + j) * chunk.threads),
+      for (auto [j, code] : llvm::enumerate(splitVector(builder, emitted[i][results + number]))) {
+        Value at = chunk.streams.address(tensors, ((first + i) * width + j) * chunk.threads);
+        kernel.store(sweep.getCombine() ? combineWithColumn(kernel, sweep, code, at, getBytes(tensors)) : code, at,
                      getBytes(tensors));
+      }
   };
   for (unsigned i = 0; i < vectors; ++i) {
     compute(i);
@@ -139,8 +141,10 @@ Carried ElementLowering::lower(Value from, Value to, int64_t stride, int64_t fir
     Value inside = builder.notEqual(index, kernel.i32(-1));
     for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
       auto store = [&, number = number, tensors = tensors] {
-        storeCode(kernel, tensors, emitted[results + number], chunk.streams.address(tensors, first, offset), offset,
-                  isRead(tensors) ? inside : Value());
+        Value at = chunk.streams.address(tensors, first, offset), code = emitted[results + number];
+        if (sweep.getCombine())
+          code = combineWithColumn(kernel, sweep, code, at, getBytes(tensors));
+        storeCode(kernel, tensors, code, at, offset, isRead(tensors) ? inside : Value());
       };
       if (getBlock(tensors) == 1) {
         store();

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace altgrad;
 
 Value FoldLowering::getPartialPointer(const Fold &fold, Value index) {
-  return kernel.chunkWord(FoldOp(fold.op).getWord(), builder.add(fold.first, index));
+  return kernel.partial(fold.op, builder.add(fold.first, index));
 }
 
 // A partial sum that exists, for every index.
@@ -52,11 +52,14 @@ SmallVector<Value> FoldLowering::foldLanes(const Fold &fold, Value lane, int64_t
   SmallVector<Value> none(perThread, neutral(builder, fold.kind, fold.type));
   SmallVector<Value> sums = kernel.loopWith(
       kernel.i64(0), whole, kernel.i64(ahead * ALTGRAD_LANES), none, [&](Value base, SmallVector<Value> sums) {
-        Value from = getPartialPointer(fold, builder.add(base, lane));
+        Value own = builder.add(base, lane);
+        Value from = getPartialPointer(fold, own);
         SmallVector<Value> partials;
-        for (int64_t i = 0; i < target.gpu.partialsAhead; ++i)
-          partials.push_back(
-              kernel.load(fold.type, kernel.offset(from, kernel.i64(i * step), sharedWordBytes), sharedWordBytes));
+        for (int64_t i = 0; i < target.gpu.partialsAhead; ++i) {
+          Value at = op.getRows() ? getPartialPointer(fold, builder.add(own, kernel.i64(i * step)))
+                                  : kernel.offset(from, kernel.i64(i * step), sharedWordBytes);
+          partials.push_back(kernel.load(fold.type, at, sharedWordBytes));
+        }
         return combined(sums, partials);
       });
   return kernel.loopWith(whole, fold.count, kernel.i64(ALTGRAD_LANES), sums, [&](Value base, SmallVector<Value> sums) {
@@ -94,7 +97,7 @@ void FoldLowering::foldRow(Value index, Value isLeader, FoldMethod method) {
   Row row = kernel.row(index);
   ScalarLowering scalars(kernel, row);
   auto folds = phase.getBody().getOps<FoldOp>();
-  Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+  Value first = (*folds.begin()).getRows() ? row.index : kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
   Value count = kernel.countChunks(row, *folds.begin());
   for (auto op : folds) {
     Reduction kind = op.getReduction();

@@ -54,7 +54,11 @@ void SweepLowering::lower(SweepOp sweep) {
     if (tile)
       tile->lower(index);
     else
-      lowerChunk(sweep, index);
+      forEachRow(kernel, sweep, index, [&] {
+        lowerChunk(sweep, index);
+        if (sweep.getCombine()) // another thread may have the next row's elements of a column
+          byBlock ? gpu.barrier() : void(NVVM::SyncWarpOp::create(builder, kernel.i32(-1)));
+      });
   };
   if (!runsInReverse(gpu.phase)) {
     kernel.loop(builder.add(gpu.begin, first), gpu.end, stride, body);
@@ -118,8 +122,9 @@ void SweepLowering::lowerChunk(SweepOp sweep, Value index) {
   openChunk(chunk, index);
   ChunkLowering lowering(gpu, chunk);
   Carried sums = lowering.lower(index);
+  Value number = sweep.getNumResults() ? getChunkNumber(kernel, sweep, index) : Value();
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     Value total = lowering.reduceTotal(sums, i);
-    gpu.onFirstThread([&] { kernel.store(total, kernel.chunkWord(sweep.getChunkWord(i), index), 4); });
+    gpu.onFirstThread([&] { kernel.store(total, kernel.chunkWord(sweep.getChunkWord(i), number), 4); });
   }
 }

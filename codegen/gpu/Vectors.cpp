@@ -98,8 +98,11 @@ Carried VectorLowering::lower(Value at, Carried carried, unsigned part) {
       Value all = builder.fromElements(VectorType::get({int64_t(packed[index].size())}, packed[index][0].getType()),
                                        packed[index]);
       packed[index].clear();
-      kernel.store(all, chunk.streams.address(tensors, first + element - period(tensors)),
-                   period(tensors) * getBits(tensors) / 8);
+      Value at = chunk.streams.address(tensors, first + element - period(tensors));
+      unsigned bytes = period(tensors) * getBits(tensors) / 8;
+      if (sweep.getCombine())
+        all = combineWithColumn(kernel, sweep, all, at, bytes);
+      kernel.store(all, at, bytes);
     }
   }
   chunk.streams.ahead.clear();

@@ -80,6 +80,8 @@ void HostElements::emit(HostChunk &chunk, size_t which, int64_t width, Value ind
     value = builder.element(value, 0);
   Value base = chunk.storePointers[which - chunk.lanes.size()];
   Value at = getElementPointer(kernel, stream, base, index);
+  if (sweep.getCombine())
+    value = combineWithColumn(kernel, sweep, value, at, getBytes(stream));
   if (width > 1 && getBlock(stream) == 1)
     return storeCodes(kernel, stream, value, at, getBytes(stream));
   Value preservesNext; // which is read before it is written

@@ -168,13 +168,14 @@ BlockAttr RuleParser::parseOver() {
   advance();
   if (at.is("tensor") || at.is("unit") || at.is("step"))
     return BlockAttr::get(context, *symbolizeScope(at.text));
-  static constexpr StringLiteral there = "; there are tensor, unit (an index of dimension 0, such as a row), step (all "
+  if (at.is("row"))
+    return BlockAttr::get(context, Scope::Unit);
+  if (at.is("column"))
+    return BlockAttr::getColumn(context);
+  static constexpr StringLiteral there = "; there are tensor, row, column, unit (an index of dimension 0), step (all "
                                          "tensors) and block<1x32>";
-  StringRef later = at.is("row")      ? "; a row of a matrix is a unit"
-                    : at.is("column") ? "; numbers of columns come with a later version"
-                                      : "";
   if (!at.is("block"))
-    return fail(at.text, "nothing is reduced over " + describe(at) + there + later), BlockAttr();
+    return fail(at.text, "nothing is reduced over " + describe(at) + there), BlockAttr();
   expect("<", "a block is written block<1x32>");
   RuleToken size = token;
   auto [rows, columns] = size.text.split('x');
@@ -236,7 +237,7 @@ Term RuleParser::reduce(StringRef name, Term x, BlockAttr over) {
     return total;
   if (name == "norm")
     return terms->apply("math.sqrt", total);
-  Term mean = terms->mean(total, over);
+  Term mean = x.level == Level::Unit ? terms->arithmetic('/', total, terms->countUnits()) : terms->mean(total, over);
   return name == "mean" ? mean : terms->apply("math.sqrt", mean);
 }
 

@@ -179,6 +179,10 @@ Value RuleParser::getResult(BlockArgument argument) {
                        " differs within a unit: write mean(x over unit), sum(x over unit) or another "
                        "reduction over unit"),
            Value();
+  if (scope == Scope::Column && !known.term.isElement())
+    return terms->fail("the new " + name + " is one number for all columns: write mean(x over column), sum(x over "
+                       "column) or another reduction over column"),
+           Value();
   if (scope == Scope::Tensor && known.term.level > Level::Tensor)
     return terms->fail("the new " + name + " differs within a tensor: write mean(x), sum(x) or another reduction"),
            Value();

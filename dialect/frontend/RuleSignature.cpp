@@ -8,7 +8,11 @@ using namespace altgrad;
 
 // States that are a number have words of their own: those of runtime/python/altgrad/language, in small letters.
 std::optional<RuleParser::Kind> RuleParser::findKind(StringRef word) {
-  for (auto [name, scope] : {std::pair("unit", Scope::Unit), {"scalar", Scope::Tensor}, {"global", Scope::Step}})
+  for (auto [name, scope] : {std::pair("unit", Scope::Unit),
+                             {"row", Scope::Unit},
+                             {"column", Scope::Column},
+                             {"scalar", Scope::Tensor},
+                             {"global", Scope::Step}})
     if (word == name)
       return Kind{Role::state, scope};
   std::optional<Role> role = symbolizeRole(word);
@@ -35,7 +39,7 @@ RuleParser::Kind RuleParser::parseKind(Kind before) {
                        : "a name is expected here, and not " + describe(token));
   else if (isNamed)
     fail("'" + token.text +
-         "' is no role; there are param, grad, state, unit, scalar, global, input, value, hyper, step and option");
+         "' is no role; there are param, grad, state, row, column, unit, scalar, global, input, value, hyper, step and option");
   else if (lexer.peekIs("="))
     return {Role::hyper, Scope::Group};
   else if (before.role == Role::none || isOnce(before.role))
@@ -53,7 +57,7 @@ TypedAttr RuleParser::parseDefault(Kind kind) {
     advance();
     return terms->builder.getBoolAttr(isTrue);
   }
-  bool isScalarState = kind.role == Role::state && kind.scope != Scope::Block;
+  bool isScalarState = kind.role == Role::state && kind.scope < Scope::Block;
   if (kind.role != Role::hyper && !isScalarState)
     return fail("only hyper-parameters, options and states that are a number have a default: leave this out"),
            TypedAttr();
@@ -86,7 +90,7 @@ bool RuleParser::parseArgument(Kind kind) {
   Level level = role == Role::hyper                            ? Level::Hyper
                 : role == Role::step                           ? Level::Step
                 : role == Role::option                         ? Level::Constant
-                : role != Role::state || scope == Scope::Block ? Level::Element
+                : role != Role::state || scope >= Scope::Block ? Level::Element
                 : scope == Scope::Unit                         ? Level::Unit
                 : scope == Scope::Tensor                       ? Level::Tensor
                                                                : Level::Global;

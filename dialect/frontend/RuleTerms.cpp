@@ -269,10 +269,11 @@ Term RuleTerms::reduce(Reduction kind, Term x, BlockAttr over) {
   // A sum over the step may be of a number that each tensor has.
   bool isOfTensors =
       over.getScope() == Scope::Step && kind == Reduction::Add && x.level > Level::Hyper && x.level <= Level::Tensor;
-  if (!x.isElement() && !isOfTensors)
+  bool isOfUnits = over.getScope() == Scope::Tensor && kind == Reduction::Add && x.level == Level::Unit;
+  if (!x.isElement() && !isOfTensors && !isOfUnits)
     return fail("a reduction of " + levels[int(x.level)] +
                 ", which is the same for all elements: reduce elements, or use the number itself");
-  std::optional<Met> met = ofConditions ? Met{{x.value}, x.level, false, {}} : meet(x, isOfTensors);
+  std::optional<Met> met = ofConditions ? Met{{x.value}, x.level, false, {}} : meet(x, isOfTensors || isOfUnits);
   if (!met)
     return {};
   Level level = over.getScope() == Scope::Block  ? Level::Element
@@ -299,10 +300,13 @@ Term RuleTerms::count() {
   return arithmetic('*', matrix, extent(Dimension::Batch));
 }
 
+Term RuleTerms::countUnits() { return arithmetic('/', count(), extent(Dimension::Unit)); }
+
 Term RuleTerms::mean(Term total, BlockAttr over) {
   if (!total.value)
     return {};
   Term size = over.getScope() == Scope::Tensor ? count()
+              : over.isColumn()                ? arithmetic('*', extent(Dimension::Rows), extent(Dimension::Batch))
               : over.getScope() == Scope::Unit ? extent(Dimension::Unit)
               : over.getScope() == Scope::Step ? reduce(Reduction::Add, count(), over)
                                                : Term::of(double(over.getRows() * over.getColumns()));

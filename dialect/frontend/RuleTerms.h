@@ -63,6 +63,8 @@ public:
   Term mean(Term total, BlockAttr over);
   Term extent(Dimension dimension);
   Term count();
+  /// Of the units of a tensor.
+  Term countUnits();
   Term descend(Terms operands);
   Term matrix(Term x, FormatAttr format);
   Term gram(Term x);

@@ -26,7 +26,7 @@ const StorageWord *SetStorage::find(StringRef stream) const {
 const StorageWord &SetStorage::word(StringRef stream) const {
   static const StorageWord nothing;
   const StorageWord *found = find(stream);
-  if (!found && !isCommon(stream) && !isInput(stream))
+  if (!found && !isCommon(stream) && !isInput(stream) && !isPerColumn(stream))
     found = find("states");
   return found ? *found : nothing;
 }
@@ -38,7 +38,16 @@ StringRef SetStorage::formatName(StringRef stream) const {
 
 FormatAttr SetStorage::format(StringRef stream) const { return FormatAttr::getNamed(&context, formatName(stream)); }
 
+bool SetStorage::isPerColumn(StringRef stream) const {
+  return rule && llvm::any_of(rule.getByRole(Role::state), [&](BlockArgument state) {
+           return rule.getName(state) == stream && rule.getScope(state) == Scope::Column;
+         });
+}
+
 TensorsType SetStorage::type(StringRef stream) const {
+  if (isPerColumn(stream))
+    return TensorsType::get(&context, FormatAttr::getNamed(&context, "f32"), BlockAttr::getColumn(&context),
+                            /*packed=*/false);
   return tensors(formatName(stream), 1, 1, hasBlocks(stream) && getCodecFacts(format(stream)).sharesBytes);
 }
 
@@ -143,6 +152,9 @@ LogicalResult SetStorage::check(const StorageWord &word) const {
 
 //===-- Words and streams ---------------------------------------------------===//
 
+// Whether a state is a number of several elements, which is stored as it is.
+static bool isOneOfMany(RuleOp rule, BlockArgument state) { return rule.getScope(state) != Scope::Block; }
+
 // Why no stream is called so: what the rule calls it, the option that it needs, or what streams there are.
 LogicalResult SetStorage::noStream(const StorageWord &word) const {
   StringRef name = word.stream;
@@ -152,7 +164,7 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
     if (StringRef stream = stringifyRole(role); rule.getName(rule.getByRole(role)[0]) == name)
       return why << "; its " << stream << " is called " << stream << ": write " << stream << "=" << word.format;
   for (BlockArgument state : rule.getByRole(Role::state))
-    if (rule.isScalarState(state) && rule.getName(state) == name)
+    if (isOneOfMany(rule, state) && rule.getName(state) == name)
       return why << "; '" << name << "' is a number per " << stringifyScope(rule.getScope(state)) << ": leave it out";
   for (BlockArgument state : rule.getByRole(Role::state))
     for (BlockArgument option : rule.getByRole(Role::option))
@@ -169,7 +181,7 @@ LogicalResult SetStorage::readWord(StorageWord &word) {
   std::string &name = word.stream, &format = word.format;
   if (!rule && name != "grad" && name != "copy")
     return error(word) << " of a set without a rule, which has a grad and a copy";
-  bool state = llvm::any_of(states, [&](auto one) { return rule.getName(one) == name && !rule.isScalarState(one); });
+  bool state = llvm::any_of(states, [&](auto one) { return rule.getName(one) == name && !isOneOfMany(rule, one); });
   auto steps = rule ? rule.getByRole(Role::step) : SmallVector<BlockArgument>();
   // As `states`, `step` may be said of a rule that has none.
   bool called = !steps.empty() && rule.getName(steps[0]) == name && !isCommon(name);

@@ -8,13 +8,15 @@ using namespace altgrad;
 
 static bool dependsOnPosition(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.isOverBlock() || reduce.getScope() == Scope::Unit;
+    return reduce.getScope() == Scope::Block || reduce.getScope() == Scope::Unit;
   return isa<IndexOp, MatrixOp, OrthogonalizeOp, RowMeanSquareOp>(op);
 }
 
 // Extents alone are the caller's word. An option that leaves an operation out is not looked at.
 static bool ruleDependsOnPosition(RuleOp rule) {
-  auto isOfUnit = [&](BlockArgument state) { return rule.getScope(state) == Scope::Unit; };
+  auto isOfUnit = [&](BlockArgument state) {
+    return rule.getScope(state) == Scope::Unit || rule.getScope(state) == Scope::Column;
+  };
   auto visit = [](Operation *op) { return dependsOnPosition(op) ? WalkResult::interrupt() : WalkResult::advance(); };
   return llvm::any_of(rule.getByRole(Role::state), isOfUnit) || rule.walk(visit).wasInterrupted();
 }

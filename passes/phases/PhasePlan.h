@@ -42,6 +42,7 @@ struct Phase {
   llvm::SmallVector<MultiplyOp, 0> products;
   llvm::SmallVector<Partial> folds;
   bool overTensors = false; // the folds, in a step whose rows are units
+  llvm::SmallVector<AcrossOp> unitSums;
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<ScalarWrite> writes;
 };

@@ -190,6 +190,7 @@ private:
   void addFolds(const Batch &batch, StringRef suffix);
   void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
   void addProducts(unsigned batch, StringRef suffix);
+  void addUnitSums(unsigned batch, StringRef suffix);
   void addPhases();
   void addWords();
   /// Whether a tensor's sum is one of all its units, which have a row each.
@@ -208,6 +209,7 @@ private:
   SmallVector<SweepOp> sweeps;
   DenseMap<unsigned, unsigned> tileRows;            // by set
   SmallVector<std::pair<int, MultiplyOp>> products; // with the number of the batch that they follow
+  SmallVector<AcrossOp> unitSums;
 };
 } // namespace
 
@@ -347,6 +349,10 @@ void PhasePlanner::addWords() {
                                                          : Word{Space::Row, partial.rowWord};
       return;
     }
+    if (auto across = dyn_cast<AcrossOp>(op); across && across.getUnits()) {
+      plan.words[value] = Word{Space::Tensor, rowWords++};
+      return;
+    }
     if (computedIn.lookup(op) == &reader)
       return;
     plan.words[value] = schedule.getPlacement(value).domain == Domain::Rows ? Word{Space::Row, rowWords++}
@@ -357,6 +363,10 @@ void PhasePlanner::addWords() {
     if (phase.exchange)
       for (const Partial &partial : phase.folds)
         need(partial.value(), phase);
+    for (AcrossOp sum : phase.unitSums) {
+      need(sum.getNumber(), phase);
+      need(sum.getSum(), phase);
+    }
     for (Operation *op : phase.ops)
       for (Value operand : op->getOperands())
         need(operand, phase);
@@ -424,11 +434,28 @@ void PhasePlanner::addProducts(unsigned batch, StringRef suffix) {
   }
 }
 
+// Of numbers that an earlier batch has left in the rows, before the scalars of their own batch.
+void PhasePlanner::addUnitSums(unsigned batch, StringRef suffix) {
+  for (unsigned set = 0; set < plan.sets.count(); ++set) {
+    Phase phase;
+    for (AcrossOp sum : unitSums)
+      if (schedule.getBatch(sum.getOperation()) == int(batch) && plan.sets.of(sum.getNumber()).value_or(0) == set)
+        phase.unitSums.push_back(sum);
+    if (phase.unitSums.empty())
+      continue;
+    phase.name = ("units" + suffix).str();
+    phase.domain = Domain::Rows;
+    phase.set = set;
+    plan.phases.push_back(phase);
+  }
+}
+
 void PhasePlanner::addPhases() {
   for (auto [index, batch] : llvm::enumerate(scalarPhases)) {
     std::string suffix = index ? std::to_string(index) : "";
     addProducts(index, suffix);
     addFolds(batch, suffix);
+    addUnitSums(index, suffix);
     SmallVector<Phase, 2> scalars;
     if (findPhase(batch, {Domain::Once, {}}))
       addOnce(batch.once, scalars);
@@ -463,10 +490,14 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
       if (isa<AcrossOp>(op) && exchange)
         return op.emitOpError("is a sum that other devices' cannot join: leave out --exchange"), failure();
-      if (isa<AcrossOp>(op))
+      auto across = dyn_cast<AcrossOp>(op);
+      if (across)
         addSweep({});
       schedule.setBatch(&op, batch);
-      waiting.push_back(&op);
+      if (across && across.getUnits())
+        unitSums.push_back(across);
+      else
+        waiting.push_back(&op);
     }
   }
   hoistScalars(/*last=*/!sweeps.empty());

@@ -81,7 +81,7 @@ void PhaseWriter::writeSweep(SweepOp sweep) {
 void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
   bool mask = partial.reduction() == Reduction::And;
   Type type = mask ? Type(builder.getI32Type()) : builder.getF32Type();
-  auto fold = FoldOp::create(builder, type, partial.reduction(), partial.chunkWord, overTensors);
+  auto fold = FoldOp::create(builder, type, partial.reduction(), partial.chunkWord, overTensors, /*rows=*/false);
   WorkspaceStoreOp::create(builder, fold, Space::Row, partial.rowWord);
 }
 
@@ -128,6 +128,11 @@ void PhaseWriter::write(const Phase &phase) {
       writeFold(partial, phase.overTensors);
     else
       writeTotal(partial.value(), partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep));
+  for (AcrossOp sum : phase.unitSums) {
+    auto fold = FoldOp::create(builder, sum.getType(), Reduction::Add, plan.words.lookup(sum.getNumber()).number,
+                               /*tensor=*/true, /*rows=*/true);
+    WorkspaceStoreOp::create(builder, fold, Space::Row, plan.words.lookup(sum.getSum()).number);
+  }
   for (Operation *scalar : phase.ops)
     writeScalar(scalar);
   writeBack(phase.writes);

@@ -41,7 +41,9 @@ constexpr Choice<int32_t> operands[] = {
     {"bf16", ALTGRAD_GEMM_BF16}, {"f16", ALTGRAD_GEMM_F16}, {"f32", ALTGRAD_GEMM_F32}};
 
 constexpr Choice<UnitKind> unitKinds[] = {
-    {"none", UnitKind::None}, {"given", UnitKind::Given}, {"matrices", UnitKind::Matrices}};
+    {"none", UnitKind::None}, {"given", UnitKind::Given}, {"matrices", UnitKind::Matrices}, {"rows", UnitKind::Rows}};
+constexpr Choice<Walk> walks[] = {
+    {"chunks", Walk::Chunks}, {"runs", Walk::Runs}, {"heads", Walk::Heads}, {"columns", Walk::Columns}};
 
 static std::string wordOf(const char *key) { return key; }
 static std::string wordOf(size_t set) { return "what units of set " + std::to_string(set) + " are"; }
@@ -75,6 +77,7 @@ static void from_json(const json &entry, Stream &out) {
   choose(entry, "even", halves, out.even);
   entry.at("block").get_to(out.block);
   entry.at("columns").get_to(out.columns);
+  out.perColumn = entry.contains("per");
 }
 
 static void from_json(const json &entry, Scalar &out) {
@@ -114,6 +117,9 @@ static void from_json(const json &entry, Phase &out) {
   entry.at("finishes").get_to(out.finishes);
   entry.at("block").get_to(out.block);
   entry.at("tiles").get_to(out.tiles);
+  out.walk = Walk::Chunks;
+  if (entry.contains("walk"))
+    choose(entry, "walk", walks, out.walk);
   entry.at("read").get_to(out.read);
   entry.at("written").get_to(out.written);
   if (out.kind == ALTGRAD_MATRIX)
@@ -165,6 +171,12 @@ static void from_json(const json &root, Manifest &out) {
   space.at("row_words").get_to(out.workspaceRowWords);
   space.at("chunk_words").get_to(out.workspaceChunkWords);
   space.at("spills").get_to(out.spills);
+  if (space.contains("columns")) {
+    const json &columns = space.at("columns");
+    columns.at("slot").get_to(out.columnSlot);
+    columns.at("lists").get_to(out.columnLists);
+    columns.at("runs").get_to(out.columnRuns);
+  }
   root.at("streams").get_to(out.streams);
   root.at("scalars").get_to(out.scalars);
   root.at("phases").get_to(out.phases);

@@ -18,10 +18,13 @@ struct Stream {
   int64_t set;
   int64_t bits, block; // of one stored value; elements that share one
   int64_t columns;     // of a block that goes over rows: 1, or of a square; else 0
+  bool perColumn;      // one row of values for each tensor
   int32_t even;        // where a byte has two
   int64_t slot;
 
   int64_t bytes(int64_t numel) const { return (numel / block * bits + 7) / 8; }
+  // From a unit of a tensor to the next one.
+  int64_t bytesOfUnit(int64_t numel) const { return perColumn ? 0 : bytes(numel); }
   // What its pointers must be multiples of.
   int64_t alignment() const { return bits < 8 ? 1 : bits / 8; }
 };
@@ -51,6 +54,10 @@ struct Product {
   double least, below; // the tensors that it is for, by longer over shorter side
 };
 
+// What the items of a sweep are: chunks or tiles; runs of rows, one after the other; the first rows of a matrix's runs;
+// the first row of a matrix.
+enum class Walk { Chunks, Runs, Heads, Columns };
+
 struct Phase {
   std::string name, symbol;
   int32_t kind;
@@ -60,6 +67,7 @@ struct Phase {
   int64_t finishes; // phases after it that its last block may do
   int64_t block;    // elements that become one value
   int64_t tiles;    // rows of the tiles that its chunks are; else 0
+  Walk walk;
   double read, written;
   std::vector<Product> products; // of a matrix phase
 };
@@ -84,8 +92,9 @@ struct Limit {                     // what a format loses, and where
   double above, below;
 };
 
-// A tensor is a row of the table, or has one for each unit that the caller gives, or for each of its matrices.
-enum class UnitKind { None, Given, Matrices };
+// A tensor is a row of the table, or has one for each unit that the caller gives, for each of its matrices, or for each
+// of their rows.
+enum class UnitKind { None, Given, Matrices, Rows };
 
 struct Manifest {
   std::vector<std::string> host, ptx;
@@ -99,7 +108,11 @@ struct Manifest {
   std::vector<SliceSum> partials;
   std::vector<Limit> warnings;
   int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
+  // Lists per column in the workspace: the word behind a row's header that says where a tensor's lie, or -1; how many
+  // have one row of values for a tensor, and how many one for each run of its rows.
+  int64_t columnSlot = -1, columnLists = 0, columnRuns = 0;
 
+  bool hasColumns(int64_t set) const { return units[size_t(set)] == UnitKind::Rows; }
   bool hasUnits(int64_t set) const { return units[size_t(set)] != UnitKind::None; }
   /// Of whose elements a unit is a multiple where a tensor of the set has several.
   int64_t unitMultiple(int64_t set) const;

@@ -105,6 +105,10 @@ int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set) {
   return !manifest.matrixPhase(set) ? 0 : manifest.units[size_t(set)] == UnitKind::Matrices ? 2 : 1;
 }
 
+int32_t altgrad_has_columns(const altgrad_bundle *bundle, int64_t set) {
+  return bundle && set >= 0 && set < manifestOf(bundle)->sets && manifestOf(bundle)->hasColumns(set);
+}
+
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;
@@ -129,7 +133,7 @@ altgrad_status altgrad_stream_at(const altgrad_bundle *bundle, int64_t index, al
     return status;
   return give({0, stream->name.c_str(), stream->key.c_str(), stream->format.c_str(), stream->role, stream->access,
                int32_t(stream->set), int32_t(stream->bits), int32_t(stream->block), stream->even,
-               int32_t(stream->columns), 0},
+               int32_t(stream->columns), stream->perColumn},
               out);
 }
 

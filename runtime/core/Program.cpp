@@ -52,6 +52,7 @@ void Program::readStreams(altgrad_bundle *bundle) {
                                      packed,
                                      1,
                                      0,
+                                     of.per_column,
                                      0,
                                      nullptr};
     const auto index = size_t(of.set);
@@ -76,7 +77,8 @@ void Program::give(const altgrad_core_scalar &scalar, int32_t scope, size_t inde
     set.hypers.push_back(scalar);
   else if ((number && (ofUnits || (ofTensor && scalar.role == ALTGRAD_ROLE_TENSOR_SCALE))) || (ofTensor && isState))
     set.states.push_back({scalar.name, scalar.key, scalar.word, "f32", scalar.role, int32_t(index),
-                          altgrad_core_scalar_dtype(scalar.type), 0, 0, 0, 1, ofUnits, scalar.value, nullptr});
+                          altgrad_core_scalar_dtype(scalar.type), 0, 0, 0, 1,
+                          ofUnits ? 1 + sets_[index].columns : 0, 0, scalar.value, nullptr});
   else if (number && ofTensor && scalar.role == ALTGRAD_ROLE_STATISTIC)
     set.statistics.push_back(scalar);
   else if (ofTensor && scalar.role == ALTGRAD_ROLE_STEP && (number || scalar.type == ALTGRAD_I64))
@@ -141,6 +143,8 @@ void Program::readSums(altgrad_bundle *bundle) {
 Program::Program(altgrad_bundle *bundle, const Words &keys) : altgrad_core_program{} {
   sets_.resize(size_t(altgrad_set_count(bundle)));
   lists.resize(sets_.size());
+  for (size_t index = 0; index < sets_.size(); ++index)
+    sets_[index].columns = altgrad_has_columns(bundle, int64_t(index));
   readStreams(bundle);
   readScalars(bundle);
   readPhases(bundle);

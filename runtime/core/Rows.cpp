@@ -48,7 +48,9 @@ void Table::addRow(const Program &program, const altgrad_core_row &row) {
   uint32_t strides = param.shape + uint32_t(param.dims);
   if (row.dense)
     strides = fingerprintOf(row.dense).shape + uint32_t(param.dims);
-  const altgrad_tensor &of = declared_.emplace_back(declare(row, numelOf(param.handle)));
+  altgrad_tensor &of = declared_.emplace_back(declare(row, numelOf(param.handle)));
+  if (program.sets[row.set].columns)
+    of.units = 0; // they are its rows
   const int32_t type = program.sets[row.set].grad->dtype;
   const int64_t first = row.piece < 0 ? 0 : pieceOf(*row.matrices, row.piece, row.place, row.more).first;
   rows_.push_back({of.numel, type, strides, isContiguous(row.dense ? row.dense : param.handle),

@@ -21,6 +21,21 @@ std::string placeOf(Handle tensor) {
 
 Layout layoutOf(Handle tensor, const int64_t *strides) { return Layout(dimsOf(tensor), sizesOf(tensor), strides); }
 
+// Sizes of a state with one value for each row of a matrix with all dimensions but the last, or for each column.
+Numbers rowsOf(const Layout &param) {
+  Numbers rows = param.sizes;
+  if (!rows.empty())
+    rows.back() = std::min<int64_t>(rows.back(), 1);
+  return rows;
+}
+
+Numbers columnsOf(const Layout &param) {
+  Numbers columns(param.dims(), product(param.sizes) ? 1 : 0);
+  if (!columns.empty())
+    columns.back() = param.sizes.back();
+  return columns;
+}
+
 // Sizes of a state with one value for each unit: each row of its matrices, or each index of dimension 0.
 Numbers unitsOf(const Layout &param, const altgrad_core_matrices *matrices) {
   Numbers units(param.dims(), 1);
@@ -34,6 +49,8 @@ Numbers unitsOf(const Layout &param, const altgrad_core_matrices *matrices) {
 }
 
 Layout layoutOf(const altgrad_core_stream &of, const Layout &param, const altgrad_core_matrices *matrices) {
+  if (of.per_column || of.of_units == 2)
+    return Layout(of.per_column ? columnsOf(param) : rowsOf(param));
   return of.of_units ? Layout(unitsOf(param, matrices))
                      : stateLayout(param, !strcmp(of.key, "copy"), of.block, of.columns, of.packed);
 }
@@ -54,7 +71,7 @@ public:
         wanted(wanted), type(typeOf(state)) {}
 
   void check() const {
-    if (of.block != 1)
+    if (of.block != 1 || of.per_column)
       return checkScales();
     if (!isFitting())
       refuse(" is " + nameOf(type) + ", and the step stores " + nameOf(of.dtype) +
@@ -89,7 +106,9 @@ private:
     refuse(" is " + nameOf(type) + " of shape " + inWords(layout.sizes) + " on " + placeOf(state) +
            "; expected contiguous " + nameOf(of.dtype).substr(strlen("torch.")) + " of shape " + inWords(wanted.sizes) +
            " on " + placeOf(param) + ", one for " +
-           (of.of_units ? "each unit"
+           (of.per_column      ? "each column"
+            : of.of_units == 2 ? "each row"
+            : of.of_units      ? "each unit"
             : of.block  ? "each " + across + " elements"
                         : "the parameter"));
   }

@@ -22,7 +22,8 @@ typedef struct altgrad_core_stream {
   int32_t columns;  // of a block over `block` rows: 1 or 128; else 0
   int32_t packed;   // codes of two neighbours share a byte
   int32_t scaled;   // elements that share a scale, which is the block_scale of the same key; else 1
-  int32_t of_units; // it is a state with a value for each unit of a parameter
+  int32_t of_units; // it is a state with a value for each unit of a parameter; 2: for each row
+  int32_t per_column; // with a value for each column
   double first;     // what each of its values begins as
   const char *state; // the key under which an optimizer keeps it; NULL of parameters and gradients
 } altgrad_core_stream;
@@ -54,6 +55,7 @@ typedef struct altgrad_core_set {
   int64_t unit_multiple; // altgrad_unit_multiple
   int32_t places;        // altgrad_has_places
   int32_t multiplies;    // a phase multiplies its matrices
+  int32_t columns;       // altgrad_has_columns
   const char *count;     // the key under which an optimizer keeps `step`; NULL without one
 } altgrad_core_set;
 

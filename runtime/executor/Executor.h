@@ -19,12 +19,14 @@ constexpr int tableCount = 8;
 
 struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
-  std::vector<altgrad_chunk> chunks; // then tiles, where a phase has them
+  // Then tiles, runs of rows and matrices, where a phase has them.
+  std::vector<altgrad_chunk> chunks;
   // Where each set begins, and the end.
-  std::vector<int64_t> setRows, setChunks, setTiles, setTensors;
+  std::vector<int64_t> setRows, setChunks, setTiles, setRuns, setMatrices, setTensors;
   std::vector<int64_t> firstRows;  // of each tensor, and the end
   std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
   int64_t nrows = 0, ngroups = 0;
+  int64_t columnFloats = 0; // of all lists per column in the workspace
   // The caller's block of values that is mirrored on the device.
   const void *values = nullptr;
   size_t valueBytes = 0;

@@ -31,7 +31,11 @@ Items altgrad::runtime::itemsOf(const Phase &phase, const Tables &tables, const 
     return {0, 1};
   if (phase.domain == Domain::Rows)
     return common(partOf(phase.set, tables.setRows), part.rows);
-  const Items all = partOf(phase.set, phase.tiles ? tables.setTiles : tables.setChunks);
+  const bool ofMatrices = phase.walk == Walk::Heads || phase.walk == Walk::Columns;
+  const Items all = partOf(phase.set, phase.tiles                ? tables.setTiles
+                                      : phase.walk == Walk::Runs ? tables.setRuns
+                                      : ofMatrices               ? tables.setMatrices
+                                                                 : tables.setChunks);
   if (part.isWhole())
     return all;
   return common(ofRows(all, part.rows, tables.chunks), part.chunks);

@@ -17,7 +17,8 @@ WorkspaceLayout layOut(const Manifest &manifest, const Tables &tables) {
   layout.rowWords = aligned(uint64_t(manifest.workspaceStepWords) * 8);
   layout.chunkWords = layout.rowWords + aligned(uint64_t(manifest.workspaceRowWords) * uint64_t(tables.nrows) * 8);
   layout.spills = layout.chunkWords + aligned(uint64_t(manifest.workspaceChunkWords) * uint64_t(tables.nchunks()) * 4);
-  layout.bytes = layout.spills + uint64_t(manifest.spills) * uint64_t(tables.nchunks()) * ALTGRAD_CHUNK * 4;
+  layout.bytes = layout.spills + uint64_t(manifest.spills) * uint64_t(tables.nchunks()) * ALTGRAD_CHUNK * 4 +
+                 uint64_t(tables.columnFloats) * 4;
   return layout;
 }
 
@@ -73,7 +74,7 @@ bool altgrad_plan::placeRows(std::vector<uint64_t> &words, size_t width, size_t 
     uint64_t pointer = uint64_t(pointers[tensor - tensors.begin]), step = distance;
     size_t row = size_t(tables.firstRows[size_t(tensor)]), end = size_t(tables.firstRows[size_t(tensor) + 1]);
     if (stream && end > row + 1)
-      step = uint64_t(stream->bytes(int64_t(tables.rows[row * rowWords + ALTGRAD_ROW_NUMEL])));
+      step = uint64_t(stream->bytesOfUnit(int64_t(tables.rows[row * rowWords + ALTGRAD_ROW_NUMEL])));
     for (; row < end; ++row, pointer += step)
       differs |= place(words[row * width + slot], pointer);
   }

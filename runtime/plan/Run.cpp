@@ -28,7 +28,7 @@ altgrad_status altgrad_plan::runChunks(void *workspace, uint64_t bytes, int64_t 
   if (altgrad_status status = checkPhases(phase, phase + 1))
     return status;
   const Phase &sweep = bundle->manifest().phases[size_t(phase)];
-  if (sweep.domain != Domain::Chunks || sweep.tiles)
+  if (sweep.domain != Domain::Chunks || sweep.tiles || sweep.walk != Walk::Chunks)
     return fail(ALTGRAD_INVALID, "phase %s is no sweep over chunks", sweep.name.c_str());
   if (!executor->runsRanges())
     return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some chunks");

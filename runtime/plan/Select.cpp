@@ -17,6 +17,7 @@ public:
   void copyInputs();
 
 private:
+  void copyItems(const std::vector<int64_t> &begins, std::vector<int64_t> &now);
   // The chunks [begin, end) of `whole`, with their rows as they are counted now.
   void copyChunks(int64_t begin, int64_t end, int64_t skippedRows);
   template <typename Visit> void eachTensor(Visit visit) const {
@@ -43,21 +44,15 @@ void Selection::layOut() {
   out = Tables();
   out.nrows = 0;
   out.ngroups = whole.ngroups;
-  int64_t tile = whole.setTiles.front();
-  std::vector<altgrad_chunk> tiles; // come behind all chunks
+  out.columnFloats = whole.columnFloats;
   const size_t sets = whole.setRows.size() - 1;
   for (size_t set = 0; set < sets; ++set) {
     out.setRows.push_back(out.nrows);
     out.setChunks.push_back(int64_t(out.chunks.size()));
-    out.setTiles.push_back(int64_t(tiles.size()));
     for (int64_t i = whole.setTensors[set]; i < whole.setTensors[set + 1]; ++i) {
       out.firstRows.push_back(out.nrows);
       const int64_t first = whole.firstRows[size_t(i)];
       const int64_t last = whole.firstRows[size_t(i) + 1];
-      auto isMine = [&](int64_t of) { return of >= first && of < last; };
-      for (; tile < int64_t(whole.chunks.size()) && isMine(whole.chunks[size_t(tile)].row); ++tile)
-        if (present[size_t(i)])
-          tiles.push_back({whole.chunks[size_t(tile)].row - first + out.nrows, whole.chunks[size_t(tile)].first});
       if (!present[size_t(i)])
         continue;
       if (first < last) {
@@ -71,10 +66,26 @@ void Selection::layOut() {
   out.firstRows.push_back(out.nrows);
   out.setRows.push_back(out.nrows);
   out.setChunks.push_back(int64_t(out.chunks.size()));
-  out.setTiles.push_back(int64_t(tiles.size()));
-  for (int64_t &begin : out.setTiles)
-    begin += int64_t(out.chunks.size());
-  out.chunks.insert(out.chunks.end(), tiles.begin(), tiles.end());
+  copyItems(whole.setTiles, out.setTiles);
+  copyItems(whole.setRuns, out.setRuns);
+  copyItems(whole.setMatrices, out.setMatrices);
+}
+
+// What comes behind the chunks, set by set and in the order of the rows.
+void Selection::copyItems(const std::vector<int64_t> &begins, std::vector<int64_t> &now) {
+  const size_t sets = begins.size() - 1;
+  for (size_t set = 0; set < sets; ++set) {
+    now.push_back(int64_t(out.chunks.size()));
+    int64_t item = begins[set];
+    for (int64_t i = whole.setTensors[set]; i < whole.setTensors[set + 1]; ++i) {
+      const int64_t from = item;
+      while (item < begins[set + 1] && whole.chunks[size_t(item)].row < whole.firstRows[size_t(i) + 1])
+        ++item;
+      if (present[size_t(i)])
+        copyChunks(from, item, whole.firstRows[size_t(i)] - out.firstRows[size_t(i)]);
+    }
+  }
+  now.push_back(int64_t(out.chunks.size()));
 }
 
 void Selection::copyRows() {

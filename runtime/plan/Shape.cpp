@@ -30,6 +30,8 @@ Units altgrad::runtime::unitsOf(const Manifest &manifest, const altgrad_tensor &
     return {1, tensor.numel};
   Shape shape;
   shapeOf(tensor, shape);
+  if (manifest.hasColumns(tensor.set))
+    return {tensor.numel / shape.columns, shape.columns};
   const bool matrices = manifest.units[size_t(tensor.set)] == UnitKind::Matrices;
   int64_t numel =
       matrices ? shape.rows * shape.columns : wholeOf(tensor) / (tensor.units ? tensor.units : shape.allRows());

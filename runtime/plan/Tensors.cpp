@@ -57,6 +57,42 @@ void layTiles(const Manifest &manifest, const std::vector<altgrad_tensor> &tenso
   }
 }
 
+// Behind those, for sets with columns: the runs of rows of each tensor, and its first row, both a chunk of columns at a
+// time.
+void layRuns(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, int64_t distance,
+             std::vector<int64_t> &begins, Tables &tables) {
+  begins.assign(1, int64_t(tables.chunks.size()));
+  size_t index = 0;
+  for (int64_t set = 0; set < manifest.sets; ++set) {
+    for (; index < tensors.size() && tensors[index].set == set; ++index) {
+      const Units rows = unitsOf(manifest, tensors[index]);
+      if (!manifest.hasColumns(set) || tensors[index].numel == 0)
+        continue;
+      for (int64_t row = 0; row < rows.count; row += distance ? distance : rows.count)
+        for (int64_t first = 0; first < rows.numel; first += ALTGRAD_CHUNK)
+          tables.chunks.push_back({tables.firstRows[index] + row, first});
+    }
+    begins.push_back(int64_t(tables.chunks.size()));
+  }
+}
+
+// Where the lists per column of each tensor lie, for all of its rows.
+void layColumns(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, Tables &tables) {
+  constexpr int64_t multiple = 16; // of floats: 64 bytes
+  tables.columnFloats = 0;
+  for (size_t index = 0; index < tensors.size() && manifest.columnSlot >= 0; ++index) {
+    if (!manifest.hasColumns(tensors[index].set))
+      continue;
+    const Units rows = unitsOf(manifest, tensors[index]);
+    const int64_t runs = (rows.count + ALTGRAD_RUN_ROWS - 1) / ALTGRAD_RUN_ROWS;
+    for (int64_t row = tables.firstRows[index]; row < tables.firstRows[index + 1]; ++row)
+      tables.rows[size_t(row * manifest.rowWords + ALTGRAD_ROW_HEADER + manifest.columnSlot)] =
+          uint64_t(tables.columnFloats);
+    const int64_t floats = rows.numel * (manifest.columnLists + manifest.columnRuns * runs);
+    tables.columnFloats += (floats + multiple - 1) / multiple * multiple;
+  }
+}
+
 } // namespace
 
 altgrad_status altgrad::runtime::readTensors(const altgrad_tensor *tensors, int64_t count,
@@ -118,4 +154,7 @@ void altgrad::runtime::layTables(const Manifest &manifest, const std::vector<alt
              &tables.rows[size_t((first + unit) * manifest.rowWords)]);
   }
   layTiles(manifest, tensors, tables);
+  layRuns(manifest, tensors, ALTGRAD_RUN_ROWS, tables.setRuns, tables);
+  layRuns(manifest, tensors, 0, tables.setMatrices, tables);
+  layColumns(manifest, tensors, tables);
 }

@@ -106,7 +106,7 @@ typedef struct altgrad_stream_info {
   int32_t block;    // elements that share one value
   int32_t even;     // with 4 bits: which half of a byte has the even element's value
   int32_t columns;  // of a block that goes over rows: 1 or 128; of other blocks: 0
-  int32_t reserved; // 0
+  int32_t per_column; // 1: a tensor has one value for each column of its matrix
 } altgrad_stream_info;
 
 typedef struct altgrad_scalar_info {
@@ -176,6 +176,9 @@ ALTGRAD_API int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set
 // 1 if each tensor of the set has to be a matrix, because the step multiplies it, 2 if it may be a stack of matrices,
 // too. 0: it may be anything.
 ALTGRAD_API int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set);
+// Whether the step has values per row and per column of each tensor of the set, which counts as one matrix and is no
+// slice.
+ALTGRAD_API int32_t altgrad_has_columns(const altgrad_bundle *bundle, int64_t set);
 // The number of streams (lists of tensors), scalars, phases and exchanges, and about each one.
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle, int64_t index, altgrad_stream_info *out);

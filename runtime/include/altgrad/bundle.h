@@ -135,6 +135,7 @@ enum {
   ALTGRAD_BLOCK_MOST = 256,  // and at the most: a power of two of them
   ALTGRAD_TILE_COLUMNS = 128,  // columns of a tile; with 32 rows it has 4096 elements
   ALTGRAD_SQUARE_BYTES = 65536, // an f32 for each element of 128 x 128
+  ALTGRAD_RUN_ROWS = 32,     // rows of a matrix whose columns are combined one after the other
   ALTGRAD_ROW_HEADER = 12,   // words of a row before its pointers
   ALTGRAD_SETS = 64,         // a step has at most this many sets
   ALTGRAD_HISTORY = 101,     // f32 in the memory of a history

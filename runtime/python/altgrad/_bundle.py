@@ -19,12 +19,12 @@ _FOLD = 1
 
 # The structs of core/altgrad_program.h and altgrad_request.h.
 _Stream = struct("Stream", name=c_char_p, key=c_char_p, role=c_char_p, format=c_char_p, number=c_int32, set=c_int32,
-                  dtype=c_int32, block=c_int32, columns=c_int32, packed=c_int32, scaled=c_int32, of_units=c_int32, first=c_double, state=c_char_p)
+                  dtype=c_int32, block=c_int32, columns=c_int32, packed=c_int32, scaled=c_int32, of_units=c_int32, per_column=c_int32, first=c_double, state=c_char_p)
 _Scalar = struct("Scalar", name=c_char_p, key=c_char_p, role=c_char_p, number=c_int32, set=c_int32, access=c_int32,
                   type=c_int32, has_default=c_int32, default=c_double)
 _Set = struct("Set", param=POINTER(_Stream), grad=POINTER(_Stream), step=POINTER(_Scalar), norm=POINTER(_Scalar),
                states=list_of(_Stream), hypers=list_of(_Scalar), statistics=list_of(_Scalar), unit_multiple=c_int64,
-               places=c_int32, multiplies=c_int32, count=c_char_p)
+               places=c_int32, multiplies=c_int32, columns=c_int32, count=c_char_p)
 _Word = struct("Word", size=c_uint64, offset=c_uint64, reduction=c_int32)
 _Exchange = struct("Exchange", phase=c_int64, words=list_of(_Word))
 _Partial = struct("Partial", size=c_uint64, phase=c_int64, set=c_int64, reduction=c_int32)

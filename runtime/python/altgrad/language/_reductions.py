@@ -6,21 +6,24 @@ from ._arithmetic import check, meet
 from ._errors import fail
 from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, TENSOR, UNIT, Symbol, current
 
-_LATER = {"row": 'a row of a matrix is a "unit"', "column": "numbers of columns come with a later version"}
-_LEVELS = {"step": GLOBAL, "tensor": TENSOR, "unit": UNIT}
+_LEVELS = {"step": GLOBAL, "tensor": TENSOR, "unit": UNIT, "row": UNIT, "column": ELEMENT}
 
 
 def reduce(how: str, value: Symbol, over: str) -> Symbol:
     block = isinstance(over, str) and re.fullmatch(r"block<[1-9]\d*x[1-9]\d*>", over)
-    if over not in ("step", "tensor", "unit") and not block:
-        fail(f'no reduction over {over!r}: write "tensor", "unit" (one index of dimension 0, a row), "step" (all tensors) or "block<1x32>"'
-             + (f"; {_LATER[over]}" if isinstance(over, str) and over in _LATER else ""))
-    (operand,), _, level = meet(value, element=over == "step")
+    if not block and (not isinstance(over, str) or over not in _LEVELS):
+        fail(f'no reduction over {over!r}: write "tensor", "row", "column", "unit" (one index of dimension 0), "step" (all tensors) or "block<1x32>"')
+    (operand,), _, level = meet(value, element=over in ("step", "tensor"))
     of_tensors = over == "step" and how == "add" and HYPER < level <= TENSOR
-    if level < ELEMENT and not of_tensors:
+    of_units = over == "tensor" and how == "add" and level == UNIT
+    if level < ELEMENT and not of_tensors and not of_units:
         fail(f"a reduction of {LEVELS[level]}, which is the same for all elements of a unit: reduce elements, or use the number itself")
     return value.trace.emit(f"altgrad.reduce {how} {{}} over {over}", [operand], "f32", "f32",
                             ELEMENT if block else _LEVELS[over])
+
+
+def is_of_units(value: Symbol) -> bool:
+    return value.level == UNIT
 
 
 def total(value: Symbol) -> Symbol:
@@ -28,11 +31,16 @@ def total(value: Symbol) -> Symbol:
     return reduce("add", value, "step")
 
 
-def mean(total: Symbol, over: str) -> Symbol:
+def mean(total: Symbol, over: str, of_units: bool = False) -> Symbol:
+    """What of a `total` is each one's; `of_units`: it is of numbers of units."""
+    if of_units:
+        return total / (extent("numel") / extent("unit"))
     if over == "tensor":
         return total / extent("numel")
-    if over == "unit":
+    if over in ("unit", "row"):
         return total / extent("unit")
+    if over == "column":
+        return total / (extent("rows") * extent("batch"))
     if over == "step":
         return total / reduce("add", extent("numel"), "step")
     rows, columns = map(int, re.findall(r"\d+", over))

@@ -71,6 +71,22 @@ class Unit(_Number):
     word, kind = "unit", "f32"
 
 
+class Row(Unit):
+    """A number that is kept for each row of a matrix. A tensor counts as one matrix, with its last dimension as columns."""
+
+    word = "row"
+
+
+class Column(State):
+    """A number that is kept for each column of a matrix and begins as 0. What is computed with it is float32.
+
+    Args:
+        when: The option without which there is no such state; it is None then.
+    """
+
+    word = "column"
+
+
 class Scalar(_Number):
     """A number that is kept for each tensor, in float64."""
 
@@ -91,14 +107,6 @@ class Later(Role):
         pass
 
 
-class Row(Later):
-    """Not there yet; today a row of a matrix is a Unit."""
-
-
-class Column(Later):
-    """Not there yet."""
-
-
 class Square(Later):
     """Not there yet."""
 
@@ -108,7 +116,7 @@ class Input(Role):
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Unit, ag.Scalar, ag.Global, ag.Input, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
+_WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Row, ag.Column, ag.Unit, ag.Scalar, ag.Global, ag.Input, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
 
 
 def parts_named(name: str, value: Any) -> "list[tuple[str, int | None]]":
@@ -149,7 +157,7 @@ class Signature:
         if isinstance(role, New):
             self.fail(name, f"{name}: ag.New is what a rule returns, which a function under @ag.transform takes: a rule has an ag.Param")
         if isinstance(role, Later):
-            self.fail(name, f"{name}: ag.{type(role).__name__} is not there yet: today's are Param, Grad, State, Unit (a number for each row), "
+            self.fail(name, f"{name}: ag.{type(role).__name__} is not there yet: today's are Param, Grad, State, Row, Column, Unit, "
                             "Scalar, Global, Input, Step and Option")
         if isinstance(role, State) and role._later:
             self.fail(name, f"{', '.join(role._later)}= of a state is not there yet: a state begins as 0; use ag.where(t == 1, …, …) on an ag.Step")

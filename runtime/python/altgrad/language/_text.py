@@ -7,7 +7,7 @@ from typing import Any
 
 from ._arithmetic import check, level_of, narrow, wide
 from ._errors import ShardLocation, RuleError, code_of, fail_at
-from ._signature import Global, Param, Scalar, Signature, State, Step, Unit
+from ._signature import Column, Global, Param, Row, Scalar, Signature, State, Step, Unit
 from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
 
@@ -58,6 +58,8 @@ def _arguments(signature, options, trace):
         if type(role) in _NUMBERS:
             kind, level = role.kind, _NUMBERS[type(role)]
             rest = f" per {role.word}" + (f" = {spelled(role.first)}" if role.first else "")
+        elif isinstance(role, Column):
+            rest = " per column"
         given[name] = trace.argument(name, kind, level, word)
         rows.append(f"{word} %{name}: {kind}{rest}")
     for part, (name, place) in signature.pairs.items():
@@ -68,7 +70,7 @@ def _arguments(signature, options, trace):
     return given, rows
 
 
-_NUMBERS = {Unit: UNIT, Scalar: TENSOR, Global: GLOBAL}
+_NUMBERS = {Unit: UNIT, Row: UNIT, Scalar: TENSOR, Global: GLOBAL}
 
 
 def _share(rows, signature, options, states, trace):
@@ -137,7 +139,9 @@ class Results:
         if isinstance(role, Param) and level < ELEMENT:
             self.fail(f"the new {name} is one number for the whole tensor: return p - …")
         if isinstance(role, Unit) and level == ELEMENT:
-            self.fail(f'the new {name} differs within a unit: write .mean("unit"), .sum("unit") or .max("unit")', name)
+            self.fail(f'the new {name} differs within a {role.word}: write .mean("{role.word}"), .sum("{role.word}") or .max("{role.word}")', name)
+        if isinstance(role, Column) and level < ELEMENT:
+            self.fail(f'the new {name} is one number for all columns: write .mean("column"), .sum("column") or .max("column")', name)
         if isinstance(role, Scalar) and level > TENSOR:
             self.fail(f'the new {name} differs within a tensor: write .mean(), .sum() or .max()', name)
         if isinstance(role, Global) and level > HYPER:

@@ -93,12 +93,13 @@ class Value(Symbol):
         return matrices.Transposed(matrices.lifted(self))
 
     def sum(self, over: str = "tensor") -> Symbol:
-        """The sum of all elements of the tensor, of each "unit", of each "block<1x32>", or of all tensors of the "step"."""
+        """The sum of all elements of the tensor, of each "row", "column" or "unit", of each "block<1x32>", or of all tensors
+        of the "step". What is one for each row is added up over the rows of the tensor."""
         return reductions.reduce("add", self, over)
 
     def mean(self, over: str = "tensor") -> Symbol:
         """The sum divided by how many there are."""
-        return reductions.mean(self.sum(over), over)
+        return reductions.mean(self.sum(over), over, of_units=reductions.is_of_units(self))
 
     def max(self, over: str = "tensor") -> Symbol:
         """The largest element; NaN if there is one."""

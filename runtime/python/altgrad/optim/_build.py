@@ -230,6 +230,9 @@ class DevicePlan:
                     if part.multiplies:
                         raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
                                          + whole_ways(type(optimizer)))
+                    if part.columns:
+                        raise ValueError("its rule has values per row and per column of whole matrices, and other "
+                                         "ranks have parts of it")
                     for stream in part.states:
                         if stream.of_units:
                             raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have "

@@ -148,7 +148,7 @@ def _make(rule, storage, options):
         raise ValueError(f"rule @{rule.name}: {error}: rename it") from None
     part, = bundle.sets
     keys = {stream.key: stream.key for stream in part.states
-            if stream.role == "state" and stream.block}
+            if stream.role == "state" and stream.block and not stream.per_column}
     hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
     step_states = tuple([scalar.key for scalar in states_of_step(bundle).values()])
     _check_names(rule, hypers, "hyper-parameter")
@@ -158,7 +158,7 @@ def _make(rule, storage, options):
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys, "_step_states": step_states,
         "_inputs": tuple([stream.key for stream in part.states if stream.role == "input"]),
-        "_tensor_states": tuple([stream.state for stream in part.states if stream.role == "state" and not stream.block]),
+        "_tensor_states": tuple([stream.state for stream in part.states if stream.role == "state" and stream.key not in keys]),
         "_multiplies": bundle if part.multiplies else None,
         "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name)),
     })
