@@ -9,6 +9,8 @@ from typing_extensions import Unpack
 from ._keywords import Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
 
+__all__ = ["ADOPT", "AdEMAMix", "LAMB", "Lion", "ManifoldAdamW", "Prodigy"]
+
 
 class Lion(Named):
     """Lion (Chen et al., 2023): the sign of an interpolated momentum.

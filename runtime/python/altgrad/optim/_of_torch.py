@@ -14,6 +14,8 @@ from .._storage.word import word_of
 from ._keywords import OfTorch
 from ._named import MAXIMIZE, Named, constructor, find_template
 
+__all__ = ["Adagrad", "Adam", "AdamW", "RMSprop", "SGD"]
+
 
 class Adam(Named):
     """Adam (Kingma and Ba, 2015) with the arguments, param_groups and state keys of torch.optim.Adam.
