@@ -1,7 +1,7 @@
 """Optimizers to put in place of those of torch.optim; each step is one compiled program, on CPUs and GPUs.
 
-- SGD, Adam, AdamW, Adagrad and RMSprop have the arguments, param_groups and states of torch's classes.
-- Lion, LAMB, ADOPT, AdEMAMix, Prodigy, ManifoldAdamW and GridOptim have those of their authors.
+- Classes that torch.optim has, too, such as AdamW, have its arguments, param_groups and states.
+- Others, such as Lion and Prodigy, have those of their authors.
 - Adam8bit, AdamW4bit, LionFp8 and the other classes with such an ending keep their states in 4 or 8 bits. Every
   class takes `storage=` for any other storage.
 - FromRule makes a class from a rule of your own, from_torch one from another optimizer in PyTorch.

@@ -169,7 +169,6 @@ class Prodigy(Named):
     """
 
     _absent = "beta3",
-    _step_states = "d", "d_max", "d_numerator", "k"
     _options = {"coupled": lambda g: not g["decouple"], "bias_correction": lambda g: g["use_bias_correction"],
                 "safeguard_warmup": lambda g: g["safeguard_warmup"]}
 
