@@ -1,5 +1,5 @@
 // AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
-//
+// https://arxiv.org/abs/1711.05101
 // Operation order of torch 2.11's fused kernel for the CPU (vector body).
 rule adamw(param w, grad g, state m v vmax, lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 1e-2, step t,
            option amsgrad maximize) step_bound adamw

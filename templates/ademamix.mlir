@@ -1,5 +1,5 @@
 // AdEMAMix: Adam with a second, slow average (Pagliardini, Ablin and Grangier, 2024).
-//
+// https://arxiv.org/abs/2409.03137
 // Operation order of the authors' PyTorch code. alpha_t grows linearly from 0 and beta3_t from beta1, linearly in its
 // half-life, over as many steps as their warm-ups say (0: none). Without decay an infinite w leaves u alone.
 rule ademamix(param w, grad g, state fast slow v, lr = 1e-3, beta1 = 0.9, beta2 = 0.999, beta3 = 0.9999, alpha = 2.0,

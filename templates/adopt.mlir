@@ -1,5 +1,5 @@
 // ADOPT: Adam that converges with any beta2 (Taniguchi et al., 2024).
-//
+// https://arxiv.org/abs/2411.02853
 // The authors' published form and order: v is used before it is updated, and the first step sets v alone. Of g there is
 // n, clamped to +-(t - 1)^(1/4) unless `no_clip`. `decoupled`: w decays and not g. Without decay an infinite w stays.
 rule adopt(param w, grad g, state m v, lr = 1e-3, beta1 = 0.9, beta2 = 0.9999, eps = 1e-6, decay = 0.0, step t,

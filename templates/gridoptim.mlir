@@ -1,5 +1,5 @@
 // GridOptim: momentum that moves a parameter by rungs of its format's grid.
-//
+// https://github.com/ParkerWilliams/altgrad
 // After altgrad/training/optimizer.py of ParkerWilliams, whose weights lie on a grid of 8 bits: x is the number that the
 // parameter is, and w its rung. With `rungs=ocp.e4m3fn` the step rounds by how many rungs w moves. Without, w and x are
 // both the number, and this is momentum with a bound on its steps. A NaN stays one.

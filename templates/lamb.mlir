@@ -1,5 +1,5 @@
 // LAMB: Adam with a trust ratio per tensor (You et al., 2020).
-//
+// https://arxiv.org/abs/1904.00962
 // As apex: `l2` moves decay w from the update into the gradient; the ratio |w| / |u| is used where neither is 0 and
 // decay is not 0, or everywhere with `nvlamb`. Clipping the global gradient norm is the step's business. Without decay
 // an infinite w leaves g and u alone.

@@ -1,5 +1,5 @@
 // ManifoldAdamW: AdamW whose gradients are measured in steps of a format's grid.
-//
+// https://github.com/ParkerWilliams/altgrad
 //   g <- g min(S, max_stiffness),  S = 2^(floor(log2 |w|) - mantissa_bits)
 //   w <- w (1 - lr decay)
 //   m <- beta1 m + (1 - beta1) g

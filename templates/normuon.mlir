@@ -1,4 +1,5 @@
 // NorMuon: Muon whose rows have one size on average (Z. Li et al., 2025), for matrices.
+// https://arxiv.org/abs/2510.05491
 rule normuon(param w, grad g, state buf, unit second, lr = 0.02, momentum = 0.95, beta = 0.95, decay = 0.0, eps = 1e-7,
              option plain)
   buf = lerp(buf, g, 1 - momentum)

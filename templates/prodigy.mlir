@@ -1,5 +1,5 @@
 // Prodigy: Adam that finds its learning rate, from the distance that parameters have gone (Mishchenko and Defazio, 2023).
-//
+// https://arxiv.org/abs/2306.06101
 // Order of the authors' prodigyopt 1.1. d estimates that distance, and one d is of all tensors: its numerator is a running
 // sum of <g, p0 - w>, its denominator the sum of |s|. Where no gradient was other than 0, nothing is estimated.
 rule prodigy(param w, grad g, state m v s p0, global d = 1e-6, global d_max = 1e-6, global d_numerator, k, step t,

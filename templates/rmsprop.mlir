@@ -1,5 +1,5 @@
 // RMSprop (Tieleman and Hinton, 2012), centered and with momentum on request.
-//
+// https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf
 // Operation order of torch 2.11 on the CPU, with an IEEE root. Without momentum lr multiplies g before the division,
 // with it the buffer after it. t is only counted, as in torch's state. Without decay an infinite w leaves g alone.
 rule rmsprop(param w, grad g, state v mean buf, lr = 1e-2, alpha = 0.99, eps = 1e-8, momentum = 0.0, decay = 0.0, step t,

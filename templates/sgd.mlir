@@ -1,5 +1,5 @@
 // SGD with momentum (Polyak, 1964; Nesterov, 1983; Sutskever et al., 2013).
-//
+// https://proceedings.mlr.press/v28/sutskever13.html
 // Operation order of torch 2.11 on the CPU. Without `momentum_on` no buffer is stored; without it torch's `nesterov`
 // and `dampening` have no meaning. Without decay a g of -0 stays -0, and buf copies the first one whole.
 rule sgd(param w, grad g, state buf, lr = 1e-3, momentum = 0.0, dampening = 0.0, decay = 0.0, step t,

@@ -1,5 +1,5 @@
 // SignSGD, and Signum with momentum (Bernstein et al., 2018).
-//
+// https://arxiv.org/abs/1802.04434
 // The sign of 0 and of a NaN is 0. Without `momentum_on` no momentum is stored.
 rule signsgd(param w, grad g, state m, lr = 1e-3, momentum = 0.9, decay = 0.0, option momentum_on maximize)
   g = -g if maximize else g

@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PLAIN = """if for sizeof decltype static_cast reinterpret_cast const_cast int32_t int64_t uint64_t uintptr_t size_t double
-  fail c_str size empty data strcmp madvise sysconf snprintf altgrad_format_bits altgrad_core_dtype
+  fail c_str size empty data strcmp strcasecmp madvise sysconf snprintf altgrad_format_bits altgrad_core_dtype
   aoti_torch_dtype_uint8 aoti_torch_dtype_int16""".split()
 OF_FILES = {
     "bundle/Bundle.cpp": "manifestText",

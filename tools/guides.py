@@ -2,8 +2,8 @@
 """Renews the parts of the guides that are generated from the program: its operations, formats and classes.
 
 In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function NAME below. The
-compiler is $ALTGRAD_OPT, else build/bin/altgrad-opt, else the one on PATH. The guide for Python is renewed only where
-torch is installed.
+compiler is $ALTGRAD_OPT, else build/bin/altgrad-opt, else the one on PATH. The guide for Python and the gallery are renewed only
+where torch is installed.
 """
 import argparse
 import importlib.util
@@ -20,7 +20,7 @@ BUILT = ROOT / "build" / "bin" / "altgrad-opt"
 COMPILER = os.environ.get("ALTGRAD_OPT") or (str(BUILT) if BUILT.exists() else shutil.which("altgrad-opt"))
 GUIDES = ["templates/Language.md", "templates/Storage.md", "runtime/Guide.md", "codegen/Guide.md"]
 if importlib.util.find_spec("torch"):
-    GUIDES.append("runtime/python/Guide.md")
+    GUIDES += ["runtime/python/Guide.md", "templates/Gallery.md"]
 
 
 def ask(*options):
@@ -88,19 +88,24 @@ def passes():
     return table(["pass", "what it does"], [[f"`--{flag}`", summary] for flag, summary in rows])
 
 
-def optimizers():
-    """A row for each class: its template, its states by the storage line's word and the key in `state`, their bytes."""
+def classes():
+    """{name: class} of the optimizers that have a template."""
     if not importlib.util.find_spec("altgrad"):
         sys.path.insert(0, str(ROOT / "runtime" / "python"))
     from altgrad import optim
+    found = {name: getattr(optim, name) for name in sorted(optim.__all__, key=str.lower)}
+    return {name: made for name, made in found.items() if isinstance(made, type) and getattr(made, "_template", None)}
+
+
+def optimizers():
+    """A row for each class: its template, its states by the storage line's word and the key in `state`, their bytes."""
     rows = []
-    for name in optim.__all__:
-        made = getattr(optim, name)
-        if not (isinstance(made, type) and getattr(made, "_keys", None)) or made._storage:
-            continue  # no class, one without a rule, or a narrow form of another
+    for name, made in classes().items():
+        if made._storage:
+            continue  # a narrow form of another
         states = [f"`{word}` = `{key}`" + (f" with `{argument(made, made._only_with[word])}`" if word in made._only_with else "")
                   + " of each row" * (word in made._of_units) for word, key in made._keys.items()]
-        rule = name.lower()
+        rule = made._template
         rows.append([f"`{name}`", f"[{rule}](../../templates/{rule}.mlir)", ", ".join(states),
                      str(4 * (len(made._keys) - len(made._only_with) - len(made._of_units)))])
     return table(["class", "rule", "states: word = key", "bytes"], rows)
@@ -112,14 +117,32 @@ def argument(made, option):
     return next(name for name in defaults if made._options[option]({**defaults, name: 0.5}))
 
 
-def formulas():
-    """The lines of each template in short form, or the formula at the top of one in the long form."""
-    parts = []
+def templates():
+    """(name, title, address of the paper or "", lines of the rule) of each template."""
     for path in sorted((ROOT / "templates").glob("*.mlir")):
         text = path.read_text()
-        head = [line[3:].rstrip() for line in re.match(r"(?://.*\n)*", text)[0].splitlines()]
-        lines = text.splitlines() if re.search("^rule ", text, re.MULTILINE) else head
-        parts.append("\n".join([head[0].rstrip(".:"), *[line for line in lines if re.match(r"  \S", line)]]))
+        title, *head = [line[3:].rstrip() for line in re.match(r"(?://.*\n)*", text)[0].splitlines()]
+        address = next((line for line in head if line.startswith("https://")), "")
+        short = re.search("^rule ", text, re.MULTILINE)
+        lines = text[short.start():].splitlines() if short else [line for line in head if line.startswith("  ")]
+        yield path.stem, title.rstrip(".:"), address, lines
+
+
+def gallery():
+    """A row for each template: its classes, how long it is, what a step of it moves in float32, and where it is from."""
+    made, rows = classes(), []
+    for rule, title, address, lines in templates():
+        report = re.search(r"(\d+) bytes per element .*?(\d+) launches", ask(f"--rule={rule}", "--emit=report")[0])
+        named = ", ".join(f"`{name}`" for name, of in made.items() if of._template == rule)
+        paper = (re.search(r"\(([^()]*\d{4})\)", title) or ["", "source"])[1]
+        rows.append([f"[{rule}]({rule}.mlir)", named or "–", str(len(lines)), report[1], report[2],
+                     f"[{paper}]({address})" if address else "–"])
+    return table(["template", "classes", "lines", "bytes", "launches", "from"], rows)
+
+
+def formulas():
+    """The lines of each template in short form, or the formula at the top of one in the long form."""
+    parts = ["\n".join([title, *[line for line in lines if re.match(r"  \S", line)]]) for _, title, _, lines in templates()]
     return "```text\n" + "\n\n".join(parts) + "\n```"
 
 

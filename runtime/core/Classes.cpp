@@ -2,6 +2,7 @@
 #include "altgrad_classes.h"
 
 #include <cstring>
+#include <strings.h>
 
 namespace {
 
@@ -13,37 +14,33 @@ constexpr const char *fp8 = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256"
                      *eight = "states=bnb8u:256,keep_positive m=bnb8:256",
                      *four = "states=torchao4u:128 m=torchao4:128";
 
+// The classes that have a storage of their own, or matrices.
 constexpr altgrad_core_class classes[] = {
-    {"Adagrad", "adagrad", "", KEYS_adagrad, ""},
-    {"Adam", "adam", "", KEYS_adam, ""},
     {"Adam4bit", "adam", four, KEYS_adam, ""},
     {"Adam8bit", "adam", eight, KEYS_adam, ""},
     {"AdamFp8", "adam", fp8, KEYS_adam, ""},
-    {"AdamW", "adamw", "", KEYS_adamw, ""},
     {"AdamW4bit", "adamw", four, KEYS_adamw, ""},
     {"AdamW8bit", "adamw", eight, KEYS_adamw, ""},
     {"AdamWFp8", "adamw", fp8, KEYS_adamw, ""},
-    {"ADOPT", "adopt", "", KEYS_adopt, ""},
-    {"AdEMAMix", "ademamix", "", KEYS_ademamix, ""},
     {"GridOptim", "gridoptim", "states=f32 rungs=ocp.e4m3fn", KEYS_gridoptim, ""},
-    {"LAMB", "lamb", "", KEYS_lamb, ""},
-    {"Lion", "lion", "", KEYS_lion, ""},
-    {"Prodigy", "prodigy", "", KEYS_prodigy, ""},
     {"Lion8bit", "lion", "states=bnb8:256", KEYS_lion, ""},
     {"LionFp8", "lion", "states=ocp.e4m3fn:256", KEYS_lion, ""},
-    {"ManifoldAdamW", "manifoldadamw", "", KEYS_manifoldadamw, ""},
     // With AdamW beside it, without amsgrad.
     {"Muon", "muon", "", KEYS_muon " m=exp_avg v=exp_avg_sq", "units"},
     {"NorMuon", "normuon", "", KEYS_normuon " m=exp_avg v=exp_avg_sq", "rows"},
-    {"RMSprop", "rmsprop", "", KEYS_rmsprop, ""},
-    {"SGD", "sgd", "", KEYS_sgd, ""},
 };
+
+// Any other class has the name of its template, in capitals where it likes.
+constexpr altgrad_core_class templates[] = {TEMPLATES};
 
 } // namespace
 
 const altgrad_core_class *altgrad_core_class_of(const char *name) {
   for (const altgrad_core_class &of : classes)
     if (!strcmp(of.name, name))
+      return &of;
+  for (const altgrad_core_class &of : templates)
+    if (!strcasecmp(of.name, name))
       return &of;
   return nullptr;
 }

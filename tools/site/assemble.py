@@ -84,10 +84,12 @@ def fence(found):
 
 
 def exported(path):
-    """The public names that a package's __init__ imports or lists."""
+    """The public names that a package's __init__ imports or lists, itself or in modules of its own."""
     text = (ROOT / "runtime/python" / path).read_text()
     if listed := re.search(r"__all__ = \[(.*?)\]", text, flags=re.S):
-        return sorted(re.findall(r'"(\w+)"', listed[1]), key=str.lower)
+        modules = re.findall(r"^__all__ \+= (\w+)\.__all__", text, flags=re.M)
+        more = [name for module in modules for name in exported(pathlib.Path(path).with_name(f"{module}.py"))]
+        return sorted([*re.findall(r'"(\w+)"', listed[1]), *more], key=str.lower)
     names = [name for line in re.findall(r"^from \.\S+ import \(?([^)]*?)\)?$", text, flags=re.M | re.S)
              for name in re.findall(r"\w+", line)]
     return sorted({name for name in names if not name.startswith("_")}, key=str.lower)

@@ -27,30 +27,33 @@ from torch.testing._internal.common_utils import TestCase  # noqa: E402
 
 import altgrad  # noqa: E402
 
-NAMES = ["AdamW", "Adam", "SGD", "Adagrad", "RMSprop"]
+NAMES = ["AdamW", "Adam", "SGD", "Adagrad", "RMSprop", "NAdam", "RAdam", "Adamax", "Adadelta", "Rprop", "ASGD"]
 # The last two are stepped by torch's classes inside ours.
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.complex64]
 # Of torch.testing._internal.common_optimizers: configurations and error inputs per class on the CPU, torch 2.11.
-CONFIGURATIONS = {"AdamW": 5, "Adam": 5, "SGD": 9, "Adagrad": 7, "RMSprop": 8}
-ERRORS = {"AdamW": 12, "Adam": 12, "SGD": 7, "Adagrad": 7, "RMSprop": 7}
+CONFIGURATIONS = {"AdamW": 5, "Adam": 5, "SGD": 9, "Adagrad": 7, "RMSprop": 8,
+                  "NAdam": 7, "RAdam": 6, "Adamax": 5, "Adadelta": 6, "Rprop": 5, "ASGD": 7}
+ERRORS = {"AdamW": 12, "Adam": 12, "SGD": 7, "Adagrad": 7, "RMSprop": 7,
+          "NAdam": 8, "RAdam": 8, "Adamax": 7, "Adadelta": 7, "Rprop": 7, "ASGD": 7}
 # With foreach, fused and differentiable, where the class has them.
-FLAGGED = {"AdamW": 15, "Adam": 15, "SGD": 27, "Adagrad": 21, "RMSprop": 16}
+FLAGGED = {"AdamW": 15, "Adam": 15, "SGD": 27, "Adagrad": 21, "RMSprop": 16,
+           "NAdam": 14, "RAdam": 12, "Adamax": 10, "Adadelta": 12, "Rprop": 10, "ASGD": 14}
 HALF = (torch.bfloat16, torch.float16)
 
 
-class RoundedRMSprop(torch.optim.RMSprop):
-    """torch has no fused RMSprop: its for-loop in float32, rounded to the parameter's dtype."""
+class Rounded:
+    """For classes that torch has not fused: its for-loop in float32, rounded to the parameter's dtype."""
 
     def step(self):
         params = [p for group in self.param_groups for p in group["params"]]
-        states = [v for held in self.state.values() for k, v in held.items() if k != "step"]
+        states = [v for held in self.state.values() for v in held.values() if v.dim()]
         tensors = [t for p in params for t in (p, p.grad) if t is not None] + states
         dtype = params[0].dtype
         for tensor in tensors:
             tensor.data = tensor.data.float()
         super().step()
         for held in self.state.values():
-            tensors += [v for k, v in held.items() if k != "step"]
+            tensors += [v for v in held.values() if v.dim()]
         for tensor in tensors:
             tensor.data = tensor.data.to(dtype)
 
@@ -61,8 +64,8 @@ class Suite(TestCase):
     def matches_forloop(self, info, cls, dtype, config):
         """Ours beside torch's for-loop in float32, beside torch's fused in 16 bits."""
         tracker = common.TensorTracker()
-        rounded = dtype in HALF and info.name == "RMSprop"
-        reference = RoundedRMSprop if rounded else info.optim_cls
+        is_fused = "fused" in info.supported_impls
+        reference = info.optim_cls if is_fused or dtype not in HALF else type(info.name, (Rounded, info.optim_cls), {})
         for kind in (reference, cls):
             ours = kind is cls
             torch.manual_seed(0)
@@ -71,7 +74,7 @@ class Suite(TestCase):
             kwargs = copy.deepcopy(config.kwargs)
             if not ours:
                 kwargs["foreach"] = False
-                if info.name != "RMSprop":
+                if is_fused:
                     kwargs["fused"] = dtype in HALF
             optimizer = kind(model.parameters(), **kwargs)
             for step in range(7):
@@ -83,7 +86,7 @@ class Suite(TestCase):
                 for param in model.parameters():
                     states = [v for _, v in sorted(optimizer.state[param].items())
                               if isinstance(v, torch.Tensor)]
-                    for tensor in (param, *states):
+                    for tensor in (param, *[state if state.dim() else state.float() for state in states]):
                         tracker.pop_check_set(tensor, self) if ours else tracker.add(tensor)
         self.assertTrue(tracker.all_popped())
         Suite.executed += 1

@@ -23,8 +23,8 @@ def long_form(rule):
 
 
 def declared(rule):
-    """The states beside a parameter, without those of the step."""
-    return re.findall(r"state %(\w+): \w+\b(?! per step)", long_form(rule))
+    """The states of elements and of units."""
+    return re.findall(r"state %(\w+): \w+\b(?! per (?:tensor|step))", long_form(rule))
 
 
 @pytest.mark.parametrize("name", NAMES)

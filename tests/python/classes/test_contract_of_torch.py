@@ -16,7 +16,8 @@ import altgrad
 pytestmark = [pytest.mark.filterwarnings("ignore:.*steps what no kernel updates"),
               pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")]
 
-KWARGS = {"AdamW": dict(amsgrad=True), "Adam": {}, "SGD": dict(momentum=0.9), "Adagrad": {}, "RMSprop": dict(momentum=0.9)}
+KWARGS = {"AdamW": dict(amsgrad=True), "Adam": {}, "SGD": dict(momentum=0.9), "Adagrad": {}, "RMSprop": dict(momentum=0.9),
+          "NAdam": {}, "ASGD": {}, "Rprop": {}}
 
 
 @pytest.fixture(params=KWARGS)

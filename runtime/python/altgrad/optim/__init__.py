@@ -1,7 +1,7 @@
 """Optimizers to put in place of those of torch.optim; each step is one compiled program, on CPUs and GPUs.
 
-- SGD, Adam, AdamW, Adagrad and RMSprop have the arguments, param_groups and states of torch's classes.
-- Lion, LAMB, ADOPT, AdEMAMix, Prodigy, ManifoldAdamW and GridOptim have those of their authors.
+- Classes that torch.optim has, too, such as AdamW, have its arguments, param_groups and states.
+- Others, such as Lion and Prodigy, have those of their authors.
 - Adam8bit, AdamW4bit, LionFp8 and the other classes with such an ending keep their states in 4 or 8 bits. Every
   class takes `storage=` for any other storage.
 - FromRule makes a class from a rule of your own, from_torch one from another optimizer in PyTorch.
@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
+from . import _narrow, _of_papers, _of_torch
 from ._from_rule import FromRule
 from ._grid import GridOptim
 from ._muon import Muon, NorMuon
-from ._narrow import Adam4bit, Adam8bit, AdamFp8, AdamW4bit, AdamW8bit, AdamWFp8, Lion8bit, LionFp8
-from ._of_papers import ADOPT, LAMB, AdEMAMix, Lion, ManifoldAdamW, Prodigy
-from ._of_torch import SGD, Adagrad, Adam, AdamW, RMSprop
+from ._narrow import *
+from ._of_papers import *
+from ._of_torch import *
 from ._newton_schulz import NewtonSchulz
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
 from ._from_torch import from_torch
 
-__all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW", "AdamW4bit", "AdamW8bit",
-           "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim", "LAMB", "Lion", "Lion8bit", "LionFp8",
-           "ManifoldAdamW", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "Prodigy", "RMSprop", "Record", "SGD", "Storage", "from_torch", "plot_run"]
+__all__ = ["FromRule", "GridOptim", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "Record", "Storage", "from_torch", "plot_run"]
+__all__ += _narrow.__all__
+__all__ += _of_papers.__all__
+__all__ += _of_torch.__all__
 
 if not TYPE_CHECKING:
     def __getattr__(name):

@@ -30,6 +30,10 @@ class Named(Optimizer):
         capturable: Accepted as torch accepts it; steps can be captured in a CUDA graph without it.
             With True, parameters on the CPU are refused, as torch refuses them.
         differentiable: Whether autograd goes through the step. torch's class then does the step.
+        decoupled_weight_decay: Whether parameters decay by lr * weight_decay instead of through the gradient.
+
+    Example:
+        >>> optimizer = altgrad.optim.Named(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
 
     _hypers, _options = BETAS, MAXIMIZE
@@ -54,8 +58,28 @@ class Named(Optimizer):
             defaults = given
         Optimizer.__init__(self, params, defaults, **shared)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads a state_dict of this class or of torch's class of the same name. Every state of elements keeps its dtype.
+
+        Args:
+            state_dict: What `state_dict()` gave.
+
+        Raises:
+            ValueError, TypeError: As Optimizer's. Nothing has changed then.
+        """
+        super().load_state_dict(state_dict)
+        for held in self.state.values() if self._tensor_states else ():
+            # torch's numbers of a tensor are float32.
+            held.update({key: held[key].to(torch.float64) for key in self._tensor_states
+                         if isinstance(held.get(key), torch.Tensor)})
+
     def _rule_of(self, group):
         return find_template(self._template)
+
+    # What the template declares beside states of elements, under its names there.
+    _tensor_states = property(lambda self: _declared(self._template, "scalar"))
+    _step_states = property(lambda self: _declared(self._template, "global"))
+    _inputs = property(lambda self: _declared(self._template, "input"))
 
 
 def constructor(init: Init) -> Init:
@@ -94,6 +118,11 @@ def find_template(name):
     if name not in _templates:
         _templates[name] = find_rule(name)
     return _templates[name]
+
+
+@functools.cache
+def _declared(name, role):
+    return tuple(find_template(name).declared(role))
 
 
 def _check(given):

@@ -3,6 +3,8 @@
 from ._of_papers import Lion
 from ._of_torch import Adam, AdamW
 
+__all__ = ["Adam4bit", "Adam8bit", "AdamFp8", "AdamW4bit", "AdamW8bit", "AdamWFp8", "Lion8bit", "LionFp8"]
+
 
 class AdamWFp8(AdamW):
     """AdamW with both moments in 8-bit floating point, and a float32 scale for 256 elements.

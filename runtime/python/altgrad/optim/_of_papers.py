@@ -9,6 +9,8 @@ from typing_extensions import Unpack
 from ._keywords import Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
 
+__all__ = ["ADOPT", "AdEMAMix", "LAMB", "Lion", "ManifoldAdamW", "Prodigy"]
+
 
 class Lion(Named):
     """Lion (Chen et al., 2023): the sign of an interpolated momentum.
@@ -167,7 +169,6 @@ class Prodigy(Named):
     """
 
     _absent = "beta3",
-    _step_states = "d", "d_max", "d_numerator", "k"
     _options = {"coupled": lambda g: not g["decouple"], "bias_correction": lambda g: g["use_bias_correction"],
                 "safeguard_warmup": lambda g: g["safeguard_warmup"]}
 

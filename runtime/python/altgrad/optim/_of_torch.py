@@ -14,6 +14,8 @@ from .._storage.word import word_of
 from ._keywords import OfTorch
 from ._named import MAXIMIZE, Named, constructor, find_template
 
+__all__ = ["Adadelta", "Adagrad", "Adam", "Adamax", "AdamW", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
+
 
 class Adam(Named):
     """Adam (Kingma and Ba, 2015) with the arguments, param_groups and state keys of torch.optim.Adam.
@@ -28,7 +30,6 @@ class Adam(Named):
 
     Args:
         amsgrad: Whether the denominator is made of the largest second moment so far (Reddi et al., 2018).
-        decoupled_weight_decay: Whether parameters decay by lr * weight_decay instead of through the gradient.
 
     Example:
         >>> optimizer = altgrad.optim.Adam(model.parameters(), lr=1e-3, max_grad_norm=1.0)
@@ -220,3 +221,129 @@ class RMSprop(Named):
                  weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
                  **shared: Unpack[OfTorch]) -> None: ...
+
+
+class NAdam(Named):
+    """NAdam (Dozat, 2016) with the arguments and state keys of torch.optim.NAdam: Adam with Nesterov's momentum.
+
+        mu_t = beta1 (1 - 0.96^(t momentum_decay) / 2);  m, v as Adam's;  P = the product of mu_1, ... mu_t
+        p -= lr ((1 - mu_t) g / (1 - P) + mu_(t+1) m / (1 - P mu_(t+1))) / (sqrt(v / (1 - beta2^t)) + eps)
+
+    `state[param]` holds `step` (0-dim float32), `mu_product` (0-dim float64), `exp_avg` and `exp_avg_sq` in the shape
+    and dtype of the parameter. The formula is in templates/nadam.mlir.
+
+    Args:
+        momentum_decay: How fast the momentum grows to beta1.
+    """
+
+    _reference = torch.optim.NAdam
+    _options = {"decoupled": lambda g: g["decoupled_weight_decay"], **MAXIMIZE}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
+                 decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False, **shared: Unpack[OfTorch]) -> None: ...
+
+
+class RAdam(Named):
+    """RAdam (Liu et al., 2020) with the arguments and state keys of torch.optim.RAdam: no division before v is trusted.
+
+        rho = r - 2 t beta2^t / (1 - beta2^t), where r = 2 / (1 - beta2) - 1;  u = m / (1 - beta1^t), with Adam's m and v
+        p -= lr u, or for rho > 5 lr u sqrt((rho - 4) (rho - 2) r / ((r - 4) (r - 2) rho)) sqrt(1 - beta2^t) / (sqrt(v) + eps)
+
+    `state[param]` holds `step` (0-dim float32), `exp_avg` and `exp_avg_sq` in the shape and dtype of the parameter.
+    The formula is in templates/radam.mlir.
+    """
+
+    _reference = torch.optim.RAdam
+    _options = {"decoupled": lambda g: g["decoupled_weight_decay"], **MAXIMIZE}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
+                 foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+                 differentiable: bool = False, **shared: Unpack[OfTorch]) -> None: ...
+
+
+class Adamax(Named):
+    """Adamax (Kingma and Ba, 2015) with the arguments and state keys of torch.optim.Adamax.
+
+        m = beta1 m + (1 - beta1) g;  u = max(beta2 u, |g| + eps);  p -= lr m / ((1 - beta1^t) u)
+
+    `state[param]` holds `step` (0-dim float32), `exp_avg` and `exp_inf` in the shape and dtype of the parameter. The
+    formula is in templates/adamax.mlir.
+    """
+
+    _reference = torch.optim.Adamax
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False, **shared: Unpack[OfTorch]) -> None: ...
+
+
+class Adadelta(Named):
+    """Adadelta (Zeiler, 2012) with the arguments and state keys of torch.optim.Adadelta: steps as long as the last ones.
+
+        s = rho s + (1 - rho) g^2;  d = sqrt(a + eps) / sqrt(s + eps) g;  a = rho a + (1 - rho) d^2;  p -= lr d
+
+    `state[param]` holds `step` (0-dim float32), `square_avg` and `acc_delta` in the shape and dtype of the parameter. The
+    formula is in templates/adadelta.mlir.
+
+    Args:
+        rho: The decay rate of both averages, from 0 to 1.
+    """
+
+    _reference = torch.optim.Adadelta
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
+                 weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+                 maximize: bool = False, differentiable: bool = False, **shared: Unpack[OfTorch]) -> None: ...
+
+
+class Rprop(Named):
+    """Rprop (Riedmiller and Braun, 1993) with the arguments and state keys of torch.optim.Rprop.
+
+        s = clamp(s eta, step_sizes), where eta is the larger of `etas` if g has its last sign, the smaller if another
+        p -= s sign(g), but nothing where the sign has changed
+
+    `state[param]` holds `step` (0-dim float32), `prev` and `step_size` in the shape and dtype of the parameter. The
+    formula is in templates/rprop.mlir.
+
+    Args:
+        lr: What the sizes of steps begin as.
+        etas: By how much sizes shrink and grow.
+        step_sizes: The least and the largest size.
+    """
+
+    _reference = torch.optim.Rprop
+    _hypers = {"eta1": ("etas", 0), "eta2": ("etas", 1), "least": ("step_sizes", 0), "most": ("step_sizes", 1)}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
+                 maximize: bool = False, differentiable: bool = False, **shared: Unpack[OfTorch]) -> None: ...
+
+
+class ASGD(Named):
+    """ASGD (Polyak and Juditsky, 1992) with the arguments and state keys of torch.optim.ASGD: an average of parameters.
+
+        p = (1 - lambd eta) p - eta g;  ax += mu (p - ax);  eta = lr / (1 + lambd lr t)^alpha;  mu = 1 / max(1, t - t0)
+
+    `state[param]` holds `step` (0-dim float32), `eta` and `mu` (0-dim float64), and the average `ax` in the shape and
+    dtype of the parameter. The formula is in templates/asgd.mlir.
+
+    Args:
+        lambd: The decay of parameters, as a factor of the rate.
+        alpha: How fast the rate falls.
+        t0: After how many steps the average begins.
+    """
+
+    _reference = torch.optim.ASGD
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+                 t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False, **shared: Unpack[OfTorch]) -> None: ...
