@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
-from . import _narrow, _of_papers, _of_torch
+from . import _factored, _narrow, _of_papers, _of_torch
+from ._factored import *
 from ._from_rule import FromRule
 from ._grid import GridOptim
 from ._muon import Muon, NorMuon
@@ -28,6 +29,7 @@ from ._record import Record, plot_run
 from ._from_torch import from_torch
 
 __all__ = ["FromRule", "GridOptim", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "Record", "Storage", "from_torch", "plot_run"]
+__all__ += _factored.__all__
 __all__ += _narrow.__all__
 __all__ += _of_papers.__all__
 __all__ += _of_torch.__all__

@@ -42,12 +42,12 @@ def float_of(key, part, value, absent, waits):
 
     `waits`: a kernel of the host reads it, wherever it lies.
     """
-    if value is None and key in absent:
-        return 0.0
     if part is None and isinstance(value, torch.Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {key} must be 1-element")
     try:
         of = value if part is None else value[part]
+        if of is None and key in absent:
+            return 0.0
         if isinstance(of, str) or (isinstance(of, torch.Tensor) and of.is_complex()):
             raise TypeError
         if stays_on_device(of) and of.numel() == 1 and not waits and is_known(of.device):

@@ -70,14 +70,14 @@ class Named(Optimizer):
         super().load_state_dict(state_dict)
         for held in self.state.values() if self._tensor_states else ():
             # torch's numbers of a tensor are float32.
-            held.update({key: held[key].to(torch.float64) for key in self._tensor_states
+            held.update({key: held[key].to(torch.float64) for key in _declared(self._template, "scalar")
                          if isinstance(held.get(key), torch.Tensor)})
 
     def _rule_of(self, group):
         return find_template(self._template)
 
     # What the template declares beside states of elements, under its names there.
-    _tensor_states = property(lambda self: _declared(self._template, "scalar"))
+    _tensor_states = property(lambda self: sum([_declared(self._template, kind) for kind in ("scalar", "row", "column")], ()))
     _step_states = property(lambda self: _declared(self._template, "global"))
     _inputs = property(lambda self: _declared(self._template, "input"))
 
