@@ -120,7 +120,6 @@ def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
 
     ```mlir
     %total = across %square
-    %mean = across units %row
     ```
 
     Constraints:

@@ -179,7 +179,6 @@ def Altgrad_FoldOp : Altgrad_PhasePart<"fold", ["getPhaseKind", "getItem", "getR
 
     ```mlir
     %sum = altgrad.fold sumsq chunk 0 : f32
-    %all = altgrad.fold add row 3 over tensor : f32
     ```
 
     Constraints:

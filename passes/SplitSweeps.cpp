@@ -9,6 +9,7 @@
 #include "passes/Forms.h"
 #include "passes/SweepBuilder.h"
 #include "passes/SweepPlan.h"
+#include "passes/SweepQueries.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_SPLITSWEEPSPASS
@@ -318,11 +319,6 @@ Value SweepWriter::blendWithOld(Body &body, const Output &output, Value code) {
   OpBuilder inner(step.getContext());
   inner.setInsertionPointToEnd(body.block);
   return arith::SelectOp::create(inner, code.getLoc(), cloneUniform(output.condition), code, old);
-}
-
-static bool isPerColumn(Value stream) {
-  auto type = dyn_cast<TensorsType>(stream.getType());
-  return type && type.isPerColumn();
 }
 
 Value SweepWriter::createColumns(Location loc, bool runs) {

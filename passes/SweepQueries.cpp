@@ -55,6 +55,11 @@ LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
 
 bool altgrad::isPerTileBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
 
+bool altgrad::isPerColumn(Value stream) {
+  auto type = dyn_cast<TensorsType>(stream.getType());
+  return type && type.isPerColumn();
+}
+
 unsigned altgrad::getBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getColumns(); }
 
 unsigned altgrad::getElementsPerEntry(Value stream) {

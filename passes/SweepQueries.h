@@ -38,6 +38,8 @@ inline mlir::OperandRange getStreams(SweepOp sweep) {
 }
 /// Whether a stream has one value for each column of a tile, or for a square: where it lies is said for each tile.
 bool isPerTileBlock(Value stream);
+/// Whether a stream has one value for each column of a matrix.
+bool isPerColumn(Value stream);
 /// Neighbours that share a value of a stream, and bytes of that value or of two
 /// packed codes.
 unsigned getBlock(Value stream);

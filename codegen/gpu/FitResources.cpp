@@ -91,7 +91,9 @@ static unsigned chooseResidentBlocks(SweepOp sweep, const GpuTuning &tuning) {
                     tuning.registersPerBlockReduction * getBlockReductions(body).size();
   if ((draws && sums > 1) || (parts && sums > 2))
     pinned += sums * (sweep.getFastPath() ? tuning.registersPerGuardedSum : tuning.registersPerSum);
-  return tuning.residentBlocks - (pinned > tuning.pinnedRegisters);
+  // Lists per column come beside all others, and walks keep what a row leaves for the next one.
+  bool hasColumns = llvm::any_of(streams, isPerColumn);
+  return tuning.residentBlocks - (pinned > tuning.pinnedRegisters || hasColumns);
 }
 
 static bool hasRegistersForPrefetch(SweepOp sweep, const GpuTuning &tuning) {

@@ -21,17 +21,18 @@ std::string placeOf(Handle tensor) {
 
 Layout layoutOf(Handle tensor, const int64_t *strides) { return Layout(dimsOf(tensor), sizesOf(tensor), strides); }
 
-// Sizes of a state with one value for each row of a matrix with all dimensions but the last, or for each column.
+// Sizes of a state with one value for each row of a matrix with all dimensions but the last, or for each column. What
+// has no elements has one of both.
 Numbers rowsOf(const Layout &param) {
-  Numbers rows = param.sizes;
+  Numbers rows = product(param.sizes) ? param.sizes : Numbers(param.dims(), 1);
   if (!rows.empty())
-    rows.back() = std::min<int64_t>(rows.back(), 1);
+    rows.back() = 1;
   return rows;
 }
 
 Numbers columnsOf(const Layout &param) {
-  Numbers columns(param.dims(), product(param.sizes) ? 1 : 0);
-  if (!columns.empty())
+  Numbers columns(param.dims(), 1);
+  if (product(param.sizes) && !columns.empty())
     columns.back() = param.sizes.back();
   return columns;
 }

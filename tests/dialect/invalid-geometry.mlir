@@ -12,7 +12,7 @@
 
 // -----
 
-// expected-error@+1 {{'chunk' is no block; there are 1x32 and the like, unit, tensor, group, step}}
+// expected-error@+1 {{'chunk' is no block; there are 1x32 and the like, column, unit, tensor, group, step}}
 #a = #altgrad.block<chunk>
 
 // -----

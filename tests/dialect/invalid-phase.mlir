@@ -269,3 +269,14 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
   }
   commit
 }
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p rows {
+    // fold_c3
+    // expected-error@+1 {{'altgrad.fold' op is of row 2, in which no earlier phase keeps a number of each unit}}
+    %x = fold add row 2 over tensor : f32
+  }
+  commit
+}

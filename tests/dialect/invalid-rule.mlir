@@ -193,7 +193,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f64 per tensor) {
 // -----
 
 // rule_c11
-// expected-error@+1 {{a state is per unit, per tensor or per step, and a hyper is per step, for a value that all groups share; one of each element has no 'per'}}
+// expected-error@+1 {{a state is per row, per column, per unit, per tensor or per step, and a hyper is per step, for a value that all groups share; one of each element has no 'per'}}
 altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f32 per group) {
   altgrad.yield param(%w) state(%d)
 }
@@ -229,4 +229,31 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f32 per step) {
   // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements; leave the reduction out, or the scale of the copy that stores it}}
   %s = altgrad.reduce add %d over step : f32
   altgrad.yield param(%w) state(%s)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %p = cmpf ogt, %g, %w : f32
+  // reduce_c5
+  // expected-error@+1 {{'altgrad.reduce' op combines flags by 'count'; over columns there are 'add', 'sumsq', 'max' and 'absmax', of numbers}}
+  %n = altgrad.reduce count %p over column : i1
+  %x = addf %w, %n : f32
+  altgrad.yield param(%x)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %c: f32 per column) {
+  // expected-error@+1 {{'altgrad.yield' op gives the state '%c', which is per column, a value that differs between elements; altgrad.reduce over column gives one of each column}}
+  altgrad.yield param(%w) state(%g)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %c: f32 per column) {
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of a column; use the value itself, or reduce what differs within the column}}
+  %n = altgrad.reduce add %c over row : f32
+  %x = mulf %w, %n : f32
+  altgrad.yield param(%x) state(%c)
 }

@@ -11,7 +11,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{altgrad.sweep has no 'chunk'; there are block, unit, tensor, step}}
+  // expected-error@+1 {{altgrad.sweep has no 'chunk'; there are block, unit, row, column, tensor, step}}
   %n = sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce(add over chunk) store() {
     emit %a : f32
   }
@@ -263,6 +263,49 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
     // expected-error@+2 {{'%b' is vector<4xf32> and is used as vector<8xf32>}}
     // expected-note@-2 {{it is defined here}}
     emit %b : vector<8xf32>
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // spill_c1
+  // expected-error@+1 {{'altgrad.spill' op is by run and of '!altgrad.tensors<f32>', which has a value for each element}}
+  %runs = spill by run : !altgrad.tensors<f32>
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %list = spill : !altgrad.tensors<f32 per column>
+  // sweep_c22
+  // expected-error@+1 {{'altgrad.sweep' op stores to '!altgrad.tensors<f32 per column>' in a walk over chunks; lists per column have walks of their own}}
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%list : !altgrad.tensors<f32 per column>) {
+    emit %a : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %list = spill by run : !altgrad.tensors<f32 per column>
+  // sweep_c23
+  // expected-error@+1 {{'altgrad.sweep' op goes over runs and does not say how it combines numbers}}
+  sweep @n walk runs load(%a from %x : !altgrad.tensors<f32>) reduce() store(%list : !altgrad.tensors<f32 per column>) {
+    emit %a : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{'rows' is no walk; there are chunks, runs, heads and columns}}
+  sweep @n walk rows load(%a from %x : !altgrad.tensors<f32>) reduce() store() {
+    emit
   }
   commit
 }

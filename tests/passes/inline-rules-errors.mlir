@@ -2,7 +2,7 @@
 // RUN: not altgrad-opt %s --split-input-file --altgrad-inline-rules 2>&1 | FileCheck %s
 
 // Without a path nothing is found, and the sentence says so.
-// CHECK: unknown rule 'absent'; there are adagrad, {{.*}} or lies as absent.mlir in a folder of --rule-path
+// CHECK: unknown rule 'absent'; there are {{.*}} or lies as absent.mlir in a folder of --rule-path
 
 altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
   %x = dequantize %w : !altgrad.tensors<f32>

@@ -131,7 +131,8 @@ def _check(given):
                         ("weight_decay", "weight_decay value")):
         if isinstance(given.get(name), torch.Tensor) and given[name].numel() != 1:
             raise ValueError(f"Tensor {name} must be 1-element")
-        if name in given and not 0.0 <= given[name]:
+        value = given.get(name, 0.0)
+        if not all([0.0 <= part for part in (value if isinstance(value, tuple) else (value,))]):
             raise ValueError(f"Invalid {words}: {given[name]}")
     if not 0 <= (bits := given.get("mantissa_bits", 0)) <= 23 or bits != int(bits):
         raise ValueError(f"Invalid mantissa_bits value: {bits}; it has to be a whole number of 0 to 23")
