@@ -24,7 +24,7 @@ BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) cons
   if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
           op))
     return ofElement;
-  if (isa<RowMeanSquareOp>(op) || isUnitLength(&op))
+  if (isa<RowMeanSquareOp>(op))
     return ofUnit;
   if (isa<TagOp, DimOp, ScaleByShapeOp>(op))
     return ofTensor;

@@ -190,6 +190,7 @@ private:
   void writeSeparateSweeps(int stage, StringRef name, ArrayRef<Output> outputs);
   SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs);
   Value createColumns(Location loc, bool runs);
+  Value keepColumns(Value value, int stage);
   void writeStores(int stage, StringRef name, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value commonCondition(int stage, unsigned set, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value blendWithOld(Body &body, const Output &output, Value code);
@@ -209,6 +210,7 @@ private:
   IRMapping scalars; // old uniform value ==> new one in the step's body
   DenseMap<Value, Value> spills;
   DenseMap<Operation *, Value> columns; // the lists that reductions over columns leave
+  DenseMap<Value, Value> keptColumns;   // those with what is computed of columns
   MatrixBuffers matrices;
 };
 } // namespace
@@ -296,6 +298,12 @@ Value SweepWriter::clone(Body &body, Value value) {
     body.map.map(value, number);
     return number;
   }
+  bool isOfColumn = op && !isa<LoadOp>(op) && value.getType().isF32() && variances.of(value).isColumn();
+  if (isOfColumn && (body.parts.walk != Walk::Columns || keptColumns.contains(value))) {
+    Value number = load(body, keepColumns(value, body.stage));
+    body.map.map(value, number);
+    return number;
+  }
   // A sum over tensors may be of another set's.
   if (!op || isa<AcrossOp>(op) || (reduce && !reduce.isOverBlock()))
     return cloneUniform(value);
@@ -329,12 +337,24 @@ Value SweepWriter::createColumns(Location loc, bool runs) {
   return SpillOp::create(builder, loc, type, runs);
 }
 
+// The list of a value that columns have, which is computed once for each before the sweep that is being written.
+Value SweepWriter::keepColumns(Value value, int stage) {
+  if (Value known = keptColumns.lookup(value))
+    return known;
+  Value list = createColumns(value.getLoc(), /*runs=*/false);
+  writeSweep(stage, "columns_kept" + std::to_string(stage), {}, Output{value, {}, list, {}, stage});
+  return keptColumns[value] = list;
+}
+
 SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs) {
   Body body;
   auto owned = std::make_unique<Block>();
   body.block = owned.get();
   body.stage = stage;
   SweepParts &parts = body.parts;
+  bool isOfColumns = llvm::any_of(
+      outputs, [](const Output &output) { return output.stream && isPerColumn(output.stream); });
+  parts.walk = isOfColumns ? Walk::Columns : Walk::Chunks;
   SmallVector<Value> emitted;
   SmallVector<Location> locs;
   MLIRContext *context = step.getContext();
@@ -342,8 +362,6 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   inner.setInsertionPointToEnd(body.block);
   for (const Output &output : outputs) {
     emitted.push_back(clone(body, output.value));
-    if (output.stream && isPerColumn(output.stream))
-      parts.walk = Walk::Columns;
     if (output.condition && !condition)
       emitted.back() = blendWithOld(body, output, emitted.back());
     locs.push_back(output.value.getLoc());
@@ -382,6 +400,7 @@ void SweepWriter::writeColumnReduction(const Output &output, StringRef suffix) {
     auto owned = std::make_unique<Block>();
     body.block = owned.get();
     body.stage = output.stage;
+    body.parts.walk = walk;
     Value number = from ? load(body, from) : clone(body, output.value);
     OpBuilder inner(step.getContext());
     inner.setInsertionPointToEnd(body.block);
@@ -391,7 +410,6 @@ void SweepWriter::writeColumnReduction(const Output &output, StringRef suffix) {
     }
     EmitOp::create(inner, loc, number);
     body.parts.name = builder.getStringAttr(name + suffix);
-    body.parts.walk = walk;
     body.parts.combine = combine;
     body.parts.stores.push_back(to);
     createSweep(builder, loc, body.parts, std::move(owned));

@@ -10,6 +10,6 @@ rule adafactor(param w, grad g, row row_var, column col_var, step t, lr = 1e-2, 
   col_var = lerp(col_var, mean(g * g over column), rate)
   least = eps1 if eps1 != 0 else 0.0078125 if bf16 else 0.0009765625 if f16 else 1.1920928955078125e-7
   share = 1 if rows == 1 else row_var / maximum(mean(row_var over tensor), least)
-  u = g / sqrt(maximum(f32(share) * col_var, least * least))
+  u = g * minimum(f32(1 / sqrt(share)) * (1 / sqrt(col_var)), 1 / least)
   alpha = maximum(eps2, rms(w)) * minimum(lr, 1 / sqrt(t))
   w = fma(-(alpha / maximum(1, rms(u) / d)), u, (1 - lr * decay) * w)

@@ -91,9 +91,9 @@ static unsigned chooseResidentBlocks(SweepOp sweep, const GpuTuning &tuning) {
                     tuning.registersPerBlockReduction * getBlockReductions(body).size();
   if ((draws && sums > 1) || (parts && sums > 2))
     pinned += sums * (sweep.getFastPath() ? tuning.registersPerGuardedSum : tuning.registersPerSum);
-  // Lists per column come beside all others, and walks keep what a row leaves for the next one.
-  bool hasColumns = llvm::any_of(streams, isPerColumn);
-  return tuning.residentBlocks - (pinned > tuning.pinnedRegisters || hasColumns);
+  // Lists per column come beside all others, and a walk with sums keeps two kinds of partial results.
+  bool hasColumns = llvm::any_of(streams, isPerColumn), keepsBoth = sweep.getCombine() && sums;
+  return tuning.residentBlocks - (pinned > tuning.pinnedRegisters || hasColumns) - keepsBoth;
 }
 
 static bool hasRegistersForPrefetch(SweepOp sweep, const GpuTuning &tuning) {
