@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 from ._keywords import OfTorch, Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
 
-__all__ = ["Adafactor", "CAME", "SM3"]
+__all__ = ["Adafactor", "CAME", "SinkGD", "SM3"]
 
 
 class Factored(Named):
@@ -128,6 +128,27 @@ class CAME(Factored):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, eps: tuple[float, float] = (1e-30, 1e-16),
                  clip_threshold: float = 1.0, betas: tuple[float, float, float] = (0.9, 0.999, 0.9999),
                  weight_decay: float = 0.0, **shared: Unpack[Shared]) -> None: ...
+
+
+class SinkGD(Factored):
+    """SinkGD (Scetbon et al., 2025): gradients whose rows and columns all have a root mean square of 1, without a state.
+
+        five times: each row of x is divided by its root mean square, then each column;  p -= lr weight_decay p + lr x
+
+    x begins as the gradient. `state[param]` is empty. The formula is in templates/sinkgd.mlir.
+
+    Args:
+        eps: A number that is added to each root mean square.
+
+    Example:
+        >>> optimizer = altgrad.optim.SinkGD(model.parameters(), lr=0.02)
+    """
+
+    _hypers = {"decay": "weight_decay"}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 0.02, eps: float = 1e-12, weight_decay: float = 0.0,
+                 maximize: bool = False, **shared: Unpack[Shared]) -> None: ...
 
 
 class SM3(Factored):
