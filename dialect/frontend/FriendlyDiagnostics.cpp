@@ -230,8 +230,6 @@ static constexpr std::pair<StringLiteral, StringLiteral> reductionHints[] = {
     {"or", "write count, and cmpf ogt with 0.0"},
     {"any", "write count, and cmpf ogt with 0.0"},
     {"all", "write and"},
-    {"row", "a row of a matrix is a unit: write over unit"},
-    {"column", "numbers of columns come with a later version; there are unit and block<32x1>"},
 };
 
 // "expected one of [step, tensor] for how many values a scalar has, got: tensr".

@@ -109,6 +109,28 @@ TEST(Rule, KeepsNumbersOfTensorsAndOfTheStep) {
   EXPECT_TRUE(at::equal(a.detach(), once));
 }
 
+// Adafactor's averages, which a parameter of several dimensions has as one matrix.
+TEST(Rule, KeepsNumbersOfRowsAndOfColumns) {
+  const char *const factored = R"(rule factored(param w, grad g, row r, column c, lr = 0.5)
+  r = lerp(f32(r), mean(g * g over row), 0.25)
+  c = lerp(c, mean(g * g over column), 0.25)
+  w = w - lr * g / sqrt(f32(r / mean(r over tensor)) * c)
+)";
+  at::manual_seed(1);
+  Tensor a = leaf({2, 20, 9}), g = a.grad().to(at::kDouble).reshape({40, 9});
+  RuleOptimizer optimizer({a}, RuleSpec().text(factored));
+  Tensor want = a.detach().to(at::kDouble), r = at::zeros({40, 1}, g.options()), c = at::zeros({1, 9}, g.options());
+  for (int step = 0; step < 3; ++step) {
+    r.lerp_((g * g).mean(1, /*keepdim=*/true), 0.25);
+    c.lerp_((g * g).mean(0, /*keepdim=*/true), 0.25);
+    want = want - (0.5 * g / (r / r.mean() * c).sqrt()).reshape(a.sizes());
+    optimizer.step();
+  }
+  EXPECT_TRUE(at::allclose(a.to(at::kDouble), want, 1e-5, 1e-5));
+  EXPECT_EQ(stateOf(optimizer, a, "r").sizes(), at::IntArrayRef({2, 20, 1}));
+  EXPECT_EQ(stateOf(optimizer, a, "c").sizes(), at::IntArrayRef({1, 1, 9}));
+}
+
 TEST(Rule, SaysWhichInputIsMissing) {
   Tensor a = leaf({4});
   RuleOptimizer optimizer({a}, RuleSpec().text(numbers));

@@ -29,6 +29,7 @@ void Binding::checkShard(const Program &program, const Draft &draft) const {
                       at::IntArrayRef(shard->sizes), ", and ", why);
   };
   check(!set.multiplies, "its rule multiplies whole matrices: give them to one rank");
+  check(!set.columns, "its rule has values per row and per column of whole matrices: give them to one rank");
   check(!set.unit_multiple, "clip takes a norm of each unit, of which other ranks may have parts");
   check(spec.all_gather() || std::none_of(program.partials.begin(), program.partials.end(),
                                           [&](auto &of) { return of.set == draft.set; }),
