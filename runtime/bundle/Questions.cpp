@@ -106,7 +106,8 @@ int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set) {
 }
 
 int32_t altgrad_has_columns(const altgrad_bundle *bundle, int64_t set) {
-  return bundle && set >= 0 && set < manifestOf(bundle)->sets && manifestOf(bundle)->hasColumns(set);
+  return bundle && set >= 0 && set < int64_t(manifestOf(bundle)->units.size()) &&
+         manifestOf(bundle)->units[size_t(set)] == UnitKind::Rows;
 }
 
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {

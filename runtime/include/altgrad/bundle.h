@@ -69,17 +69,22 @@
 // counts pointers of `scalars`, of a group's part of `groups`, or words after the row's header (in one numbering with
 // the streams). "default" is null if the rule gives none.
 //
-// Units. For each set "units" says what they are: "none", "given" by the caller, the "matrices" of a stack, or the
-// "rows" of a matrix that has the rows of all matrices of its tensor, in a set with values per column. Each unit of a tensor has a row of the table and chunks of its own, one behind the other. Shape, tag, group and scalars
-// are the tensor's and the same in all its rows. The first of its rows writes a scalar of the tensor, in a phase after
-// all that read it.
+// Units. For each set "units" says what they are: "none", "given" by the caller, the
+// "matrices" of a stack, or the "rows" of a matrix that has the rows of all matrices
+// of its tensor, in a set with values per column. Each unit of a tensor has a row of
+// the table and chunks of its own, one behind the other. Shape, tag, group and
+// scalars are the tensor's and the same in all its rows. The first of its rows
+// writes a scalar of the tensor, in a phase after all that read it.
 //
-// Columns. A stream with "per": "column" has one value for each column of such a matrix, and its pointer is the same in
-// all rows. Behind the lists of `spills`, tensor by tensor, lie lists of f32: "lists" of one row of values for a tensor,
-// and then "runs" of one row for every ALTGRAD_RUN_ROWS rows. The word "slot" behind a row's header says how many floats
-// behind the lists its tensor's begin. A sweep with a "walk" has items of its own, each a row and the first of at most
-// ALTGRAD_CHUNK columns: "runs" are so many rows, "heads" the first rows of all runs of a tensor, and "columns" its first
-// row. The rows of an item are done one after the other. Such a tensor is no slice.
+// Columns. A stream with "per": "column" has one value for each column of such a
+// matrix, and its pointer is the same in all rows. Behind the lists of `spills`,
+// tensor by tensor, lie lists of f32: "lists" of one row of values for a tensor, and
+// then "runs" of one row for every ALTGRAD_RUN_ROWS rows. The word "slot" behind a
+// row's header says how many floats behind the lists its tensor's begin. A sweep
+// with a "walk" has items of its own, each a row and the first of at most
+// ALTGRAD_CHUNK columns: "runs" are so many rows, "heads" the first rows of all runs
+// of a tensor, and "columns" its first row. The rows of an item are done one after
+// the other. Such a tensor is no slice.
 //
 // Places. For each set "places" says whether what an element becomes hangs on where it is in its tensor. Elements of
 // other sets may lie in any order, the same in all lists.
