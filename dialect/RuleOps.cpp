@@ -95,9 +95,9 @@ static LogicalResult verifyDefault(RuleOp rule, BlockArgument argument, TypedAtt
   // rule_c4
   if (role != Role::hyper && role != Role::option && !isState)
     return fail() << "gives " << word << " '%" << name << "' a default"
-                  << (role != Role::state                           ? ""
+                  << (role != Role::state                        ? ""
                       : rule.getScope(argument) == Scope::Column ? "; a state of each column begins as 0"
-                                                                  : "; a state of each element begins as 0");
+                                                                 : "; a state of each element begins as 0");
   auto number = dyn_cast<FloatAttr>(value);
   bool fits = isState ? number && number.getType().isF64() : value.getType() == argument.getType();
   // rule_c6
@@ -199,14 +199,13 @@ static LogicalResult verifyNewStates(RuleOp rule, const Variances &variances) {
     // rule_c14
     if (scope == Scope::Block || isOfColumn || (scope != Scope::Column && found <= scope))
       continue;
-    InFlightDiagnostic error = yield.emitOpError()
-                               << "gives the state '%" << name << "', which is per " << stringifyScope(scope)
-                               << ", a value that differs between "
-                               << (found != Scope::Block                     ? (stringifyScope(found) + "s").str()
-                                   : variances.of(value).covers(column) ? "columns"
-                                                                        : "elements")
-                               << "; altgrad.reduce over " << stringifyScope(scope) << " gives one of each "
-                               << stringifyScope(scope);
+    InFlightDiagnostic error = yield.emitOpError() << "gives the state '%" << name << "', which is per "
+                                                   << stringifyScope(scope) << ", a value that differs between "
+                                                   << (found != Scope::Block ? (stringifyScope(found) + "s").str()
+                                                       : variances.of(value).covers(column) ? "columns"
+                                                                                            : "elements")
+                                                   << "; altgrad.reduce over " << stringifyScope(scope)
+                                                   << " gives one of each " << stringifyScope(scope);
     if (scope == Scope::Step)
       error << ", and a hyper-parameter that the step computes with is written hyper %lr: f64 per step";
     return error;
@@ -227,7 +226,8 @@ LogicalResult RuleOp::verifyRegions() {
       return failure();
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
       // rule_c10
-      if (!isSumOfTensors(reduce, variances) && !isSumOfUnits(reduce, variances) && failed(verifyReduced(reduce, variances)))
+      if (!isSumOfTensors(reduce, variances) && !isSumOfUnits(reduce, variances) &&
+          failed(verifyReduced(reduce, variances)))
         return failure();
       bool isOfRun = reduce.isOverBlock() && !isOverTile(reduce);
       // rule_c15

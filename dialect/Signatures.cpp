@@ -98,8 +98,9 @@ static ParseResult parseScope(OpAsmParser &parser, Role role, Scope &scope) {
   bool isState = role == Role::state && found && *found != Scope::Group && *found != Scope::Block;
   // rule_c11
   if (!isState && !(role == Role::hyper && found == Scope::Step))
-    return emitError(loc) << "a state is per row, per column, per unit, per tensor or per step, and a hyper is per step, "
-                             "for a value that all groups share; one of each element has no 'per'";
+    return emitError(loc)
+           << "a state is per row, per column, per unit, per tensor or per step, and a hyper is per step, "
+              "for a value that all groups share; one of each element has no 'per'";
   scope = *found;
   return success();
 }

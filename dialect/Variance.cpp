@@ -95,8 +95,8 @@ Variances::Variances(RuleOp rule)
                        : isUsualHyper || role == Role::step ? ofTensor
                        : role == Role::hyper                ? ofStep
                        : rule.isScalarState(argument) || rule.getScope(argument) == Scope::Column
-                             ? named(rule, rule.getScope(argument))
-                             : ofElement;
+                           ? named(rule, rule.getScope(argument))
+                           : ofElement;
   }
   for (Operation &op : rule.getBody().front())
     visit(op);

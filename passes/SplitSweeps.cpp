@@ -352,8 +352,8 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   body.block = owned.get();
   body.stage = stage;
   SweepParts &parts = body.parts;
-  bool isOfColumns = llvm::any_of(
-      outputs, [](const Output &output) { return output.stream && isPerColumn(output.stream); });
+  bool isOfColumns =
+      llvm::any_of(outputs, [](const Output &output) { return output.stream && isPerColumn(output.stream); });
   parts.walk = isOfColumns ? Walk::Columns : Walk::Chunks;
   SmallVector<Value> emitted;
   SmallVector<Location> locs;
@@ -469,12 +469,11 @@ void SweepWriter::writeSeparateSweeps(int stage, StringRef name, ArrayRef<Output
 void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
   SmallVector<Output> always, conditional;
-  auto isOverColumn = [](const Output &output) { return output.reduce && ReduceOp(output.reduce).isOverColumn(); };
   SmallVector<Output> ofColumns; // last, so that the sums of the same elements are their neighbours
   for (const Output &output : plan.outputs) {
     if (output.stage != stage || sets.of(output.reduce ? output.value : output.stream).value_or(0) != set)
       continue;
-    if (isOverColumn(output))
+    if (isOverColumn(ReduceOp(output.reduce)))
       ofColumns.push_back(output);
     else if (output.reduce)
       writeSweep(stage, ("reduce" + suffix), {}, output);

@@ -4,6 +4,7 @@
 #include "dialect/RowSets.h"
 #include "dialect/Variance.h"
 #include "dialect/WalkBack.h"
+#include "passes/SweepQueries.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -42,7 +43,7 @@ private:
   void walkElements(Value value, function_ref<bool(Value)> further);
   void findFrontier(Value value, int k, SetVector<Value> &frontier);
   void findLoads(Value value, int k, SetVector<Value> &streams);
-  double getWorkspaceBytes(Value value);
+  double getBytesPerElement(Value value);
   double stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &spilled);
   bool canRecompute(Value value, int k);
 
@@ -82,21 +83,10 @@ static bool isOverRows(Value list) {
   return type && type.getBlock().isOverRows();
 }
 
-// Whether a sweep leaves the values of a reduction in a list, which later ones load.
-static bool isListReduction(Operation *op) {
-  auto reduce = dyn_cast_or_null<ReduceOp>(op);
-  return reduce && reduce.isOverColumn();
-}
-
 // Whether an operation reduces more than a sweep has at hand.
 static bool isGlobalReduction(Operation &op) {
   auto reduce = dyn_cast<ReduceOp>(op);
   return reduce && !reduce.isOverBlock();
-}
-
-bool altgrad::isMatrixInput(Operation *op) {
-  return isa_and_nonnull<CollectOp>(op) &&
-         llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GramOp, ProductOp>(user); });
 }
 
 // What depends on it waits for the end of its sweep.
@@ -392,21 +382,15 @@ void SweepPlanner::findOutputs() {
 
 //===-- What is computed again and what is kept -------------------------------===//
 
-FormatAttr altgrad::getWorkspaceFormat(Value value) {
-  if (value.getType().isF32())
-    return FormatAttr::getNamed(value.getContext(), "f32");
-  auto encode = value.getDefiningOp<EncodeOp>();
-  return encode && encode.getFormat().getBits() == 16 ? encode.getFormat() : FormatAttr();
-}
-
 static bool hasWorkspaceFormat(Value value) { return bool(getWorkspaceFormat(value)); }
-static double getBytes(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
-double SweepPlanner::getWorkspaceBytes(Value value) {
-  BlockAttr block = variances.of(value);
-  if (block.isColumn())
-    return 0; // one row of many
-  block = plan.blocks.lookup(value);
+// Of a list, or of a value that waits in the workspace: what a column has is one row of many.
+double SweepPlanner::getBytesPerElement(Value value) {
+  if (auto tensors = dyn_cast<TensorsType>(value.getType()))
+    return tensors.getBytes();
+  if (variances.of(value).isColumn())
+    return 0;
+  BlockAttr block = plan.blocks.lookup(value);
   double elements = block ? block.getRows() * block.getColumns() : 1;
   return (hasWorkspaceFormat(value) ? getWorkspaceFormat(value).getBytes() : sizeof(float)) / elements;
 }
@@ -416,7 +400,7 @@ double SweepPlanner::getWorkspaceBytes(Value value) {
 void SweepPlanner::walkElements(Value value, function_ref<bool(Value)> further) {
   walkBack(value, [&](Value needed) {
     return variances.isElement(needed) && further(needed) && !needed.getDefiningOp<LoadOp>() &&
-           !isListReduction(needed.getDefiningOp());
+           !isOverColumn(needed.getDefiningOp());
   });
 }
 
@@ -427,7 +411,7 @@ void SweepPlanner::findLoads(Value value, int k, SetVector<Value> &streams) {
       streams.insert(it->second ? it->second : needed);
     else if (auto load = needed.getDefiningOp<LoadOp>())
       streams.insert(load.getTensors());
-    else if (isListReduction(needed.getDefiningOp()))
+    else if (isOverColumn(needed.getDefiningOp()))
       streams.insert(needed);
     else
       return true;
@@ -518,10 +502,10 @@ double SweepPlanner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<V
     if (Value copy = findStreamHolding(value, k))
       streams.insert(copy);
     else // written once, read here
-      bytes += getWorkspaceBytes(value) * (plan.spilled.count(value) ? 1 : 2);
+      bytes += getBytesPerElement(value) * (plan.spilled.count(value) ? 1 : 2);
   }
   for (Value stream : streams)
-    bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : getWorkspaceBytes(stream);
+    bytes += getBytesPerElement(stream);
   return bytes;
 }
 
@@ -574,16 +558,16 @@ void SweepPlanner::countBytes() {
         continue;
       findLoads(output.value, k, streams);
       if (output.stream)
-        plan.bytes += getBytes(output.stream);
+        plan.bytes += getBytesPerElement(output.stream);
     }
     for (auto [value, stage] : plan.spilled)
       if (stage == k) {
         findLoads(value, k, streams);
-        plan.bytes += getWorkspaceBytes(value);
+        plan.bytes += getBytesPerElement(value);
         plan.possible &= hasWorkspaceFormat(value);
       }
     for (Value stream : streams)
-      plan.bytes += isa<TensorsType>(stream.getType()) ? getBytes(stream) : getWorkspaceBytes(stream);
+      plan.bytes += getBytesPerElement(stream);
   }
 }
 

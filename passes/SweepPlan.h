@@ -8,12 +8,6 @@
 
 namespace altgrad {
 
-/// Whether a list is a matrix as a whole, which a sweep leaves in the workspace.
-bool isMatrixInput(mlir::Operation *op);
-
-/// In which format the workspace can keep a value: an f32, or a code of 16 bits; null: in none.
-FormatAttr getWorkspaceFormat(mlir::Value value);
-
 /// Something that leaves a sweep: a reduction, or a code stored to a stream.
 struct Output {
   mlir::Value value;     // the element reduced, or the code stored

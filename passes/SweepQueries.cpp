@@ -72,6 +72,23 @@ unsigned altgrad::getBytes(Value stream) { return cast<TensorsType>(stream.getTy
 
 bool altgrad::isPacked(Value stream) { return cast<TensorsType>(stream.getType()).getPacked(); }
 
+bool altgrad::isOverColumn(Operation *op) {
+  auto reduce = dyn_cast_or_null<ReduceOp>(op);
+  return reduce && reduce.isOverColumn();
+}
+
+bool altgrad::isMatrixInput(Operation *op) {
+  return isa_and_nonnull<CollectOp>(op) &&
+         llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GramOp, ProductOp>(user); });
+}
+
+FormatAttr altgrad::getWorkspaceFormat(Value value) {
+  if (value.getType().isF32())
+    return FormatAttr::getNamed(value.getContext(), "f32");
+  auto encode = value.getDefiningOp<EncodeOp>();
+  return encode && encode.getFormat().getBits() == 16 ? encode.getFormat() : FormatAttr();
+}
+
 llvm::SetVector<Operation *> altgrad::findOperations(ValueRange wanted, Region &body, const IRMapping &known) {
   llvm::SetVector<Operation *> needed;
   walkBack(wanted, [&](Value value) {

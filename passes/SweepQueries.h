@@ -51,6 +51,14 @@ unsigned getBits(Value stream);
 /// Whether two codes of a stream share a byte.
 bool isPacked(Value stream);
 
+/// Whether a sweep leaves the values of a reduction in a list per column, which later ones load.
+bool isOverColumn(Operation *op);
+/// Whether a list is a matrix as a whole, which a sweep leaves in the workspace.
+bool isMatrixInput(Operation *op);
+
+/// In which format the workspace can keep a value: an f32, or a code of 16 bits; null: in none.
+FormatAttr getWorkspaceFormat(Value value);
+
 /// The operations of a body that compute `wanted` from what `known` holds.
 SetVector<Operation *> findOperations(ValueRange wanted, Region &body, const IRMapping &known);
 /// The arguments of a body that they read.

@@ -78,7 +78,9 @@ unsigned altgrad::getColumnIndex(SpillOp spill) {
 }
 
 // Those per column have a place of their own.
-static unsigned getBytes(SpillOp spill) { return isPerColumn(spill) ? 0 : spill.getTensors().getType().getFormat().getBytes(); }
+static unsigned getBytes(SpillOp spill) {
+  return isPerColumn(spill) ? 0 : spill.getTensors().getType().getFormat().getBytes();
+}
 
 unsigned altgrad::bytesBefore(SpillOp spill) {
   unsigned bytes = 0;

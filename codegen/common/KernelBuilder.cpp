@@ -144,8 +144,8 @@ Value KernelBuilder::columnStream(SpillOp spill, Row row) {
     Value all = builder.div(builder.add(countRows(row), i64(ALTGRAD_RUN_ROWS - 1)), i64(ALTGRAD_RUN_ROWS));
     number = builder.add(builder.add(builder.mul(number, all), ofRun), i64(columns.lists));
   }
-  Value first = loadTable(builder.getI64Type(), offset(row.pointer, i64(ALTGRAD_ROW_HEADER + *layout.columnSlot),
-                                                       workspaceWordBytes));
+  Value first = loadTable(builder.getI64Type(),
+                          offset(row.pointer, i64(ALTGRAD_ROW_HEADER + *layout.columnSlot), workspaceWordBytes));
   Value index = builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL)));
   Value behind = builder.mul(i64(getWorkspace(step).spills), member(Member::ChunkCount));
   return offset(offset(member(Member::Spills), behind, ALTGRAD_CHUNK * sizeof(float)), index, sizeof(float));

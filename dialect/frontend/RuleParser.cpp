@@ -180,7 +180,8 @@ Value RuleParser::getResult(BlockArgument argument) {
                        "reduction over unit"),
            Value();
   if (scope == Scope::Column && !known.term.isElement())
-    return terms->fail("the new " + name + " is one number for all columns: write mean(x over column), sum(x over "
+    return terms->fail("the new " + name +
+                       " is one number for all columns: write mean(x over column), sum(x over "
                        "column) or another reduction over column"),
            Value();
   if (scope == Scope::Tensor && known.term.level > Level::Tensor)

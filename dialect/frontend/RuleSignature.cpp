@@ -39,7 +39,8 @@ RuleParser::Kind RuleParser::parseKind(Kind before) {
                        : "a name is expected here, and not " + describe(token));
   else if (isNamed)
     fail("'" + token.text +
-         "' is no role; there are param, grad, state, row, column, unit, scalar, global, input, value, hyper, step and option");
+         "' is no role; there are param, grad, state, row, column, unit, scalar, global, input, value, hyper, step and "
+         "option");
   else if (lexer.peekIs("="))
     return {Role::hyper, Scope::Group};
   else if (before.role == Role::none || isOnce(before.role))

@@ -77,8 +77,8 @@ void Program::give(const altgrad_core_scalar &scalar, int32_t scope, size_t inde
     set.hypers.push_back(scalar);
   else if ((number && (ofUnits || (ofTensor && scalar.role == ALTGRAD_ROLE_TENSOR_SCALE))) || (ofTensor && isState))
     set.states.push_back({scalar.name, scalar.key, scalar.word, "f32", scalar.role, int32_t(index),
-                          altgrad_core_scalar_dtype(scalar.type), 0, 0, 0, 1,
-                          ofUnits ? 1 + sets_[index].columns : 0, 0, scalar.value, nullptr});
+                          altgrad_core_scalar_dtype(scalar.type), 0, 0, 0, 1, ofUnits ? 1 + sets_[index].columns : 0, 0,
+                          scalar.value, nullptr});
   else if (number && ofTensor && scalar.role == ALTGRAD_ROLE_STATISTIC)
     set.statistics.push_back(scalar);
   else if (ofTensor && scalar.role == ALTGRAD_ROLE_STEP && (number || scalar.type == ALTGRAD_I64))

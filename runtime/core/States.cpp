@@ -110,8 +110,8 @@ private:
            (of.per_column      ? "each column"
             : of.of_units == 2 ? "each row"
             : of.of_units      ? "each unit"
-            : of.block  ? "each " + across + " elements"
-                        : "the parameter"));
+            : of.block         ? "each " + across + " elements"
+                               : "the parameter"));
   }
 
   const altgrad_core_stream &of;

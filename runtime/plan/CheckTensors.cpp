@@ -110,9 +110,9 @@ altgrad_status Checker::checkUnits(const altgrad_tensor &tensor) {
     return ALTGRAD_OK;
   const Units units = unitsOf(manifest, tensor);
   if (manifest.hasColumns(tensor.set) && (tensor.numel != whole || (tensor.units && tensor.units != units.count)))
-    return fail(ALTGRAD_INVALID,
-                "tensors[%lld] %s; set %lld has values per row and per column, of a matrix as a whole", (long long)index,
-                tensor.numel != whole ? "is a slice" : "has units that are not its rows", (long long)tensor.set);
+    return fail(ALTGRAD_INVALID, "tensors[%lld] %s; set %lld has values per row and per column, of a matrix as a whole",
+                (long long)index, tensor.numel != whole ? "is a slice" : "has units that are not its rows",
+                (long long)tensor.set);
   if (altgrad_status status = checkCuts(tensor, units.numel, "a unit"))
     return status;
   int64_t block = unitMultiples[size_t(tensor.set)];

@@ -19,7 +19,8 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 bool altgrad::optim::isAsStored(const Tensor &value, const Tensor &param, const Stream &stream) {
-  return value.scalar_type() == typeOf(stream) && (stream.block != 1 || stream.packed || stream.per_column || hasLayoutOf(param, value));
+  return value.scalar_type() == typeOf(stream) &&
+         (stream.block != 1 || stream.packed || stream.per_column || hasLayoutOf(param, value));
 }
 
 Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const Stream &stream) {
