@@ -76,10 +76,11 @@ class Named(Optimizer):
     def _rule_of(self, group):
         return find_template(self._template)
 
-    # What the template declares beside states of elements, under its names there.
-    _tensor_states = property(lambda self: _declared(self._template, "scalar"))
-    _step_states = property(lambda self: _declared(self._template, "global"))
-    _inputs = property(lambda self: _declared(self._template, "input"))
+    def _forget(self):
+        # What the template declares beside states of elements, under its names there.
+        self._tensor_states, self._step_states, self._inputs = [_declared(self._template, role)
+                                                                for role in ("scalar", "global", "input")]
+        super()._forget()
 
 
 def constructor(init: Init) -> Init:

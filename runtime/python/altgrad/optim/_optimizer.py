@@ -219,9 +219,8 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a step of this optimizer "
                                "runs; call it afterwards")
-        scalars["max_norm"], clip = clip_of(self.param_groups[0])
-        settings = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
-                    self.norm_in_backward, self._numerics)
+        scalars["max_norm"], clip = clip_of(self.param_groups[0]) if self._clips else (None, None)
+        settings = self._settings_for(scaler)
         fit, changed, watched = STALE, None, self._watched
         if watched and settings == self._settings:
             changed = watched.changed(self.param_groups)
@@ -245,6 +244,14 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
             self._run(scalars, scaler, own)
         finally:
             self._running = False
+
+    def _settings_for(self, scaler):
+        """What the tables depend on beside the groups."""
+        return (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback, self.norm_in_backward, self._numerics)
+
+    def _rebuild_for(self, scaler):
+        """Makes the tables, and with them the states, though there is no step yet."""
+        self._rebuild(STALE, self._settings_for(scaler))
 
     def _fit(self):
         """Whether the tables fit the parameters that kernels step."""
@@ -316,7 +323,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         self._hold()
         known, before = self._rows, self._fallback_part
         self._watched, self._built, self._rows, self._fallback_part = None, None, {}, None
-        group_rules = GroupRules(self.param_groups, self._group_rule)
+        group_rules = GroupRules(self.param_groups, self._group_rule, self._clips)
         check_tuples(type(self), self.param_groups)
         check_ranks(self)
         watched = Groups(self.param_groups, {*group_rules.keys, *self._older})

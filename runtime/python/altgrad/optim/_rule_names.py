@@ -44,6 +44,8 @@ class RuleNames:
     _words = _InTable(lambda cls, _: Storage(cls._storage))
     _wide = frozenset()  # the parameters that are said to keep float32 states where the storage says blocks
     _count_key = "step"
+    _clips = True  # whether the bound of the groups holds
+    _entries = {}  # {entry: its rule}
     _always_counts = False
 
     def _hyper_place(self, name):
