@@ -15,22 +15,30 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
-from . import _narrow, _of_papers, _of_torch
+from . import _narrow, _of_adam, _of_papers, _of_torch, _schedule_free, _second_order, _without_rate
 from ._from_rule import FromRule
 from ._grid import GridOptim
 from ._muon import Muon, NorMuon
 from ._narrow import *
+from ._of_adam import *
 from ._of_papers import *
 from ._of_torch import *
 from ._newton_schulz import NewtonSchulz
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
 from ._from_torch import from_torch
+from ._schedule_free import *
+from ._second_order import *
+from ._without_rate import *
 
 __all__ = ["FromRule", "GridOptim", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "Record", "Storage", "from_torch", "plot_run"]
 __all__ += _narrow.__all__
+__all__ += _of_adam.__all__
 __all__ += _of_papers.__all__
 __all__ += _of_torch.__all__
+__all__ += _schedule_free.__all__
+__all__ += _second_order.__all__
+__all__ += _without_rate.__all__
 
 if not TYPE_CHECKING:
     def __getattr__(name):

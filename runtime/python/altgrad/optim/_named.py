@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from .._rule import find_rule
+from ._entries import entry_of
 from ._keywords import DEFAULTS, Init, check_numbers, meant, signature_of
 from ._optimizer import Optimizer
 
@@ -38,6 +39,7 @@ class Named(Optimizer):
 
     _hypers, _options = BETAS, MAXIMIZE
     _unchecked = ()  # arguments whose kind the class checks itself
+    _entry_names = ()  # of further rules in the template's text
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -75,6 +77,10 @@ class Named(Optimizer):
 
     def _rule_of(self, group):
         return find_template(self._template)
+
+    @property
+    def _entries(self):
+        return {name: _find_entry(self._template, name) for name in self._entry_names}
 
     def _forget(self):
         # What the template declares beside states of elements, under its names there.
@@ -119,6 +125,11 @@ def find_template(name):
     if name not in _templates:
         _templates[name] = find_rule(name)
     return _templates[name]
+
+
+@functools.cache
+def _find_entry(template, name):
+    return entry_of(find_template(template), name)
 
 
 @functools.cache

@@ -312,8 +312,8 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
     def _matrices_of(self, group, param):
         """The Matrices of a parameter, where its group says that it has some; else None."""
 
-    def _group_rule_with(self, group_rule, matrices):
-        """What `_group_rule` says, for a parameter with these matrices."""
+    def _group_rule_with(self, group_rule, matrices, param):
+        """What `_group_rule` says, for one of its parameters, which has these matrices."""
         return group_rule
 
     _reproducible = False  # whether sums over all ranks have the bits of one process

@@ -29,6 +29,7 @@ class RuleNames:
     _rule_of = None  # a method: the Rule of a param_group
     _options = {}  # {option: test of a group}
     _hypers = {}  # {hyper: key of a group, or (key, index)}
+    _computed = ()  # keys of a group that are made of arguments
     _absent = ()  # keys that may be None, which stands for 0
     _template = _InTable(lambda _, of: of and of.rule)
     _keys = _InTable(lambda _, of: of.keys if of else {})  # {state of the rule: key in `state`}
