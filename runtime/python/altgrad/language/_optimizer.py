@@ -62,7 +62,7 @@ def make(recipe: Recipe, storage: StorageLike, words: "tuple[str, ...]") -> type
 class _OfFunction:
     """What such a class refuses, in the words of its rule."""
 
-    _chooses, _takes = (), None
+    _chooses = ()
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
@@ -74,15 +74,6 @@ class _OfFunction:
     def _hyper_place(self, name):
         place = self._hypers.get(name, name)
         return place if isinstance(place, tuple) else (place, None)
-
-    def add_param_group(self, param_group: "dict[str, Any]") -> None:
-        super().add_param_group(param_group)
-        for index, param in enumerate(self.param_groups[-1]["params"] if self._takes == "matrices" else ()):
-            if param.dim() != 2:
-                place = len(self.param_groups) - 1
-                del self.param_groups[place]
-                raise ValueError(f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place} of shape {tuple(param.shape)} is "
-                                 "no matrix, and the rule is of matrices: give it parameters of two dimensions")
 
 
 def _doc(doc, hypers):

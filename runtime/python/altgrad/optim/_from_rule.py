@@ -38,6 +38,7 @@ class _FromRule(Optimizer, metaclass=_Made):
     _rule = None
     _chosen = ()
     _multiplies = None  # the Bundle of a rule with products of matrices
+    _takes = None  # "matrices": parameters of two dimensions alone
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
@@ -75,9 +76,7 @@ class _FromRule(Optimizer, metaclass=_Made):
         super().add_param_group(param_group)
         place = len(self.param_groups) - 1
         try:
-            for index, param in enumerate(self.param_groups[-1]["params"] if self._multiplies else ()):
-                check_matrices(self._multiplies, 0, param.shape, param.stride(),
-                               f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place}")
+            check_parameters(type(self), self.param_groups[-1]["params"], type(self).__name__, place)
         except ValueError:
             del self.param_groups[place]
             raise
@@ -90,6 +89,17 @@ class _FromRule(Optimizer, metaclass=_Made):
 
     def _hyper_place(self, name):
         return name, None
+
+
+def check_parameters(kind, params, owner, place):
+    """Raises ValueError where the rule of a class multiplies matrices or is of matrices, and a parameter of a group is none."""
+    for index, param in enumerate(params):
+        where = f"altgrad.optim.{owner}: parameter {index} of group {place}"
+        if kind._takes == "matrices" and param.dim() != 2:
+            raise ValueError(f"{where} of shape {tuple(param.shape)} is no matrix, and the rule is of matrices: give it parameters "
+                             "of two dimensions")
+        if kind._multiplies:
+            check_matrices(kind._multiplies, 0, param.shape, param.stride(), where)
 
 
 def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",

@@ -326,7 +326,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         group_rules = GroupRules(self.param_groups, self._group_rule, self._clips)
         check_tuples(type(self), self.param_groups)
         check_ranks(self)
-        watched = Groups(self.param_groups, {*group_rules.keys, *self._older})
+        watched = Groups(self.param_groups, {*group_rules.keys, *self._watched_keys})
         fallback_part = find_fallback(self) if self._falls_back else None
         fallback_ids = fallback_part.ids if fallback_part else ()
         kernel_params = [p for p in watched.params if id(p) not in fallback_ids]

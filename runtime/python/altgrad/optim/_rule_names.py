@@ -40,6 +40,7 @@ class RuleNames:
     _only_with = {}  # {state: option without which there is none}
     _storage = _InTable(lambda _, of: of.storage if of else "")  # formats that differ from the parameter's
     _older = {}  # what a group from an older checkpoint may lack
+    _watched_keys = property(lambda self: self._older.keys())  # the keys of a group whose numbers a step reads
     _reference = None  # torch's class of the same name
     _takes_sparse = False  # whether that takes sparse gradients
     _words = _InTable(lambda cls, _: Storage(cls._storage))
