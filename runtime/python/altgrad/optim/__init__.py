@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
-from . import _narrow, _of_adam, _of_papers, _of_torch, _schedule_free, _second_order, _without_rate
+from . import _narrow, _of_adam, _of_papers, _of_torch, _schedule_free, _scion, _second_order, _without_rate
 from ._by_group import by_group
 from ._from_rule import FromRule
 from ._grid import GridOptim
@@ -30,6 +30,7 @@ from ._optimizer import Optimizer
 from ._record import Record, plot_run
 from ._from_torch import from_torch
 from ._schedule_free import *
+from ._scion import *
 from ._second_order import *
 from ._without_rate import *
 
@@ -39,6 +40,7 @@ __all__ += _of_adam.__all__
 __all__ += _of_papers.__all__
 __all__ += _of_torch.__all__
 __all__ += _schedule_free.__all__
+__all__ += _scion.__all__
 __all__ += _second_order.__all__
 __all__ += _without_rate.__all__
 
