@@ -15,6 +15,8 @@ _COMMENT = re.compile(r"//[^\n]*")
 _LONG = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
 _SHORT = re.compile(r"^[ \t]*rule\s+([A-Za-z_]\w*)\s*\(", re.ASCII | re.MULTILINE)
 _PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b|\b(orthogonalize|product)\s*\(")
+# The roles of the short form that are states of a scope in the long one.
+_SCOPES = {"unit": "unit", "scalar": "tensor", "global": "step"}
 # A name, or a word of a rule with matrices: "steps=8".
 _OPTION = re.compile(r"[A-Za-z_][\w.$-]*(=[\w.$/|+-]+)?", re.ASCII)
 
@@ -33,14 +35,24 @@ class Rule:
 
     def declared(self, role):
         """The names of its arguments of a role, as its text declares them."""
+        own, form = self._own()
+        if form is _LONG and role in _SCOPES:
+            return re.findall(rf"\bstate\s+%([\w.$-]+)\s*:\s*\w+\s+per\s+{_SCOPES[role]}\b", own)
+        if form is _LONG:
+            return re.findall(rf"\b{role}\s+%([\w.$-]+)\s*:\s*\w+\b(?!\s+per\b)", own)
+        return [name for word, name in _arguments(own) if word == role]
+
+    def reads(self, role):
+        """Whether a line of it has the argument of this role."""
+        own, _ = self._own()
+        return any([len(re.findall(rf"(?<![\w.]){name}(?!\w)", own)) > 1 for name in self.declared(role)])
+
+    def _own(self):
+        """(the text from the parenthesis of its signature on, the form in which it is written)."""
         words = self._words()
         begins = list(_form_of(words).finditer(words)) + [None]
         own = [words[begin.end():after and after.start()] for begin, after in zip(begins, begins[1:]) if begin[1] == self.name]
-        if not own:
-            return []
-        if _form_of(words) is _LONG:
-            return re.findall(rf"\b{role}\s+%([\w.$-]+)\s*:\s*\w+\b(?!\s+per\b)", own[0])
-        return [name for word, name in _arguments(own[0]) if word == role]
+        return own[0] if own else "", _form_of(words)
 
     def multiplies(self):
         """Whether matrices are multiplied by it, or by another rule of its text."""
@@ -51,21 +63,21 @@ class Rule:
         return _COMMENT.sub("", text)
 
 
-def find_rule(source, name=None):
+def find_rule(source, name=None, entries=()):
     """The Rule in `source`: the name of a template, the path of a file, or the text itself.
 
     A string is a path when it has a separator or ends in ".mlir"; a name is
     looked up in the installation and nowhere else. `name` chooses among several
-    rules of one text. Raises Error.
+    rules of one text; without it, there is one beside those of its `entries`. Raises Error.
     """
     if isinstance(source, os.PathLike):
-        return _in_file(source, name)
+        return _in_file(source, name, entries)
     if not isinstance(source, str):
         raise TypeError(f"a rule is the name of a template, the path of a file or the text of a rule, not {source!r}")
     if "\n" in source or _names_in(source):
-        return _in_text(source, "<rule>", name)
+        return _in_text(source, "<rule>", name, entries)
     if core().altgrad_core_is_rule_file(os.fsencode(source)):
-        return _in_file(source, name)
+        return _in_file(source, name, entries)
     folder = find_templates()
     known = sorted(path.stem for path in folder.glob("*.mlir"))
     if source not in known and re.search(r"[\s=(){}]", source):
@@ -80,18 +92,19 @@ def find_rule(source, name=None):
     return Rule(source, None, str(folder / f"{source}.mlir"))
 
 
-def _in_file(path, name):
+def _in_file(path, name, entries):
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise Error(f"cannot read the rule {os.fspath(path)!r}: {error}", "NOT_FOUND") from None
-    return _in_text(text, os.fspath(path), name)
+    return _in_text(text, os.fspath(path), name, entries)
 
 
-def _in_text(text, origin, name):
+def _in_text(text, origin, name, entries):
     names = _names_in(text)
-    if name is None and len(names) == 1:
-        name = names[0]
+    first = [one for one in names if not any([one == f"{other}_{entry}" for other in names for entry in entries])]
+    if name is None and len(first) == 1:
+        name, = first
     if name not in names:
         wanted = f"no rule @{name}" if name else "not exactly one rule"
         held = ", ".join("@" + n for n in names) or "none"

@@ -48,6 +48,21 @@ def test_what_comes_first_branches_and_counters_are_found():
     assert compare(torchclasses.Lars, dict(lr=0.1)) < 1e-5
 
 
+def test_what_an_optimizer_noted_of_its_groups_and_counts_for_all():
+    def change(optimizer, step):
+        optimizer.param_groups[0]["lr"] = 0.1 * 0.9 ** step
+    kind = torchclasses.Noted
+    assert compare(kind, {}, change=change) < 1e-5
+    one, other = twins.make([(5, 3)])
+    theirs, ours = kind(one), altgrad.optim.from_torch(kind)(other)
+    twins.step([theirs], [one], count=3)
+    ours.load_state_dict(copy.deepcopy(theirs.state_dict()))
+    torch._foreach_copy_([p.data for p in other], [p.data for p in one])
+    twins.step([theirs, ours], [one, other], count=3)
+    torch.testing.assert_close(one, other)
+    assert [*ours.state] == other
+
+
 @pytest.mark.filterwarnings("ignore:This overload of")
 def test_old_orders_of_arguments_views_and_lists_are_torchs():
     assert compare(torchclasses.OldOrder, {}) < 1e-5

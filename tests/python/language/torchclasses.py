@@ -48,6 +48,29 @@ class Lars(torch.optim.Optimizer):
                 p.data.add_(p.grad.data, alpha=float(-group["lr"]) if isinstance(rate, float) else -group["lr"] * rate.item())
 
 
+class Noted(torch.optim.Optimizer):
+    """The rate that each group had at first, a count that belongs to no parameter, and functions of elements."""
+
+    def __init__(self, params, lr=0.1, power=0.4):
+        super().__init__(params, dict(lr=lr, power=power))
+        self.rates = [group["lr"] for group in self.param_groups]
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        if "k" not in self.state:
+            self.state["k"] = torch.tensor([0], dtype=torch.long)
+        rate = math.sqrt(self.state["k"] + 1)
+        for group, first in zip(self.param_groups, range(len(self.param_groups))):
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["sum"] = torch.zeros_like(p)
+                state["sum"].add_(p.grad.abs().pow(group["power"]))
+                size = torch.tanh(state["sum"]) + torch.special.expm1(-p.grad.abs()) + torch.atan2(p.grad, state["sum"])
+                p.sub_(torch.sigmoid(p.grad) * size, alpha=rate * group["lr"] ** 2 / self.rates[first])
+        self.state["k"].add_(1)
+
+
 class Mistake(torch.optim.Optimizer):
     """A class whose step does `what`, for the catalogue of what cannot be traced."""
 

@@ -14,15 +14,15 @@ OF_PARAMETERS = "agc", "agc-unit"
 class GroupRules:
     """The rule of every param_group: (rule, options, whether it is differentiable).
 
-        GroupRules(param_groups, find_rule)
+        GroupRules(param_groups, find_rule, clips)
 
     `find_rule(group)` finds and checks one; `rules` has (rule, options) of each group,
-    `keys` the keys of the groups that count, `clip` the kind of the bound or None; `clipped`:
-    whether it is of a norm that all devices share.
+    `keys` the keys of the groups that count, `clip` the kind of the bound or None, which is there only if `clips`;
+    `clipped`: whether it is of a norm that all devices share.
     Raises what kind_of raises, and ValueError for two bounds.
     """
 
-    def __init__(self, param_groups, find_rule):
+    def __init__(self, param_groups, find_rule, clips=True):
         readings = list(map(Reading, param_groups))
         self._group_rules = list(map(find_rule, readings))
         self.rules = [group_rule[:2] for group_rule in self._group_rules]
@@ -31,7 +31,7 @@ class GroupRules:
         self._mark_of = values_of(keys)
         self._marks = list(map(self._mark_of, param_groups))
         _check_bounds(param_groups)
-        self.clip = clip_of(param_groups[0])[1]
+        self.clip = clip_of(param_groups[0])[1] if clips else None
         self.clipped = self.clip not in (None, *OF_PARAMETERS)
         self.keys = {*keys, *[BOUND] * (self.clip is not None)}
 

@@ -35,8 +35,9 @@ class Traced(NamedTuple):
     units: "tuple[str, ...]"  # the states that are numbers
     places: "dict[str, tuple[str, int | None]]"  # {hyper-parameter: (key of the group, place)}
     guards: "tuple[Guard, ...]"
-    count: "tuple[str, str, int] | None"  # where steps are counted, in "state" or "group", under which key, and what that is at step 0
+    count: "tuple[str, str, int] | None"  # where steps are counted, in "state", "group" or "states", under which key, and what that is at step 0
     rank: "int | None"  # how many dimensions parameters have, where the rule depends on it
+    noted: "dict[str, str]"  # {hyper-parameter: the entry of the group that it was when the group was made}
 
     def holds(self, group: "Mapping[str, Any]") -> bool:
         """Whether this is the rule for the numbers that a group has now."""
@@ -86,10 +87,17 @@ class Source:
         self.begun = dict(self.real.state.get(example, {}))
         numbers = {key: value for key, value in self.entries.items() if key not in baked | _NO_NUMBER and is_number(value)}
         self.hypers = {key: value for key, value in numbers.items() if not _is_whole(value)}
+        self.noted: dict[str, str] = {}  # {list of the optimizer's own: the entry that it noted of each group}
+        for name, value in vars(self.real).items():
+            is_one = type(value) is list and len(value) == 1 and type(value[0]) is float and name not in self.real.param_groups[0]
+            key = next((key for key, own in self.hypers.items() if type(own) is float and own == value[0]), "") if is_one else ""
+            if key:
+                self.noted[name], self.hypers[name] = key, self.entries.setdefault(name, value[0])
         self._fixed: list[str] = [key for key, value in numbers.items() if _is_whole(value)]
         self.states: dict[str, tuple[str, type, bool]] = {}  # {key: (name, role, whether it is a tensor)}
         self.counts: dict[str, tuple[int, bool]] = {}  # {key of the state: (what it counts from, whether it is a tensor)}
         self.group_counts: dict[str, int] = {}  # {key of the group: what it is after the first step}
+        self.own_counts: dict[str, int] = {}  # {key of what belongs to no parameter: what it is after the first step}
         self.group_states: dict[str, str] = {}  # {key of the group: the state that stands for it}
         self.constants: dict[str, Any] = {}  # what lies in the state and never changes
         self._numbers: dict[str, Any] = {}
@@ -135,13 +143,15 @@ class Source:
                 guards.append(Guard(f"%{part}", float(value), {}))
         keys = {name: key for key, (name, _, _) in self.states.items()} | {name: name for name in self.group_states.values()}
         return Traced(rule, keys, tuple(name for name, role in roles.items() if role is Unit), places, tuple(guards),
-                      self._count(), self.rank if run.asks_rank else None)
+                      self._count(), self.rank if run.asks_rank else None, self.noted)
 
     def _count(self):
         for key, (start, _) in self.counts.items():
             return "state", key, start
         for key, first in self.group_counts.items():
             return "group", key, first - 1
+        for key, first in self.own_counts.items():
+            return "states", key, first - 1
         return None
 
     def fail(self, words: str) -> NoReturn:
@@ -203,7 +213,12 @@ class Source:
             state = self._begun(Held(note))
             param = self._param(run)
             group, self._lifted = self._group(run, [param], True)
-            param = self._step([(param, state)], [group])
+            param = self._step(run, [(param, state)], [group], True)
+            for key, value in self._made.state.items():
+                if isinstance(key, str) and key not in self.own_counts:
+                    if constant_of(run, value) != 1:
+                        self.fail("a state that belongs to no parameter: a rule has states of parameters")
+                    self.own_counts[key] = 1
             for key, value in state.items():
                 if key not in self.states and key not in self.counts and key not in self.constants:
                     self._classify(run, key, value, firsts.get(key))
@@ -243,12 +258,13 @@ class Source:
             params = [self._param(run, of.prefix) for of in kept]
             group, self._lifted = self._group(run, params if other != "groups" else params[1:], first)
             groups = [self._group(run, params[:1], first, "other_")[0]] * (other == "groups") + [group]
-            param = self._step([(param, self._begun(of.first()) if first else of.later()) for param, of in zip(params, kept)], groups)
+            param = self._step(run, [(param, self._begun(of.first()) if first else of.later()) for param, of in zip(params, kept)],
+                               groups, first)
             self._check(run, kept[-1].held, group)
             made = {"p": param, **kept[-1].values()}
             return made | {f"{key} of the group": raw(group[key]) if key in group else symbol for key, symbol in of_group.items()}
         later = explore(run, lambda: path(False))
-        first = explore(run, lambda: path(True)) if self.states or self.counts or self.group_counts or of_group else later
+        first = explore(run, lambda: path(True)) if self.states or self.counts or self.group_counts or self.own_counts or of_group else later
         made = either(lambda: run.step == 1, first, later)
         if made["p"].name == "%p":
             self.fail("the step leaves the parameter as it is")
@@ -270,12 +286,18 @@ class Source:
             state[key] = proxy(filled(value), value.dim() > 0) if isinstance(value, torch.Tensor) else value
         return state
 
-    def _step(self, own, groups):
+    def _step(self, run, own, groups, first):
         """The last parameter after a step on proxies; `own`: (parameter, its state) of each."""
+        def begin(key, value):
+            return proxy(run.count(int(constant_of(run, value)) - 1), False) if key in self.own_counts else value
+
+        counts = {} if first else {key: proxy(run.count(after - 2), False) for key, after in self.own_counts.items()}
         self._made = optimizer = object.__new__(self.kind)
         self._kept = {key: copy.copy(value) if isinstance(value, _CONTAINERS) else value for key, value in vars(self.real).items()}
         self._kept |= {key: NumbersOfGroups(value) for key, value in self._kept.items() if type(value) is list and is_number(value)}
-        optimizer.__dict__.update(self._kept, param_groups=groups, state=States(own), defaults={**self._lifted})
+        for key in self.noted:
+            self._kept[key].number = self._lifted[key]
+        optimizer.__dict__.update(self._kept, param_groups=groups, state=States(own, begin, counts), defaults={**self._lifted})
         if optimizer.param_groups[-1] is not groups[-1] or not isinstance(optimizer.state, States):
             self.fail("it hands its groups to another optimizer: give from_torch that one's class")
         step = self.kind.step
@@ -308,6 +330,9 @@ class Source:
                 raise _NoCount(key, True)
             if key not in {*self.group_counts, *self.group_states, "params"} and value is not self._lifted.get(key, self):
                 self.fail(f"its group keeps {key!r} from step to step, which comes after the first one")
+        for key, first in self.own_counts.items():
+            if getattr(raw(self._made.state.get(key)), "name", "") != run.count(first - 1).name:
+                self.fail("a state that belongs to no parameter: a rule has states of parameters")
         unknown = [key for key in state if key not in self.states and key not in self.counts and key not in self.constants]
         if unknown or any(state.get(key, value) != value for key, value in self.constants.items()):
             self.fail(f"state {unknown[0]!r} comes after the first step" if unknown else "its state keeps what is no number")

@@ -80,8 +80,9 @@ def _negated(function):
 
 _OTHER = {name: _refuse(f"torch.{name}: a rule has one tensor at a time; sums over all tensors come with a later version")
           for name in ("stack", "cat", "hstack", "concat")}
-_NO_ELEMENT = {name: _refuse(f"torch.{name} of elements: there is no such function of elements yet") for name in (
-    "sigmoid", "tanh", "sin", "cos", "tan", "atan", "atan2", "arctan2", "erf", "erfinv", "softplus", "expm1", "log1p")}
+_NO_ELEMENT = {name: _refuse(f"torch.{name} of elements: there is no such function of elements yet") for name in ("tan", "erfinv")}
+_ELEMENT = {name: getattr(ag, name) for name in ("sigmoid", "tanh", "sin", "cos", "atan2", "erf", "expm1", "log1p", "exp2", "log2")}
+_ELEMENT |= {"expit": ag.sigmoid, "arctan2": ag.atan2, "atan": lambda x: ag.atan2(x, 1.0), "arctan": lambda x: ag.atan2(x, 1.0), "softplus": lambda x: ag.softplus(x)}
 _COMPARISONS = {"gt": "ogt", "lt": "olt", "ge": "oge", "le": "ole", "eq": "oeq", "ne": "une"}
 
 # Elementwise: they take values of the rule and numbers, and are methods and functions, which change nothing or their first argument.
@@ -103,7 +104,7 @@ FUNCTIONS = {
     "bitwise_and": _logical("andi"), "bitwise_or": _logical("ori"), "bitwise_not": lambda x: logic("xori", x, True),
     "__and__": _logical("andi"), "__or__": _logical("ori"), "__invert__": lambda x: logic("xori", x, True),
     "where": _where, "masked_fill": lambda x, mask, value: choose(mask, value, x), "copy": lambda a, b, non_blocking=False: b,
-    "fill": lambda a, value: value, "zero": lambda a: 0.0, "float": as_float, "type_as": lambda a, b: as_float(a), **_NO_ELEMENT, **_OTHER}
+    "fill": lambda a, value: value, "zero": lambda a: 0.0, "float": as_float, "type_as": lambda a, b: as_float(a), **_ELEMENT, **_NO_ELEMENT, **_OTHER}
 _KEEP_TRUTH = {"where", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "__and__", "__or__",
                "__invert__", "masked_fill", "copy", "fill", "float", "type_as"}
 # Another proxy for the same elements, which has the same memory where torch's has.
@@ -259,6 +260,7 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
     if name in MAKERS:
         return _make(name, args, kwargs)
     kwargs = {key: value for key, value in kwargs.items() if key not in _DROPPED and value is not None}
+    name = name.removeprefix("special_")
     plain = name[:-1] if name.endswith("_") and not name.endswith("__") else name
     if name.startswith("_foreach_"):
         return _foreach(name[len("_foreach_"):], args, kwargs)

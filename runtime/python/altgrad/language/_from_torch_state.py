@@ -13,6 +13,9 @@ from ._signature import State, Unit
 from ._trace import CONSTANT, ELEMENT, UNIT, Symbol
 
 
+_NO_PARAMETER = "a state that belongs to no parameter: a rule has states of parameters"
+
+
 class Held(dict):
     """The state of a parameter, or a group: `begin(key, value)` says what a new entry is."""
 
@@ -68,30 +71,44 @@ class ParamState:
 
 
 class States(dict):
-    """The states of an optimizer by its parameters."""
+    """The states of an optimizer by its parameters, and by words the counts that belong to none: `begin(key, value)` says
+    what a new one is."""
 
-    def __init__(self, own):
-        super().__init__({param: state for param, state in own if state})
-        self._own = own
+    def __init__(self, own: Any, begin: Any, counts: "Mapping[str, Any]") -> None:
+        super().__init__({**{param: state for param, state in own if state}, **counts})
+        self._own, self._begin = own, begin
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str):
+            value = value if key in self else self._begin(key, value)
+        elif not any(key is param for param, _ in self._own):
+            fail(_NO_PARAMETER)
+        super().__setitem__(key, value)
 
     def __missing__(self, key):
         for param, state in self._own:
             if key is param:
                 self[key] = state
                 return state
-        fail("a state that belongs to no parameter: a rule has states of parameters")
+        fail(_NO_PARAMETER)
 
     def setdefault(self, key, default=None):
         return self[key]
 
 
 class NumbersOfGroups(list):
-    """What an optimizer noted of each of its groups: they are other ones where the rule is used."""
+    """What an optimizer noted of each of its groups: they are other ones where the rule is used. `number`: what it is there,
+    if it was an entry of the group."""
+
+    number: Any = None
 
     def _refuse(self, *_):
         fail("a number that the optimizer noted of its groups when it was made: a rule has those of the group")
 
-    __getitem__ = __iter__ = __contains__ = index = count = _refuse
+    def __getitem__(self, place: Any) -> Any:
+        return self._refuse() if self.number is None else self.number
+
+    __iter__ = __contains__ = index = count = _refuse
 
 
 def same(a: Any, b: Any) -> bool:

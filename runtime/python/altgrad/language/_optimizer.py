@@ -6,8 +6,20 @@ import torch
 from torch.optim.optimizer import ParamsT
 
 from .._storage.line import Storage, StorageLike
+from .._rule import find_rule
 from ..optim._describe import arguments, sections
+from ..optim._entries import check_entry, method_of
 from ..optim._from_rule import FromRule, TAKEN, signature_for
+
+
+class Step(NamedTuple):
+    """What a method is made of that runs an entry."""
+
+    name: str
+    text: str
+    doc: str
+    hypers: "tuple[tuple[str, Any], ...]"
+    places: "tuple[tuple[str, tuple[str, int | None]], ...]"
 
 
 class Recipe(NamedTuple):
@@ -20,6 +32,7 @@ class Recipe(NamedTuple):
     places: "tuple[tuple[str, tuple[str, int | None]], ...]"  # of the text's hyper-parameters
     options: "tuple[str, ...]"
     of: str | None
+    entries: "tuple[Step, ...]" = ()
 
 
 _made: dict = {}
@@ -29,22 +42,27 @@ def make(recipe: Recipe, storage: StorageLike, words: "tuple[str, ...]") -> type
     """The class for a recipe and a storage; the same one for the same. Raises KeyError for a name that is taken."""
     key = recipe, str(Storage(storage)), words
     if key not in _made:
-        hypers = dict(recipe.hypers)
-        for name in [*hypers, *dict(recipe.places)]:
+        hypers, places = dict(recipe.hypers), dict(recipe.places)
+        for step in recipe.entries:
+            hypers, places = {**hypers, **dict(step.hypers)}, {**dict(step.places), **places}
+        for name in [*hypers, *places]:
             if name in TAKEN:
                 raise KeyError(name)
         base = FromRule(recipe.text, storage, words, recipe.name)
+        for step in recipe.entries:
+            check_entry(base, step.name, f"rule @{recipe.name}")
         _made[key] = type(base)(base.__name__, (_OfFunction, base), {
             "__doc__": _doc(recipe.doc, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
-            "_older": hypers, "_hypers": {part: place if place[1] is not None else place[0] for part, place in recipe.places},
-            "_chooses": recipe.options, "_takes": recipe.of, "_recipe": (make, key)})
+            "_older": hypers, "_hypers": {part: place if place[1] is not None else place[0] for part, place in places.items()},
+            **{step.name: method_of(step.name, step.doc) for step in recipe.entries},
+            "_entries": {step.name: find_rule(step.text) for step in recipe.entries}, "_chooses": recipe.options, "_takes": recipe.of, "_recipe": (make, key)})
     return _made[key]
 
 
 class _OfFunction:
     """What such a class refuses, in the words of its rule."""
 
-    _chooses, _takes = (), None
+    _chooses = ()
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
@@ -56,15 +74,6 @@ class _OfFunction:
     def _hyper_place(self, name):
         place = self._hypers.get(name, name)
         return place if isinstance(place, tuple) else (place, None)
-
-    def add_param_group(self, param_group: "dict[str, Any]") -> None:
-        super().add_param_group(param_group)
-        for index, param in enumerate(self.param_groups[-1]["params"] if self._takes == "matrices" else ()):
-            if param.dim() != 2:
-                place = len(self.param_groups) - 1
-                del self.param_groups[place]
-                raise ValueError(f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place} of shape {tuple(param.shape)} is "
-                                 "no matrix, and the rule is of matrices: give it parameters of two dimensions")
 
 
 def _doc(doc, hypers):

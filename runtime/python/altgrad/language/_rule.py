@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .._library import Error
 from ._errors import RuleError, code_of, fail, fail_at, location_of
-from ._signature import Signature
+from ._signature import Signature, of_entry
 from ._text import write
 from ._trace import now
 
@@ -25,6 +25,7 @@ class Rule:
     Attributes:
         text: The rule as text, which FromRule, altgrad-opt and C++ take, with the options as they are chosen.
         options: The options by name, and whether they are on.
+        entries: Its further steps by name, each a rule of its own.
     """
 
     def __init__(self, function: Callable[..., Any], of: str | None = None, chosen: "Mapping[str, bool]" = {}) -> None:
@@ -36,6 +37,7 @@ class Rule:
                                  f"{', '.join(self._signature.options) or 'none'}, each True or False")
         self.options: dict[str, bool] = {**self._signature.options, **chosen}
         self._chosen, self._traced = dict(chosen), None
+        self.entries: dict[str, Rule] = {}
 
     @property
     def text(self) -> str:
@@ -43,7 +45,23 @@ class Rule:
 
     def choose(self, **options: bool) -> "Rule":
         """The same rule with other options: adamw.choose(amsgrad=True)."""
-        return Rule(self._function, self._of, {**self._chosen, **options})
+        return self._with_entries(Rule(self._function, self._of, {**self._chosen, **options}))
+
+    def entry(self, function: Callable[..., Any]) -> "Rule":
+        """Makes a further step of a function, over the same parameters and states: `optimizer.eval()` for a function eval.
+
+        Its states are those of the rule; what it only reads is an ag.Input. With an ag.Grad it runs on the parameters
+        that have a gradient, without one on those that have its states. A hyper-parameter without a number is the rule's.
+
+        Raises:
+            RuleError: A state is none of the rule's, or the optimizer has a method of that name.
+        """
+        self.entries[function.__name__] = made = Rule(of_entry(function, self._signature))
+        return made
+
+    def _with_entries(self, other):
+        other.entries.update(self.entries)
+        return other
 
     def optimizer(self, storage: "StorageLike" = "", options: "str | Iterable[str] | Mapping[str, bool]" = (),
                   transforms: "Iterable[Any]" = ()) -> "type[Optimizer]":
@@ -75,7 +93,8 @@ class Rule:
         text, places = rule._trace()
         signature = self._signature
         recipe = Recipe(text, self.__name__, inspect.cleandoc(self.__doc__ or f"The rule @{self.__name__} of a function."),
-                        tuple(signature.hypers.items()), tuple(signature.pairs.items()), tuple(signature.options), self._of)
+                        tuple(signature.hypers.items()), tuple(signature.pairs.items()), tuple(signature.options), self._of,
+                        tuple([rule._step_of(name, one) for name, one in self.entries.items()]))
         try:
             return make(recipe, storage, words)
         except RuleError:
@@ -84,6 +103,15 @@ class Rule:
             raise _told(error, places, signature) from None
         except KeyError as taken:
             signature.fail(taken.args[0], f"the optimizer has a name {taken.args[0]!r} of its own: rename the hyper-parameter")
+
+    def _step_of(self, name, entry):
+        """The Step that an entry is, with the options that are chosen here and it has, too."""
+        from ._optimizer import Step
+        entry = entry.choose(**{option: self.options[option] for option in entry.options if option in self.options})
+        own, pairs = entry._signature, self._signature.pairs
+        return Step(name, entry.text, inspect.cleandoc(entry.__doc__ or f"The entry {name} of the rule @{self.__name__}."),
+                    tuple([(key, value) for key, value in own.hypers.items() if key not in pairs and key not in self._signature.hypers]),
+                    tuple([(part, pairs.get(part, place)) for part, place in own.pairs.items()]))
 
     def check(self, reference: Any, *, steps: int = 20, shapes: Any = ((5, 7), (33, 17)), seed: int = 0, arrays: str = "numpy",
               **hypers: Any) -> dict[str, float]:

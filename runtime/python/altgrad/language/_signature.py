@@ -214,3 +214,35 @@ class Signature:
                                     "rename one")
                 named[part] = name, place
         return named
+
+
+def of_entry(function: Callable[..., Any], rule: Signature) -> Callable[..., Any]:
+    """A function for the entry of a rule, which has a gradient even if the entry reads none, and the rule's numbers."""
+    try:
+        parameters = dict(inspect.signature(function, eval_str=True).parameters)
+    except NameError as error:
+        fail_at(place_of_argument(function), f"an annotation names {error.name!r}, which there is not: write import "
+                "altgrad.language as ag, and ag.State")
+    own = rule.hypers | {part: rule.hypers[name][place] for part, (name, place) in rule.pairs.items() if place is not None}
+    has_grad = False
+    for name, one in parameters.items():
+        role = one.annotation() if isinstance(one.annotation, type) and issubclass(one.annotation, Role) else one.annotation
+        has_grad |= isinstance(role, Grad)
+        if isinstance(role, Step):
+            fail_at(place_of_argument(function, name), "steps are counted by the rule: an entry that counts keeps an ag.Scalar")
+        if isinstance(role, (State, Input)) and not isinstance(rule.order.get(name), (State, Input)):
+            fail_at(place_of_argument(function, name), f"{name} is no state of the rule @{rule.function.__name__}: an entry has its states")
+        if one.default is one.empty and name in own and not isinstance(role, Role):
+            parameters[name] = one.replace(default=own[name], kind=one.KEYWORD_ONLY)
+
+    def entry(**given):
+        return function(**{name: given[name] for name in parameters})
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters_of_entry = [one.replace(kind=kind) for one in parameters.values()]
+    if not has_grad:
+        parameters_of_entry.append(inspect.Parameter("g_", kind, annotation=Grad))
+    entry.__name__, entry.__qualname__, entry.__module__, entry.__doc__ = (
+        function.__name__, function.__qualname__, function.__module__, function.__doc__)
+    entry.stands_for, entry.__signature__ = function, inspect.Signature(parameters_of_entry)
+    return entry

@@ -98,6 +98,7 @@ class Composed(Rule):
     def __init__(self, rule: Rule, transforms: "tuple[Transform, ...]", chosen: "Mapping[str, bool]" = {}) -> None:
         self._rule, self._transforms = rule, transforms
         super().__init__(_composed(rule, transforms), rule._of, {**rule._chosen, **chosen})
+        self.entries.update(rule.entries)
 
     def choose(self, **options: bool) -> Rule:
         return Composed(self._rule, self._transforms, {**self._chosen, **options})

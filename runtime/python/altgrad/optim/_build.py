@@ -286,7 +286,7 @@ def _row(namer, owner, group, place, group_rule):
     dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
-    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices), owner, param, at, matrices)
+    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices, owner), owner, param, at, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
                copies=namer.ranks.copies(at))
 

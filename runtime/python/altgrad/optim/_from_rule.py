@@ -19,6 +19,7 @@ from .._storage.step_states import states_of_step
 from .._storage.streams import check_streams
 from .._storage.word import check_words, word_of
 from ._checks import check_hypers
+from ._entries import check_entry, entry_of, hypers_of, method_of
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
 
@@ -37,6 +38,7 @@ class _FromRule(Optimizer, metaclass=_Made):
     _rule = None
     _chosen = ()
     _multiplies = None  # the Bundle of a rule with products of matrices
+    _takes = None  # "matrices": parameters of two dimensions alone
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
@@ -74,9 +76,7 @@ class _FromRule(Optimizer, metaclass=_Made):
         super().add_param_group(param_group)
         place = len(self.param_groups) - 1
         try:
-            for index, param in enumerate(self.param_groups[-1]["params"] if self._multiplies else ()):
-                check_matrices(self._multiplies, 0, param.shape, param.stride(),
-                               f"altgrad.optim.{type(self).__name__}: parameter {index} of group {place}")
+            check_parameters(type(self), self.param_groups[-1]["params"], type(self).__name__, place)
         except ValueError:
             del self.param_groups[place]
             raise
@@ -91,8 +91,20 @@ class _FromRule(Optimizer, metaclass=_Made):
         return name, None
 
 
+def check_parameters(kind, params, owner, place):
+    """Raises ValueError where the rule of a class multiplies matrices or is of matrices, and a parameter of a group is none."""
+    for index, param in enumerate(params):
+        where = f"altgrad.optim.{owner}: parameter {index} of group {place}"
+        if kind._takes == "matrices" and param.dim() != 2:
+            raise ValueError(f"{where} of shape {tuple(param.shape)} is no matrix, and the rule is of matrices: give it parameters "
+                             "of two dimensions")
+        if kind._multiplies:
+            check_matrices(kind._multiplies, 0, param.shape, param.stride(), where)
+
+
 def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
-             options: "str | Iterable[str] | Mapping[str, bool]" = (), name: str | None = None) -> "type[_FromRule]":
+             options: "str | Iterable[str] | Mapping[str, bool]" = (), name: str | None = None,
+             entries: "Iterable[str]" = ()) -> "type[_FromRule]":
     """An optimizer class that runs a rule of your own.
 
     The constructor of the class takes `params`, the rule's hyper-parameters as keywords with the rule's
@@ -111,6 +123,8 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
         options: The rule's options that are on: a name, several names, or a mapping from names to whether they
             are on. Of a rule with `altgrad.orthogonalize` words such as "steps=8", too.
         name: Which rule of the source is meant, where it holds several.
+        entries: Names of further steps over the same parameters and states, each of which becomes a method: for "eval" the
+            source holds a rule that is called as the first one with `_eval` behind.
 
     Returns:
         A subclass of altgrad.optim.Optimizer. The same arguments give the same class.
@@ -123,10 +137,11 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
         >>> Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["maximize"])
         >>> optimizer = Mine(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
-    words, options, rule = Storage(storage), parse_options(options), find_rule(source, name)
+    words, options, entries = Storage(storage), parse_options(options), tuple(entries)
+    rule = find_rule(source, name, entries)
     check_streams(storage, f"rule @{rule.name}", rule.declared("state"),
                   others={own: stream for stream in ("param", "grad", "step") for own in rule.declared(stream)})
-    recipe = rule, str(words), options
+    recipe = rule, str(words), options, entries
     if recipe not in _made:
         _made[recipe] = _make(*recipe)
     return _made[recipe]
@@ -135,7 +150,9 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
 _made = {}
 
 
-def _make(rule, storage, options):
+def _make(rule, storage, options, entries):
+    for name in entries:
+        check_entry(_FromRule, name, f"rule @{rule.name}")
     # An f32 model is the likely one: its program is ready when the first step comes.
     words = Storage(storage)
     first = "bf16" if word_of(words.get("master", "")).split else "f32"
@@ -154,13 +171,18 @@ def _make(rule, storage, options):
     _check_names(rule, hypers, "hyper-parameter")
     _check_names(rule, step_states, "state of the step")
     check_words(Storage(words))
+    methods, steps = {}, {name: entry_of(rule, name) for name in entries}
+    for name, step in steps.items():
+        hypers |= {key: value for key, value in hypers_of(step, rule).items() if hypers.get(key) is None}
+        methods[name] = method_of(name, f"The rule @{step.name}, over the same parameters and states.")
     made = _Made(_title(rule.name), (_FromRule,), {
+        **methods, "_entries": steps,
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys, "_step_states": step_states,
         "_inputs": tuple([stream.key for stream in part.states if stream.role == "input"]),
         "_tensor_states": tuple([stream.state for stream in part.states if stream.role == "state" and stream.key not in keys]),
         "_multiplies": bundle if part.multiplies else None,
-        "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name)),
+        "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name, entries)),
     })
     return made
 

@@ -44,6 +44,7 @@ class _FromTorch(Optimizer, metaclass=_Made):
     _transforms: "tuple[Transform, ...]" = ()
     _more: "dict[str, Any]" = {}  # the numbers of its transforms
     _count: "tuple[str, str, int] | None" = None
+    _noted: "dict[str, str]" = {}  # {entry of a group: the one that it was when the group was made}
     _choosing: "list[str]" = []  # the entries of a group on which its rule may depend
     _variants: "dict[str, list[Traced]]" = {}  # by arguments and choices
 
@@ -70,6 +71,8 @@ class _FromTorch(Optimizer, metaclass=_Made):
             ValueError: The step asks how many dimensions a parameter has, and those of the group differ.
         """
         super().add_param_group(param_group)
+        for name, key in self._noted.items():
+            self.param_groups[-1].setdefault(name, self.param_groups[-1][key])
         try:
             self._rule_of(self.param_groups[-1])
         except (TypeError, ValueError, RuntimeError, SyntaxError):
@@ -95,7 +98,7 @@ class _FromTorch(Optimizer, metaclass=_Made):
         if len(known) >= _MOST:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: {_MOST} rules were made already for numbers of its groups, "
                                "which its code decides by; keep those that change to the ones that it computes with")
-        entries = {key: dict.__getitem__(group, key) for key in self.defaults if key in group and key not in self._more}
+        entries = {key: dict.__getitem__(group, key) for key in [*self.defaults, *self._noted] if key in group and key not in self._more}
         for key, value in entries.items():
             if is_number(self._older.get(key)) and not (value is None or is_number(value) or value in (float("inf"), -float("inf"))):
                 raise TypeError(f"{key} is {value!r}, not a number")
@@ -122,12 +125,14 @@ class _FromTorch(Optimizer, metaclass=_Made):
             for param in group["params"]:
                 if isinstance(held := self.state.get(param), dict):
                     self._take(group, param, held, numbers)
+        for key in [key for key in self.state if isinstance(key, str)]:  # a count that belongs to no parameter
+            del self.state[key]
 
     def _take(self, group, param, held, numbers):
         """Makes of the state of a parameter in a file of the original class that of this class."""
         if self._count and self._count_key not in held:
             where, key, start = self._count
-            count = (group if where == "group" else held).get(key)
+            count = {"group": group, "state": held, "states": self.state}[where].get(key)
             if count is not None:
                 held[self._count_key] = torch.tensor(float(count) - start)
         rows = param.shape[:1] + (1,) * (param.dim() - 1) if param.dim() > 1 else (1,)
@@ -240,7 +245,7 @@ def _make(kind, storage, transforms, given):
         "__module__": __name__, "__signature__": inspect.Signature([*arguments, *shared]), "rule": traced.rule,
         "_kind": kind, "_given": given, "_transforms": transforms, "_more": more, "_choosing": choosing,
         "_variants": {_choices(settings, choosing, kept): [traced]}, "_rule": base._rule, "_storage": base._storage,
-        "_keys": traced.keys, "_of_units": traced.units, "_older": {**kept, **more},
+        "_keys": traced.keys, "_of_units": traced.units, "_older": {**kept, **more, **{name: entries[key] for name, key in traced.noted.items()}}, "_noted": traced.noted,
         "_hypers": {part: place if place[1] is not None else place[0] for part, place in traced.places.items()},
         "_count": traced.count, "_count_key": "step" if traced.count else None,
         "_always_counts": traced.count is not None and traced.count[:2] == ("state", "step"),

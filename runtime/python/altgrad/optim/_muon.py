@@ -269,7 +269,7 @@ class NorMuon(Muon):
     def _group_rule(self, group):
         return *super()._group_rule(group), group["red_dim"]
 
-    def _group_rule_with(self, group_rule, matrices):
+    def _group_rule_with(self, group_rule, matrices, param):
         rule, options, *rest = group_rule
         turned = bool(matrices) and matrices.turned and "scale=match_rms" not in options  # which is the same
         return rule, options + ("shape=transposed",) * turned, *rest

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from .._rule import find_rule
+from ._entries import entry_of
 from ._keywords import DEFAULTS, Init, check_numbers, meant, signature_of
 from ._optimizer import Optimizer
 
@@ -38,6 +39,7 @@ class Named(Optimizer):
 
     _hypers, _options = BETAS, MAXIMIZE
     _unchecked = ()  # arguments whose kind the class checks itself
+    _entry_names = ()  # of further rules in the template's text
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -76,10 +78,16 @@ class Named(Optimizer):
     def _rule_of(self, group):
         return find_template(self._template)
 
-    # What the template declares beside states of elements, under its names there.
-    _tensor_states = property(lambda self: sum([_declared(self._template, kind) for kind in ("scalar", "row", "column")], ()))
-    _step_states = property(lambda self: _declared(self._template, "global"))
-    _inputs = property(lambda self: _declared(self._template, "input"))
+    @property
+    def _entries(self):
+        return {name: _find_entry(self._template, name) for name in self._entry_names}
+
+    def _forget(self):
+        # What the template declares beside states of elements, under its names there.
+        scalars, rows, columns, self._step_states, self._inputs = [
+            _declared(self._template, role) for role in ("scalar", "row", "column", "global", "input")]
+        self._tensor_states = scalars + rows + columns
+        super()._forget()
 
 
 def constructor(init: Init) -> Init:
@@ -118,6 +126,11 @@ def find_template(name):
     if name not in _templates:
         _templates[name] = find_rule(name)
     return _templates[name]
+
+
+@functools.cache
+def _find_entry(template, name):
+    return entry_of(find_template(template), name)
 
 
 @functools.cache

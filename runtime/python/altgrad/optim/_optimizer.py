@@ -219,9 +219,8 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a step of this optimizer "
                                "runs; call it afterwards")
-        scalars["max_norm"], clip = clip_of(self.param_groups[0])
-        settings = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
-                    self.norm_in_backward, self._numerics)
+        scalars["max_norm"], clip = clip_of(self.param_groups[0]) if self._clips else (None, None)
+        settings = self._settings_for(scaler)
         fit, changed, watched = STALE, None, self._watched
         if watched and settings == self._settings:
             changed = watched.changed(self.param_groups)
@@ -245,6 +244,14 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
             self._run(scalars, scaler, own)
         finally:
             self._running = False
+
+    def _settings_for(self, scaler):
+        """What the tables depend on beside the groups."""
+        return (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback, self.norm_in_backward, self._numerics)
+
+    def _rebuild_for(self, scaler):
+        """Makes the tables, and with them the states, though there is no step yet."""
+        self._rebuild(STALE, self._settings_for(scaler))
 
     def _fit(self):
         """Whether the tables fit the parameters that kernels step."""
@@ -305,8 +312,8 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
     def _matrices_of(self, group, param):
         """The Matrices of a parameter, where its group says that it has some; else None."""
 
-    def _group_rule_with(self, group_rule, matrices):
-        """What `_group_rule` says, for a parameter with these matrices."""
+    def _group_rule_with(self, group_rule, matrices, param):
+        """What `_group_rule` says, for one of its parameters, which has these matrices."""
         return group_rule
 
     _reproducible = False  # whether sums over all ranks have the bits of one process
@@ -316,10 +323,10 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         self._hold()
         known, before = self._rows, self._fallback_part
         self._watched, self._built, self._rows, self._fallback_part = None, None, {}, None
-        group_rules = GroupRules(self.param_groups, self._group_rule)
+        group_rules = GroupRules(self.param_groups, self._group_rule, self._clips)
         check_tuples(type(self), self.param_groups)
         check_ranks(self)
-        watched = Groups(self.param_groups, {*group_rules.keys, *self._older})
+        watched = Groups(self.param_groups, {*group_rules.keys, *self._watched_keys})
         fallback_part = find_fallback(self) if self._falls_back else None
         fallback_ids = fallback_part.ids if fallback_part else ()
         kernel_params = [p for p in watched.params if id(p) not in fallback_ids]

@@ -29,6 +29,7 @@ class RuleNames:
     _rule_of = None  # a method: the Rule of a param_group
     _options = {}  # {option: test of a group}
     _hypers = {}  # {hyper: key of a group, or (key, index)}
+    _computed = ()  # keys of a group that are made of arguments
     _absent = ()  # keys that may be None, which stands for 0
     _template = _InTable(lambda _, of: of and of.rule)
     _keys = _InTable(lambda _, of: of.keys if of else {})  # {state of the rule: key in `state`}
@@ -39,11 +40,14 @@ class RuleNames:
     _only_with = {}  # {state: option without which there is none}
     _storage = _InTable(lambda _, of: of.storage if of else "")  # formats that differ from the parameter's
     _older = {}  # what a group from an older checkpoint may lack
+    _watched_keys = property(lambda self: self._older.keys())  # the keys of a group whose numbers a step reads
     _reference = None  # torch's class of the same name
     _takes_sparse = False  # whether that takes sparse gradients
     _words = _InTable(lambda cls, _: Storage(cls._storage))
     _wide = frozenset()  # the parameters that are said to keep float32 states where the storage says blocks
     _count_key = "step"
+    _clips = True  # whether the bound of the groups holds
+    _entries = {}  # {entry: its rule}
     _always_counts = False
 
     def _hyper_place(self, name):
