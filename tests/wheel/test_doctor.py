@@ -295,3 +295,11 @@ os._exit(status)
 """
     status, text = doctor(no_torch, program=("-c", program), LD_LIBRARY_PATH=str(fake_driver))
     assert status == 1 and "cuda:1" in text and text.endswith("does not work here: torch\n")
+
+
+def test_the_command_line_says_its_version_and_its_usage():
+    status, printed = doctor(program=("-m", "altgrad", "--version"))
+    assert (status, printed) == (0, f"altgrad {altgrad.__version__}\n")
+    done = subprocess.run([sys.executable, "-m", "altgrad", "docter"], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+    assert done.returncode == 2 and "usage: python -m altgrad doctor" in done.stderr

@@ -41,6 +41,7 @@ class Shared(TypedDict, total=False):
             gradients come to the host while backward goes on, and are summed for the norm as they arrive;
             parameters go back while others are stepped. Gradients are known again by their version counter, as with
             `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
+            It has not been run on a GPU yet, but on a device of the tests whose memory is the CPU's.
         numerics: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
@@ -67,8 +68,8 @@ class OfTorch(Shared, total=False):
 
     Args:
         fallback: Whether torch's class of the same name steps what no kernel updates: parameters in float64 or
-            complex numbers, sparse gradients, parameters that share memory, and groups with
-            `differentiable=True`. A warning names the first. With False, or with a
+            complex numbers, sparse gradients, two parameters over the same memory, and groups with
+            `differentiable=True`. (A weight that a model uses twice is one parameter, and kernels step it.) A warning names the first. With False, or with a
             `storage`, such parameters raise an error.
     """
 
