@@ -2,8 +2,8 @@
 """Renews the parts of the guides that are generated from the program: its operations, formats and classes.
 
 In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function NAME below. The
-compiler is $ALTGRAD_OPT, else build/bin/altgrad-opt, else the one on PATH. The guide for Python is renewed only where
-torch is installed.
+compiler is $ALTGRAD_OPT, else build/bin/altgrad-opt, else the one on PATH. Pages of the guide for Python are renewed only
+where torch is installed.
 """
 import argparse
 import importlib.util
@@ -20,7 +20,7 @@ BUILT = ROOT / "build" / "bin" / "altgrad-opt"
 COMPILER = os.environ.get("ALTGRAD_OPT") or (str(BUILT) if BUILT.exists() else shutil.which("altgrad-opt"))
 GUIDES = ["templates/Language.md", "templates/Storage.md", "runtime/Guide.md", "codegen/Guide.md"]
 if importlib.util.find_spec("torch"):
-    GUIDES.append("runtime/python/Guide.md")
+    GUIDES += ["README.md", "runtime/python/guide/Optimizers.md", "runtime/python/guide/Formulas.md"]
 
 
 def ask(*options):
@@ -101,7 +101,7 @@ def optimizers():
         states = [f"`{word}` = `{key}`" + (f" with `{argument(made, made._only_with[word])}`" if word in made._only_with else "")
                   + " of each row" * (word in made._of_units) for word, key in made._keys.items()]
         rule = name.lower()
-        rows.append([f"`{name}`", f"[{rule}](../../templates/{rule}.mlir)", ", ".join(states),
+        rows.append([f"`{name}`", f"[{rule}](../../../templates/{rule}.mlir)", ", ".join(states),
                      str(4 * (len(made._keys) - len(made._only_with) - len(made._of_units)))])
     return table(["class", "rule", "states: word = key", "bytes"], rows)
 
@@ -121,6 +121,14 @@ def formulas():
         lines = text.splitlines() if re.search("^rule ", text, re.MULTILINE) else head
         parts.append("\n".join([head[0].rstrip(".:"), *[line for line in lines if re.match(r"  \S", line)]]))
     return "```text\n" + "\n\n".join(parts) + "\n```"
+
+
+def memory():
+    """The table of tools/memory.py."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    import memory as table_of
+    found = table_of.rows()
+    return table(table_of.HEAD, [[words, *[f"{value:.1f}" for value in values]] for words, *values in found])
 
 
 def renewed(text):

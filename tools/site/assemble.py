@@ -55,7 +55,7 @@ class Site:
         return found[0]
 
     def page(self, name):
-        text = re.sub(r"^<!--[a-z]+\n.*?^-->\n", "", (ROOT / name).read_text(), flags=re.M | re.S)
+        text = re.sub(r"^<!--[a-z]+[^\n>]*\n.*?^-->\n", "", (ROOT / name).read_text(), flags=re.M | re.S)
         parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.M | re.S)
         parts[::2] = [re.sub(r"(\[[^][]*\])\(([^)\s]+)\)", lambda found: self.link(name, found), part) for part in parts[::2]]
         parts[1::2] = [re.sub(r"\A( *```)([\w-]*)([^\n]*)", fence, part) for part in parts[1::2]]

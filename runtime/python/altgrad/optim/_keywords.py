@@ -113,13 +113,38 @@ def filled(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
 _ELSEWHERE = {"learning_rate": "lr", "decay": "weight_decay", "wd": "weight_decay", "l2": "weight_decay",
               "max_norm": "max_grad_norm", "clip": "max_grad_norm", "clip_norm": "max_grad_norm",
               "grad_clip": "max_grad_norm", "beta1": "betas", "beta2": "betas", "epsilon": "eps",
-              "dtype": "storage", "state_dtype": "storage", "formats": "storage", "bits": "storage",
-              "block_size": "storage"}
+              "dtype": "storage", "state_dtype": "storage", "formats": "storage", "bits": "storage"}
+
+
+# What others have a keyword for, and how it is said here: bitsandbytes', torchao's, apex's and TransformerEngine's, Dion's.
+_MIGRATION = {
+    "optim_bits": "states in 8 bits are classes of their own: AdamW8bit, Adam8bit, Lion8bit",
+    "min_8bit_size": "parameters of fewer than 4096 elements keep float32 states",
+    "percentile_clipping": 'write max_grad_norm="percentile:5"',
+    "block_wise": "every block of a state has a scale",
+    "block_size": 'write it into storage, as in storage="states=bnb8u:128,keep_positive m=bnb8:128"',
+    "is_paged": "offload=True keeps states on the host",
+    "bf16_stochastic_round": 'write storage="param=bf16,stochastic"',
+    "master_weights": 'write storage="master=f32"',
+    "master_weight_dtype": 'write storage="master=f32", or "master=bf16+i16"',
+    "exp_avg_dtype": 'write storage="m=bf16"',
+    "exp_avg_sq_dtype": 'write storage="v=bf16,stochastic"',
+    "adam_w_mode": "AdamW decays weights apart from the gradient, and Adam adds the decay to it",
+    "set_grad_none": "write optimizer.zero_grad(set_to_none=...)",
+    "mu": "write momentum=",
+    "adjust_lr": "write adjust_lr_fn=, or preset=\"dion\"",
+    "cautious_wd": "write cautious=True",
+    "use_polar_express": 'write orthogonalize=altgrad.optim.NewtonSchulz(coefficients="polar_dion")',
+    "newton_schulz_func": "write orthogonalize=altgrad.optim.NewtonSchulz(...)",
+    "distributed_mesh": "altgrad.distributed.DistMuon takes DTensors and a process_group",
+}
 
 
 def meant(name: str, known: Iterable[str]) -> str:
     """"; did you mean lr?" where one of `known` means what `name` says, and all of them."""
     known = list(known)
+    if name in _MIGRATION and "max_grad_norm" in known:  # an optimizer's
+        return f"; {_MIGRATION[name]}"
     near = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in known else difflib.get_close_matches(name, known, 1)
     return (f"; did you mean {near[0]}? It takes " if near else "; it takes ") + (", ".join(known) or "none")
 
