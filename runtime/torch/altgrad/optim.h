@@ -23,6 +23,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -51,10 +52,13 @@ public:
   // Of Muon and NorMuon: says of each parameter of a group, when the group is new, whether it is theirs. AdamW steps
   // the others, in a group behind it that has the option rule=adamw and, of these numbers, lr, beta1, beta2, eps and
   // decay. A group without a function takes that of the optimizer's options, unless it has an option rule=NAME. Groups
-  // that are added later are parted in the next step, or when they are saved or loaded before.
+  // that are added later are parted in the next step, or when they are saved or loaded before. AdamW's rate is
+  // `adamw_lr`, else that of the preset, else 1e-3; with the option scale=match_rms, whose rates are AdamW's, it is
+  // Muon's.
   using Takes = std::function<bool(const at::Tensor &)>;
-  RuleOptions &use_muon(Takes takes);
+  RuleOptions &use_muon(Takes takes, std::optional<double> adamw_lr = {});
   const Takes &use_muon() const { return takes_; }
+  std::optional<double> adamw_lr() const { return adamw_lr_; }
   const std::map<std::string, double> &hypers() const { return hypers_; }
   const std::set<std::string> &options() const { return options_; }
   // A number that changes with every change of these options.
@@ -69,6 +73,7 @@ private:
   std::map<std::string, double> hypers_;
   std::set<std::string> options_;
   Takes takes_;
+  std::optional<double> adamw_lr_;
   uint64_t revision_ = 0;
 };
 
