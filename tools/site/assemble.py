@@ -9,6 +9,8 @@ import re
 import shutil
 import sys
 
+from reference import Reference, completed
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT = {"": "text", ".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".sh": "bash", ".mlir": "text", ".td": "text",
@@ -18,6 +20,18 @@ TEXT = {"": "text", ".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".sh
 def pages():
     """The pages in the navigation, without those that mkdocstrings fills."""
     return re.findall(r": (\S+\.md)$", (HERE / "mkdocs.yml").read_text(), flags=re.M)
+
+
+# page of the reference: (its title, a page of the guide, modules)
+REFERENCE = {
+    "optim": ("altgrad.optim", "guide/Optimizers.md", "altgrad.optim"),
+    "amp": ("altgrad.amp", "guide/MixedPrecision.md", "altgrad.amp"),
+    "lightning": ("altgrad.amp.lightning", "guide/Trainers.md", "altgrad.amp.lightning"),
+    "distributed": ("altgrad.distributed", "guide/Zero2.md", "altgrad.distributed"),
+    "functions": ("Functions of gradients, tensors and matrices", "guide/Functions.md", "altgrad.ops", "altgrad.quant",
+                  "altgrad.matrices"),
+}
+HOMES = {"altgrad.optim.Storage": "altgrad._storage.line.Storage"}
 
 
 class Site:
@@ -67,14 +81,10 @@ class Site:
             self.write(f"{name}.md", f"# {name}\n\n````{TEXT[name.suffix]}\n{code}\n````\n")
 
     def reference(self):
-        optim, ops, amp = (exported(f"altgrad/{name}/__init__.py") for name in ("optim", "ops", "amp"))
-        lists = {"optim": ("altgrad.optim", "altgrad.optim", optim), "amp": ("altgrad.amp", "altgrad.amp", amp),
-                 "functions": ("Functions of gradients and tensors", "altgrad.ops", ops)}
-        for page, (title, module, names) in lists.items():
-            entries = "\n\n".join(f"::: {module}.{name}" for name in names)
-            if page == "optim":
-                entries += "\n\n::: altgrad._storage.line.Storage"
-            self.write(f"api/{page}.md", f"# {title}\n\nMade from the docstrings. [Guide](../runtime/python/Guide.md)\n\n{entries}\n")
+        for page, (title, guide, *modules) in REFERENCE.items():
+            names = [f"{module}.{name}" for module in modules for name in exported(module)]
+            entries = "\n\n".join(f"::: {HOMES.get(name, name)}" for name in names)
+            self.write(f"api/{page}.md", f"# {title}\n\nMade from the docstrings. [Guide](../runtime/python/{guide})\n\n{entries}\n")
 
 
 def fence(found):
@@ -83,9 +93,12 @@ def fence(found):
     return f"{found[1]}{ {'output': 'text', 'mlir': 'text'}.get(found[2], found[2])}{' ' + title[0] if title else ''}"
 
 
-def exported(path):
-    """The public names that a package's __init__ imports or lists."""
-    text = (ROOT / "runtime/python" / path).read_text()
+def exported(module):
+    """The public names that a package's __init__ imports or lists, or the classes of a module."""
+    place = ROOT / "runtime/python" / module.replace(".", "/")
+    if not place.is_dir():
+        return re.findall(r"^class ([A-Z]\w+)", place.with_suffix(".py").read_text(), flags=re.M)
+    text = (place / "__init__.py").read_text()
     if listed := re.search(r"__all__ = \[(.*?)\]", text, flags=re.S):
         return sorted(re.findall(r'"(\w+)"', listed[1]), key=str.lower)
     names = [name for line in re.findall(r"^from \.\S+ import \(?([^)]*?)\)?$", text, flags=re.M | re.S)
@@ -104,11 +117,13 @@ def main(folder):
     shutil.copy(HERE / "site.css", site.docs)
     text = (HERE / "mkdocs.yml").read_text()
     (folder / "mkdocs.yml").write_text(re.sub(r": (api/\w+)$", r": \1.md", text, flags=re.M))
+    reference = Reference()
     for path in (ROOT / "runtime/python/altgrad").rglob("*.py"):
         copy = folder / "package" / path.relative_to(ROOT / "runtime/python")
         copy.parent.mkdir(parents=True, exist_ok=True)
+        text = completed(reference, path.read_text()) if path.parent.name == "optim" else path.read_text()
         # What mkdocstrings shows as code is called Examples.
-        copy.write_text(re.sub(r"^( *)Example:$", r"\1Examples:", path.read_text(), flags=re.M))
+        copy.write_text(re.sub(r"^( *)Example:$", r"\1Examples:", text, flags=re.M))
 
 
 if __name__ == "__main__":
