@@ -136,10 +136,10 @@ public:
   // What the last step says of each parameter, by name: an f32 element for each, in the order of the groups, and NaN
   // for one that has not been stepped ("grad_norm", "param_norm", "update_norm", "nonfinite", and "lost" where elements
   // can stand still); and the 0-dim i64 counts "steps" and "clipped_steps", which begin with the optimizer. All on the
-  // first device; nobody waits for it. Throws without RuleSpec::statistics.
+  // first device, and the host does not wait for it. Throws without RuleSpec::statistics.
   std::map<std::string, at::Tensor> statistics() const;
   // Has a hyper-parameter of a group, by the rule's name such as "lr", read in every step from a tensor of one element,
-  // on the parameters' device or the CPU. Nobody waits for one on a GPU, and a captured graph reads what it has then.
+  // on the parameters' device or the CPU. The host does not wait for one on a GPU, and a captured graph reads what it has then.
   // The options keep their number, which files have, and which holds again after an undefined tensor. Throws for a
   // group or a name that there is not, and for several elements.
   void set_tensor(size_t group, const std::string &hyper, at::Tensor value);

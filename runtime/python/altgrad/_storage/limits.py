@@ -27,7 +27,7 @@ def warn_of_limits(owner, bundle, cells, words, numbers):
 
 
 def warn_of_idle_words(owner, words, dtypes):
-    """Warns once of each word that says nothing of parameters of these dtypes."""
+    """Warns once of each word that changes nothing for parameters of these dtypes."""
     for text in _idle(words, {FORMATS[dtype] for dtype in dtypes if dtype in FORMATS}):
         if (owner, text) not in _warned:
             _warned.add((owner, text))

@@ -24,10 +24,10 @@ class Shared(TypedDict, total=False):
             "agc:F" bounds the norm of each gradient by F times the norm of its parameter, and
             "agc-unit:F" does so for each index of dimension 0 (Brock et al., 2021). None clips nothing.
             The bound lies in every param_group.
-        fused_amp: Whether a torch.amp.GradScaler hands its scale and its verdict to the step, which
+        fused_amp: Whether a torch.amp.GradScaler hands its scale and its `found_inf` to the step, which
             then unscales and checks the gradients itself. altgrad.amp.GradScaler does not need it.
         process_group: The torch.distributed group of the ranks that hold different parameters or
-            different shards. The norm, and the verdict of the loss scale, are combined over these ranks, and all of
+            different shards. The norm, and `found_inf` of the loss scale, are combined over these ranks, and all of
             them have to take part in every step. Leave it None under
             DistributedDataParallel, whose ranks hold the same gradients.
         statistics: Whether each step also computes norms and counts of every parameter, which
@@ -38,7 +38,7 @@ class Shared(TypedDict, total=False):
             summed again, provided that the change raises its version counter. Writes through `.data` or NumPy do not
             raise it: do not change a gradient that way between backward and step.
         offload: Whether states and masters lie on the host, and steps are made there, for parameters on a device:
-            gradients come to the host while backward goes on, and are summed for the norm as they arrive;
+            gradients come to the host while backward runs, and are summed for the norm as they arrive;
             parameters go back while others are stepped. Gradients are known again by their version counter, as with
             `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
             It has not been run on a GPU yet, but on a device of the tests whose memory is the CPU's.
@@ -67,8 +67,8 @@ class OfTorch(Shared, total=False):
     """Those of the classes that torch.optim has under the same name.
 
     Args:
-        fallback: Whether torch's class of the same name steps what no kernel updates: parameters in float64 or
-            complex numbers, sparse gradients, two parameters over the same memory, and groups with
+        fallback: Whether torch's class of the same name steps the parameters that kernels cannot: those in float64 or
+            complex numbers, with sparse gradients, two parameters over the same memory, and groups with
             `differentiable=True`. (A weight that a model uses twice is one parameter, and kernels step it.) A warning names the first. With False, or with a
             `storage`, such parameters raise an error.
     """

@@ -30,7 +30,7 @@ class Muon(Named):
 
     NS brings the singular values of a matrix near 1, as `orthogonalize` says. A group with
     `use_muon=False` takes AdamW's formula, with its own `lr`, `betas`, `eps` and `weight_decay`, in the same
-    step: one norm, one verdict. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
+    step: one norm, one `found_inf`. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
     `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices, stacks of them, as those
     of experts, or filters of convolutions; a group may say otherwise by `flatten` and `split`. On a
     GPU cuBLAS multiplies them, in one call for neighbours of one shape. The formula is in templates/muon.mlir.
