@@ -139,9 +139,9 @@ public:
   // first device, and the host does not wait for it. Throws without RuleSpec::statistics.
   std::map<std::string, at::Tensor> statistics() const;
   // Has a hyper-parameter of a group, by the rule's name such as "lr", read in every step from a tensor of one element,
-  // on the parameters' device or the CPU. The host does not wait for one on a GPU, and a captured graph reads what it has then.
-  // The options keep their number, which files have, and which holds again after an undefined tensor. Throws for a
-  // group or a name that there is not, and for several elements.
+  // on the parameters' device or the CPU. The host does not wait for one on a GPU, and a captured graph reads what it
+  // has then. The options keep their number, which files have, and which holds again after an undefined tensor. Throws
+  // for a group or a name that there is not, and for several elements.
   void set_tensor(size_t group, const std::string &hyper, at::Tensor value);
   // Says that a parameter is a part of a tensor of sizes `whole`, row by row from its element `offset` on, of which
   // other ranks have other parts (RuleSpec::all_gather): its elements get the draws, and its gradient the share of the

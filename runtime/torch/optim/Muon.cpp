@@ -100,18 +100,18 @@ void RuleOptimizer::partGroup(size_t g) {
   for (const Tensor &param : param_groups_[g].params())
     (takes(param) ? muon : adamw).push_back(param);
   const RuleOptions given = options;
-  RuleOptions beside = sideOf(given, false);
+  RuleOptions adamwOptions = sideOf(given, false);
   const auto &common = as<RuleOptions>(*defaults_);
   auto rate = rateApart(given, common, *binding);
   auto own = given.hypers().find("lr"), all = common.hypers().find("lr");
   const bool says = own != given.hypers().end() && (all == common.hypers().end() || own->second != all->second);
   if (rate && (!muon.empty() || !says)) // what a parted group says is Muon's
-    beside.hyper("lr", *rate);
-  options = adamw.empty() || !muon.empty() ? sideOf(given, true) : beside;
+    adamwOptions.hyper("lr", *rate);
+  options = adamw.empty() || !muon.empty() ? sideOf(given, true) : adamwOptions;
   if (muon.empty() || adamw.empty())
     return;
   param_groups_[g].params() = std::move(muon);
-  OptimizerParamGroup others(std::move(adamw), std::make_unique<RuleOptions>(beside));
+  OptimizerParamGroup others(std::move(adamw), std::make_unique<RuleOptions>(adamwOptions));
   param_groups_.insert(param_groups_.begin() + std::ptrdiff_t(g) + 1, std::move(others));
 }
 

@@ -169,10 +169,10 @@ class Muon(Named):
         entries = [given] if isinstance(given, torch.Tensor) else list(given)
         chosen = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
         own = self._rates_apart(group)
-        beside = {**own, **group}
+        adamw = {**own, **group}
         if any(chosen) and "lr" in own:
-            beside["lr"] = own["lr"]  # what the group says is Muon's
-        return [{**(group if which else beside), "params": list(compress(entries, map(which.__eq__, chosen))),
+            adamw["lr"] = own["lr"]  # what the group says is Muon's
+        return [{**(group if which else adamw), "params": list(compress(entries, map(which.__eq__, chosen))),
                  "use_muon": which} for which in (True, False) if which in chosen or (which and not chosen)]
 
     def _rates_apart(self, group):
