@@ -161,7 +161,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
             check_storage_entry(self.param_groups[-1], storage_entry(self._words, self._keys),
-                                f"group {len(self.param_groups) - 1}")
+                                f"group {len(self.param_groups) - 1}", self._keys)
             check_params(self, self.param_groups[-1]["params"])
             check_ranks(self)
             check_offload(self)
