@@ -122,6 +122,9 @@ LogicalResult altgrad::verifyRoleType(Location loc, Role role, Scope scope, Stri
   return emitError(loc) << "'altgrad.rule' op has " << stringifyRole(role) << " '%" << name << "' of type "
                         << llvm::to_string(type) << ", expected " << llvm::to_string(expected)
                         << (isNumber ? ", f32 or i64" : "")
+                        << (role == Role::hyper && type.isF32()
+                                ? "; for elements write %r = truncf %" + name.str() + " : f64 to f32 in the rule"
+                                : "")
                         << (type.isBF16() || type.isF16() ? "; elements are f32, and the storage line says formats"
                                                           : "");
 }

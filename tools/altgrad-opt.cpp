@@ -62,6 +62,9 @@ static bool prepareInput(std::string &input, const mlir::DialectRegistry &regist
 int main(int argc, char **argv) {
   openStandardStreams();
   signal(SIGCHLD, SIG_DFL); // where a caller ignores it, nobody learns how ptxas ended
+  for (llvm::StringRef word : llvm::ArrayRef(argv, argc).drop_front()) // as opt of LLVM has it
+    if (word.ltrim('-').starts_with("print-ir-"))
+      return altgrad::complain("unknown option '" + word + "'; did you mean '--mlir-" + word.ltrim('-') + "'?");
   if (altgrad::isCompilerCommand(argc, argv))
     return altgrad::emitProduct(argc, argv);
   mlir::DialectRegistry registry;

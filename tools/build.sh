@@ -4,6 +4,11 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${ALTGRAD_BUILD:-$root/build}
+home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
+if [ -n "$home" ] && [ "$(realpath "$home")" != "$(realpath "$root")" ]; then
+  echo "$build was made for the checkout in $home, of which $root is a copy: remove $build and run this again" >&2
+  exit 1
+fi
 # ccache keeps the precompiled header only when it may ignore these.
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 # Another checkout finds the same objects.

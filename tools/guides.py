@@ -2,7 +2,7 @@
 """Renews the parts of the guides that are generated from the program: its operations, formats and classes.
 
 In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function NAME below. The
-compiler is $ALTGRAD_OPT, else build/bin/altgrad-opt, else the one on PATH. The guide for Python and the gallery are renewed only
+compiler is $ALTGRAD_OPT, else build/bin/altgrad-opt, else the one on PATH. Pages for Python and the gallery are renewed only
 where torch is installed.
 """
 import argparse
@@ -20,7 +20,7 @@ BUILT = ROOT / "build" / "bin" / "altgrad-opt"
 COMPILER = os.environ.get("ALTGRAD_OPT") or (str(BUILT) if BUILT.exists() else shutil.which("altgrad-opt"))
 GUIDES = ["templates/Language.md", "templates/Storage.md", "runtime/Guide.md", "codegen/Guide.md"]
 if importlib.util.find_spec("torch"):
-    GUIDES += ["runtime/python/Guide.md", "templates/Gallery.md"]
+    GUIDES += ["README.md", "runtime/python/guide/Optimizers.md", "templates/Gallery.md"]
 
 
 def ask(*options):
@@ -99,14 +99,16 @@ def classes():
 
 def optimizers():
     """A row for each class: its template, its states by the storage line's word and the key in `state`, their bytes."""
+    from altgrad._rule import find_rule
     rows = []
     for name, made in classes().items():
         if made._storage:
             continue  # a narrow form of another
         states = [f"`{word}` = `{key}`" + (f" with `{argument(made, made._only_with[word])}`" if word in made._only_with else "")
                   + " of each row" * (word in made._of_units) for word, key in made._keys.items()]
+        states += [f"`{key}` of each {role}" for role in ("row", "column") for key in find_rule(made._template).declared(role)]
         rule = made._template
-        rows.append([f"`{name}`", f"[{rule}](../../templates/{rule}.mlir)", ", ".join(states),
+        rows.append([f"`{name}`", f"[{rule}](../../../templates/{rule}.mlir)", ", ".join(states),
                      str(4 * (len(made._keys) - len(made._only_with) - len(made._of_units)))])
     return table(["class", "rule", "states: word = key", "bytes"], rows)
 
@@ -144,6 +146,14 @@ def formulas():
     """The lines of each template in short form, or the formula at the top of one in the long form."""
     parts = ["\n".join([title, *[line for line in lines if re.match(r"  \S", line)]]) for _, title, _, lines in templates()]
     return "```text\n" + "\n\n".join(parts) + "\n```"
+
+
+def memory():
+    """The table of tools/memory.py."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    import memory as table_of
+    found = table_of.rows()
+    return table(table_of.HEAD, [[words, *[f"{value:.1f}" for value in values]] for words, *values in found])
 
 
 def renewed(text):

@@ -171,6 +171,8 @@ static std::string describeTypeMismatch(const Mistake &mistake) {
             .str();
   if (cast == "extf")
     words += "; of scalars alone, elements stay f32";
+  if (has == "!altgrad.tensors<f32>" && wanted == "!altgrad.reals")
+    words += "; f32 is committed as it is: leave out the quantize";
   if (has == "bf16" || has == "f16" || wanted == "bf16" || wanted == "f16")
     words += "; elements are f32 in a rule, and the storage line says formats";
   return words;
@@ -352,6 +354,12 @@ static std::optional<std::string> rephrase(const Mistake &mistake) {
     return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) + "' is no type; " + types).str();
   if (mistake.contains("undefined symbol alias id"))
     return ("'!" + mistake.quoted() + "' is no type; " + types).str();
+  if (mistake.contains("expected '=' after SSA name"))
+    if (StringRef value = mistake.before.trim();
+        value.consume_front("altgrad.commit ") || value.consume_front("commit "))
+      return ("commit says when it writes: write commit always " + value + " " +
+              mistake.line().split(':').first.trim() + ", or commit if %ok " + value + " where a value decides")
+          .str();
   for (auto [part, sentence] : sentences)
     if (mistake.contains(part))
       return sentence.str();

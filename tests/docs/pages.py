@@ -24,12 +24,14 @@ Words after the tag:
 
     title="NAME"   The block is a file of that name in the section's folder. A later block of the section must name it.
                    Any tag may have a title (`cmake` must).
+    needs="NAMES"  The block runs where these Python packages are, commas between them, and nowhere else.
     fails          The block must fail, and an `output` block with the message must follow.
     reader         A recipe, which changes the reader's machine: tests/reader runs it, behind all that come before it.
 
 A comment `<!--python` (or any tag above) on a line of its own begins a block that a reader does not see: what a
 fragment needs to run. It ends at `-->`. Any other tag, and none, is an error.
 """
+import importlib.util
 import pathlib
 import re
 from dataclasses import dataclass, field
@@ -54,6 +56,11 @@ class Block:
     def value(self, key):
         found = re.search(rf'\b{key}=(?:"([^"]*)"|(\S+))', self.words)
         return found and (found[1] or found[2])
+
+
+    def runs_here(self):
+        """Whether the packages are there that it needs."""
+        return all(importlib.util.find_spec(name) for name in (self.value("needs") or "").split(",") if name)
 
 
 @dataclass
@@ -95,7 +102,7 @@ def mistakes(section):
     blocks = section.blocks
     for place, block in enumerate(blocks):
         where = f"{section.page.relative_to(ROOT)}:{block.line}"
-        rest = re.sub(r'\btitle=("[^"]*"|\S+)', "", block.words).split()
+        rest = re.sub(r'\b(title|needs)=("[^"]*"|\S+)', "", block.words).split()
         title, later = block.value("title"), "".join(other.text for other in blocks[place + 1:])
         if block.tag not in TAGS:
             yield f"{where}: a block tagged '{block.tag}'; there are {', '.join(TAGS)}"

@@ -64,7 +64,7 @@ class Runner:
 
     def run(self, block, expected):
         """Runs a block; `expected` is the text of the output block behind it, or None."""
-        if "reader" in block.words.split():
+        if "reader" in block.words.split() or not block.runs_here():
             return None
         where = f"{self.page.relative_to(ROOT)}:{block.line}"
         if title := block.value("title"):

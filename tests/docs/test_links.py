@@ -44,9 +44,17 @@ def test_every_link_leads_somewhere(page):
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_readme_leads_to_every_guide_and_back(name):
+    """Or it leads to the page that lists the others of a folder `guide`."""
     page, readme = ROOT / name, ROOT / "README.md"
-    assert page in [target for target, _ in links(readme)]
+    begin = page.parents[1] / "Guide.md" if page.parent.name == "guide" else readme
+    assert page in [target for target, _ in links(begin)] and begin in [target for target, _ in links(page)]
+    assert begin in [target for target, _ in links(readme)] or begin == readme
     assert readme in [target for target, _ in links(page)]
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if "/guide/" in name])
+def test_a_page_of_one_subject_is_short(name):
+    assert len(re.sub(r"<!-- generated.*?<!-- end -->", "", PAGES[name].read_text(), flags=re.S).splitlines()) <= 200
 
 
 @pytest.mark.parametrize("name", GUIDES)

@@ -153,7 +153,7 @@ TEST(MuonEdges, AFunctionSaysOfEachParameterWhetherItTakesMuon) {
   both->add_param_group(Group({params[4]}, std::make_unique<RuleOptions>(3e-3))); // has the function, too
   const auto adamw = RuleOptions(0.02).hyper("beta2", 0.95).hyper("decay", 0.1).hyper("eps", 1e-7);
   Muon muon({others[1], others[3]}, RuleOptions(0.02).hyper("momentum", 0.9).option("in=f32"));
-  RuleOptimizer plain({others[0], others[2]}, "adamw", RuleOptions(adamw).hyper("beta1", 0.8));
+  RuleOptimizer plain({others[0], others[2]}, "adamw", RuleOptions(adamw).hyper("beta1", 0.8).hyper("lr", 1e-3));
   RuleOptimizer added({others[4]}, "adamw", RuleOptions(adamw).hyper("lr", 3e-3));
   for (int step = 0; step < 3; ++step) {
     both->step(), muon.step(), plain.step(), added.step();
@@ -294,6 +294,17 @@ TEST(MuonEdges, AGroupIsTakenAsItsOptionsSay) {
   parted.add_param_group(Group({leaf({4, 6}), vector}));
   parted.step();
   EXPECT_EQ(parted.param_groups().size(), 3u);
+}
+
+TEST(MuonEdges, AFunctionsGroupOfAdamWHasItsOwnRate) {
+  auto rates = [](const RuleOptions &options, RuleSpec spec = {}) {
+    auto takes = [](const Tensor &param) { return param.dim() > 1; };
+    Muon optimizer({leaf({4, 5}), leaf({3})}, RuleOptions(options).use_muon(takes, options.adamw_lr()), spec);
+    return std::pair(optimizer.param_groups()[0].options().get_lr(), optimizer.param_groups()[1].options().get_lr());
+  };
+  EXPECT_EQ(rates(RuleOptions(0.05)).second, 1e-3);
+  EXPECT_EQ(rates(RuleOptions(0.05).use_muon({}, 3e-4)).second, 3e-4);
+  EXPECT_EQ(rates(RuleOptions(0.05), RuleSpec().profile("kj")).second, 3e-4);
 }
 
 TEST(MuonEdges, ProfilesAndFunctionsThatAreNoneOfTheirsAreRefused) {

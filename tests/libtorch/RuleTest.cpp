@@ -426,6 +426,21 @@ TEST(Refusal, OfRulesAndOptions) {
   EXPECT_THROW(RuleOptimizer(params, RuleSpec("lion").storage("param=f32")),
                c10::Error);
   EXPECT_THROW(AdamW(params, AdamWOptions(-1)), c10::Error);
+  auto refused = [](const auto &make) {
+    try {
+      make();
+    } catch (const c10::Error &error) {
+      return std::string(error.what()); // and no backtrace behind it
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused([&] { AdamW(params, AdamWOptions(1e-3), RuleSpec("lion")); }),
+            "altgrad: AdamW runs the rule 'adamw', and the RuleSpec names 'lion'; take RuleOptimizer for that, or leave "
+            "the rule out");
+  EXPECT_THAT(refused([&] { Lion(params, RuleOptions(1e-3), RuleSpec("adamw")); }),
+              testing::StartsWith("altgrad: Lion runs the rule 'lion', and the RuleSpec names 'adamw'"));
+  EXPECT_THAT(refused([&] { AdamW8bit(params, AdamWOptions(1e-3), RuleSpec().text("rule r(param w, grad g)")); }),
+              testing::StartsWith("altgrad: AdamW8bit runs the rule 'adamw', and the RuleSpec has a text"));
   EXPECT_THROW(AdamW(params, AdamWOptions().betas({1.0, 0.9})), c10::Error);
   AdamW plain(params);
   EXPECT_THROW(plain.set_max_grad_norm(1), c10::Error);

@@ -69,6 +69,15 @@ def test_the_folder_of_a_wheel_is_a_prefix(home, tmp_path):
     assert "w[0] = " in run(commands, tmp_path, home)
 
 
+def test_a_component_that_there_is_not(home, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.24)
+project(other CXX)
+find_package(altgrad REQUIRED COMPONENTS libtorch)
+""")
+    with pytest.raises(AssertionError, match=r"altgrad has no component 'libtorch'; there are runtime, for C, and torch"):
+        run("cmake -S . -B build -DCMAKE_PREFIX_PATH=~/altgrad", tmp_path, home)
+
+
 def test_another_torch_is_refused_in_words(home, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.24)
 project(other CXX)

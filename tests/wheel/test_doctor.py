@@ -47,13 +47,13 @@ STEPPED = dict(version="2.11.0+cu130", cuda="13.0", known=True, ms=3.0)
 
 @pytest.mark.parametrize("found, state, words", [
     (STEPPED, OK, "ok torch: 2.11.0+cu130, for CUDA 13.0"),
-    (STEPPED, OK, "ok torch's objects: libaltgrad_core.so knows where"),
+    (STEPPED, OK, "ok torch's objects: libaltgrad_core.so reads them where they lie"),
     (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one"),
     ({**STEPPED, "cuda": None}, OK, "for CPUs only"),
     ({**STEPPED, "version": "2.9.1"}, NOTE, "note torch: 2.9.1, for CUDA 13.0 -> altgrad is tested with torch 2.10"),
-    ({**STEPPED, "known": False}, NOTE, "note torch's objects: this torch keeps something elsewhere than altgrad knows, or this Python runs without its lock -> none needed"),
+    ({**STEPPED, "known": False}, NOTE, "note torch's objects: this torch lays them out in another way than altgrad knows, or this Python has no GIL -> nothing: altgrad asks torch"),
     (dict(failed="No module named 'torch'"), BAD, "BAD torch: No module named 'torch' -> pip install torch"),
-    ({}, BAD, "BAD torch: said nothing"),
+    ({}, BAD, "BAD torch: the check ended without an answer"),
     (dict(version="2.11.0", failed="no bundle"), BAD, "BAD a step: no bundle")])
 def test_torch_its_objects_and_a_step(found, state, words):
     line, = [line for line in _doctor.torch(found) if words in shown(line)]
@@ -69,7 +69,7 @@ GOOD = dict(init=0, version=13000, gpus=[GPU])
     (dict(failed="ended by signal 11"), "13.0", "note driver: libcuda.so.1: ended by signal 11 -> nvidia-smi"),
     (dict(init=34), "13.0", "CUDA toolkit's stub, not a driver -> take the folder with the stub from LD_LIBRARY_PATH"),
     (dict(init=803), "13.0", "does not fit the driver in the kernel -> restart"),
-    (dict(init=999), "13.0", "note driver: cuInit: error 999 -> nvidia-smi may say more; on the CPU all is well"),
+    (dict(init=999), "13.0", "note driver: cuInit: error 999 -> nvidia-smi may say more; on the CPU altgrad works"),
     (dict(init=100), "13.0", "note driver: sees no GPU -> is one given to this container"),
     (dict(init=0, version=13000, gpus=[]), "13.0", "note driver: sees no GPU"),
     (dict(init=0, version=13000, failed="ended by signal 6"), "13.0", "note driver: ended by signal 6"),
@@ -181,7 +181,7 @@ def test_a_check_that_fails_is_a_line():
         raise MemoryError("much")
 
     line, = _doctor._guard(surprise)
-    assert shown(line) == "note surprise: could not be looked at: MemoryError('much') -> please report these words"
+    assert shown(line) == "note surprise: the check failed: MemoryError('much') -> please report this message"
 
 
 def test_a_question_without_an_answer(monkeypatch):
@@ -229,7 +229,7 @@ def test_words_that_cannot_be_written(no_torch):
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env={
         **os.environ, "PYTHONPATH": f"{no_torch}:{PACKAGE}"})
     assert done.returncode == 1
-    assert done.stderr == "the doctor's words cannot be written: [Errno 28] No space left on device\n"
+    assert done.stderr == "the report cannot be written: [Errno 28] No space left on device\n"
 
 
 def test_without_the_runtime(no_torch):
@@ -295,3 +295,11 @@ os._exit(status)
 """
     status, text = doctor(no_torch, program=("-c", program), LD_LIBRARY_PATH=str(fake_driver))
     assert status == 1 and "cuda:1" in text and text.endswith("does not work here: torch\n")
+
+
+def test_the_command_line_says_its_version_and_its_usage():
+    status, printed = doctor(program=("-m", "altgrad", "--version"))
+    assert (status, printed) == (0, f"altgrad {altgrad.__version__}\n")
+    done = subprocess.run([sys.executable, "-m", "altgrad", "docter"], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+    assert done.returncode == 2 and "usage: python -m altgrad doctor" in done.stderr

@@ -13,29 +13,11 @@ from matplotlib.figure import Figure
 
 import altgrad
 
-from .text import LETTERS, Text
+from .gpt import GPT, draw_starts, held_out, loss_of, rate_of
+from .text import Text
 
-CONTEXT, BATCH, WIDTH, LAYERS = 64, 16, 96, 3
-HELD_OUT = 20_000  # letters at the text's end
 ADAMW = {"lr": 1.6e-2, "betas": (0.9, 0.95), "weight_decay": 0.1}
 MUON = {"lr": 0.02, "weight_decay": 0.1, "orthogonalize": altgrad.optim.NewtonSchulz(dtype=torch.float32)}
-
-
-class GPT(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.letters, self.places = torch.nn.Embedding(LETTERS, WIDTH), torch.nn.Embedding(CONTEXT, WIDTH)
-        layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, activation="gelu",
-                                                 batch_first=True, norm_first=True, bias=False)
-        self.layers = torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
-        for weight in self.layers.parameters():  # the encoder's layers are copies of one
-            if weight.ndim == 2:
-                torch.nn.init.normal_(weight, std=0.02)
-        self.head = torch.nn.Linear(WIDTH, LETTERS, bias=False)
-        self.mask = torch.nn.Transformer.generate_square_subsequent_mask(CONTEXT)
-
-    def forward(self, x):
-        return self.head(self.layers(self.letters(x) + self.places.weight, mask=self.mask, is_causal=True))
 
 
 def adamw(model):
@@ -44,22 +26,8 @@ def adamw(model):
 
 def muon(model):
     """Muon for the matrices of the layers, AdamW for embeddings, norms and head."""
-    inner = [weight for weight in model.layers.parameters() if weight.ndim == 2]
-    chosen = set(inner)
-    others = {"params": [weight for weight in model.parameters() if weight not in chosen], "use_muon": False, **ADAMW}
-    return altgrad.optim.Muon([{"params": inner}, others], **MUON)
-
-
-def loss_of(model, codes, starts):
-    windows = codes[starts[:, None] + torch.arange(CONTEXT + 1)]
-    return torch.nn.functional.cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
-
-
-@torch.no_grad()
-def held_out(model, codes):
-    """The mean loss of the windows that follow each other at the text's end."""
-    starts = torch.arange(len(codes) - HELD_OUT, len(codes) - CONTEXT, CONTEXT)
-    return statistics.mean(loss_of(model, codes, some).item() for some in starts.split(256))
+    chosen = set(model.matrices())
+    return altgrad.optim.Muon(model.parameters(), **MUON, adamw=ADAMW, use_muon=chosen.__contains__)
 
 
 def train(make, codes, steps, seed):
@@ -70,13 +38,11 @@ def train(make, codes, steps, seed):
     torch.manual_seed(seed)
     model, start = GPT(), time.process_time()
     optimizer, draws = make(model), torch.Generator().manual_seed(seed)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, 20 * (step + 1) / steps) * (1.0 - 0.9 * step / steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_of(step, steps))
     losses, others = [], {}
     for step in range(1, steps + 1):
         optimizer.zero_grad()
-        starts = torch.randint(len(codes) - HELD_OUT - CONTEXT, (BATCH,), generator=draws)
-        loss = loss_of(model, codes, starts)
+        loss = loss_of(model, codes, draw_starts(codes, model.size, draws))
         loss.backward()
         optimizer.step()
         schedule.step()

@@ -9,6 +9,8 @@ import re
 import shutil
 import sys
 
+from reference import Reference, completed
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT = {"": "text", ".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".sh": "bash", ".mlir": "text", ".td": "text",
@@ -18,6 +20,18 @@ TEXT = {"": "text", ".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".sh
 def pages():
     """The pages in the navigation, without those that mkdocstrings fills."""
     return re.findall(r": (\S+\.md)$", (HERE / "mkdocs.yml").read_text(), flags=re.M)
+
+
+# page of the reference: (its title, a page of the guide, modules)
+REFERENCE = {
+    "optim": ("altgrad.optim", "guide/Optimizers.md", "altgrad.optim"),
+    "amp": ("altgrad.amp", "guide/MixedPrecision.md", "altgrad.amp"),
+    "lightning": ("altgrad.amp.lightning", "guide/Trainers.md", "altgrad.amp.lightning"),
+    "distributed": ("altgrad.distributed", "guide/Zero2.md", "altgrad.distributed"),
+    "functions": ("Functions of gradients, tensors and matrices", "guide/Functions.md", "altgrad.ops", "altgrad.quant",
+                  "altgrad.matrices"),
+}
+HOMES = {"altgrad.optim.Storage": "altgrad._storage.line.Storage"}
 
 
 class Site:
@@ -55,7 +69,7 @@ class Site:
         return found[0]
 
     def page(self, name):
-        text = re.sub(r"^<!--[a-z]+\n.*?^-->\n", "", (ROOT / name).read_text(), flags=re.M | re.S)
+        text = re.sub(r"^<!--[a-z]+[^\n>]*\n.*?^-->\n", "", (ROOT / name).read_text(), flags=re.M | re.S)
         parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.M | re.S)
         parts[::2] = [re.sub(r"(\[[^][]*\])\(([^)\s]+)\)", lambda found: self.link(name, found), part) for part in parts[::2]]
         parts[1::2] = [re.sub(r"\A( *```)([\w-]*)([^\n]*)", fence, part) for part in parts[1::2]]
@@ -67,14 +81,10 @@ class Site:
             self.write(f"{name}.md", f"# {name}\n\n````{TEXT[name.suffix]}\n{code}\n````\n")
 
     def reference(self):
-        optim, ops, amp = (exported(f"altgrad/{name}/__init__.py") for name in ("optim", "ops", "amp"))
-        lists = {"optim": ("altgrad.optim", "altgrad.optim", optim), "amp": ("altgrad.amp", "altgrad.amp", amp),
-                 "functions": ("Functions of gradients and tensors", "altgrad.ops", ops)}
-        for page, (title, module, names) in lists.items():
-            entries = "\n\n".join(f"::: {module}.{name}" for name in names)
-            if page == "optim":
-                entries += "\n\n::: altgrad._storage.line.Storage"
-            self.write(f"api/{page}.md", f"# {title}\n\nMade from the docstrings. [Guide](../runtime/python/Guide.md)\n\n{entries}\n")
+        for page, (title, guide, *modules) in REFERENCE.items():
+            names = [f"{module}.{name}" for module in modules for name in exported(module)]
+            entries = "\n\n".join(f"::: {HOMES.get(name, name)}" for name in names)
+            self.write(f"api/{page}.md", f"# {title}\n\nMade from the docstrings. [Guide](../runtime/python/{guide})\n\n{entries}\n")
 
 
 def fence(found):
@@ -83,13 +93,21 @@ def fence(found):
     return f"{found[1]}{ {'output': 'text', 'mlir': 'text'}.get(found[2], found[2])}{' ' + title[0] if title else ''}"
 
 
-def exported(path):
-    """The public names that a package's __init__ imports or lists, itself or in modules of its own."""
-    text = (ROOT / "runtime/python" / path).read_text()
-    if listed := re.search(r"__all__ = \[(.*?)\]", text, flags=re.S):
+def listed_in(text):
+    listed = re.search(r"__all__ = \[(.*?)\]", text, flags=re.S)
+    return re.findall(r'"(\w+)"', listed[1]) if listed else []
+
+
+def exported(module):
+    """The public names that a package's __init__ imports or lists, itself or in modules of its own, or a module's classes."""
+    place = ROOT / "runtime/python" / module.replace(".", "/")
+    if not place.is_dir():
+        return re.findall(r"^class ([A-Z]\w+)", place.with_suffix(".py").read_text(), flags=re.M)
+    text = (place / "__init__.py").read_text()
+    if listed := listed_in(text):
         modules = re.findall(r"^__all__ \+= (\w+)\.__all__", text, flags=re.M)
-        more = [name for module in modules for name in exported(pathlib.Path(path).with_name(f"{module}.py"))]
-        return sorted([*re.findall(r'"(\w+)"', listed[1]), *more], key=str.lower)
+        more = [name for one in modules for name in listed_in((place / f"{one}.py").read_text())]
+        return sorted([*listed, *more], key=str.lower)
     names = [name for line in re.findall(r"^from \.\S+ import \(?([^)]*?)\)?$", text, flags=re.M | re.S)
              for name in re.findall(r"\w+", line)]
     return sorted({name for name in names if not name.startswith("_")}, key=str.lower)
@@ -106,11 +124,13 @@ def main(folder):
     shutil.copy(HERE / "site.css", site.docs)
     text = (HERE / "mkdocs.yml").read_text()
     (folder / "mkdocs.yml").write_text(re.sub(r": (api/\w+)$", r": \1.md", text, flags=re.M))
+    reference = Reference()
     for path in (ROOT / "runtime/python/altgrad").rglob("*.py"):
         copy = folder / "package" / path.relative_to(ROOT / "runtime/python")
         copy.parent.mkdir(parents=True, exist_ok=True)
+        text = completed(reference, path.read_text()) if path.parent.name == "optim" else path.read_text()
         # What mkdocstrings shows as code is called Examples.
-        copy.write_text(re.sub(r"^( *)Example:$", r"\1Examples:", path.read_text(), flags=re.M))
+        copy.write_text(re.sub(r"^( *)Example:$", r"\1Examples:", text, flags=re.M))
 
 
 if __name__ == "__main__":

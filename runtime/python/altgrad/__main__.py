@@ -2,10 +2,18 @@
 
 import sys
 
-from . import _doctor
+from . import __version__, _doctor
 
-if sys.argv[1:] != ["doctor"]:
-    print("usage: python -m altgrad doctor   says what works here and what to do about the rest",
-          file=sys.stderr)
-    sys.exit(2)
-sys.exit(_doctor.main())
+_USAGE = """usage: python -m altgrad doctor      says what works here and what to do about the rest
+       python -m altgrad --version   prints the version"""
+
+match sys.argv[1:]:
+    case ["doctor"]:
+        sys.exit(_doctor.main())
+    case ["--version"]:
+        print(f"altgrad {__version__}")
+    case ["--help" | "-h"]:
+        print(_USAGE)
+    case _:
+        print(_USAGE, file=sys.stderr)
+        sys.exit(2)

@@ -82,7 +82,7 @@ def torch(found):
     """Lines about torch, libaltgrad_core.so and a first step, from what a process found that tried them."""
     failed = found.get("failed")
     if "version" not in found:
-        return [Line(BAD, "torch", failed or "said nothing",
+        return [Line(BAD, "torch", failed or "the check ended without an answer",
                      "pip install torch: altgrad.optim steps torch's parameters")]
     kind = f"for CUDA {found['cuda']}" if found.get("cuda") else "for CPUs only"
     lines = [Line(OK, "torch", f"{found['version']}, {kind}")]
@@ -90,16 +90,16 @@ def torch(found):
         lines[0] = Line(NOTE, "torch", f"{found['version']}, {kind}",
                         "altgrad is tested with torch 2.10 and newer")
     if found.get("known"):
-        lines.append(Line(OK, "torch's objects", "libaltgrad_core.so knows where they keep what a step reads"))
+        lines.append(Line(OK, "torch's objects", "libaltgrad_core.so reads them where they lie"))
     elif "known" in found:
-        lines.append(Line(NOTE, "torch's objects", "this torch keeps something elsewhere than altgrad knows, or this "
-                          "Python runs without its lock",
-                          "none needed: it is asked for it, and a step of many small tensors takes longer"))
+        lines.append(Line(NOTE, "torch's objects", "this torch lays them out in another way than altgrad knows, or this "
+                          "Python has no GIL",
+                          "nothing: altgrad asks torch instead, and a step of many small tensors takes longer"))
     if "ms" in found:
         lines.append(Line(OK, "a step", f"AdamW on the CPU, {found['ms']:.1f} ms, the first one"))
     else:
-        lines.append(Line(BAD, "a step", failed or "said nothing",
-                          "the lines above may say why; if not, these words are a report's"))
+        lines.append(Line(BAD, "a step", failed or "the check ended without an answer",
+                          "the lines above may say why; if they do not, report this message"))
     return lines
 
 
@@ -204,20 +204,20 @@ def driver(found, environment, torch_cuda):
     CPUs only, "" where there is no torch."""
     if "missing" in found:
         return [Line(NOTE, "driver", f"no NVIDIA driver ({found['missing']})",
-                     "for parameters on a GPU install NVIDIA's driver; on the CPU all is well")]
+                     "for parameters on a GPU install NVIDIA's driver; on the CPU altgrad works")]
     if "init" not in found:
-        return [Line(NOTE, "driver", f"libcuda.so.1: {found.get('failed', 'said nothing')}",
-                     "nvidia-smi may say more; on the CPU all is well")]
+        return [Line(NOTE, "driver", f"libcuda.so.1: {found.get('failed', 'the check ended without an answer')}",
+                     "nvidia-smi may say more; on the CPU altgrad works")]
     gpus = found.get("gpus", [])
     if found["init"] == 100 or (found["init"] == 0 and not gpus and "failed" not in found):
         visible = environment.get("CUDA_VISIBLE_DEVICES")
         return [Line(NOTE, "driver", "sees no GPU",
                      f"CUDA_VISIBLE_DEVICES is {visible!r}: unset it" if visible is not None else
-                     "is one given to this container or machine? on the CPU all is well")]
+                     "is one given to this container or machine? on the CPU altgrad works")]
     if found["init"]:
         words, advice = _INIT_FAILS.get(found["init"], (f"cuInit: error {found['init']}",
                                                         "nvidia-smi may say more"))
-        return [Line(NOTE, "driver", words, advice + "; on the CPU all is well")]
+        return [Line(NOTE, "driver", words, advice + "; on the CPU altgrad works")]
     if "failed" in found:
         return [Line(NOTE, "driver", found["failed"], "nvidia-smi may say more")]
     return [_version(found["version"] or 0, torch_cuda),
@@ -246,7 +246,7 @@ def _gpu(ordinal, name, major, minor):
         if target <= 10 * major + minor:
             return Line(OK, place, f"{words}: code for sm_{target}")
     return Line(NOTE, place, words, "altgrad's kernels are for capability 8.0 (Ampere) and newer; "
-                                    "parameters on the CPU are stepped")
+                                    "on the CPU altgrad works")
 
 
 def precision(cpu, found, torch_cuda):
@@ -264,8 +264,8 @@ def _guard(check, *arguments):
     try:
         lines = check(*arguments)
     except Exception as error:
-        return [Line(NOTE, check.__name__, f"could not be looked at: {error!r}",
-                     "please report these words")]
+        return [Line(NOTE, check.__name__, f"the check failed: {error!r}",
+                     "please report this message")]
     return lines if isinstance(lines, list) else [lines]
 
 
@@ -313,7 +313,7 @@ def _write(text):
         print(text, flush=True)
         return 0
     except OSError as error:
-        print(f"the doctor's words cannot be written: {error}", file=sys.stderr)
+        print(f"the report cannot be written: {error}", file=sys.stderr)
         # Else Python writes them once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -39,9 +39,20 @@ def native_files():
     return files
 
 
+def check_home(build):
+    """Raises SetupError for a build folder that came here with a copy of its checkout: ninja would build in that one."""
+    cache = build / "CMakeCache.txt"
+    found = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(), re.M) if cache.is_file() else None
+    if found and Path(found[1]).resolve() != Path.cwd().resolve():
+        raise SetupError(f"{build}/ was made for the checkout in {found[1]}, of which this one is a copy: remove {build}/ "
+                         "and run tools/quickstart.sh")
+
+
 def make_programs():
     """Builds where there is no build folder, as in an unpacked source distribution."""
     build = Path(os.environ.get("ALTGRAD_BUILD", "build"))
+    if "ALTGRAD_BUILD" not in os.environ:
+        check_home(build)
     script = Path("tools/build.sh")
     if (build / "CMakeCache.txt").exists() or not script.exists():
         return

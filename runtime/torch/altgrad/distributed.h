@@ -13,8 +13,8 @@
 namespace altgrad::distributed {
 
 // What RuleSpec::all_gather takes, of a c10d::ProcessGroup or a c10d::Backend, whose header you include. A step
-// exchanges one number for its norm and one for its verdict, and those of sums over tensors in parts, in tensors on the
-// device of the parameters, for which the group has to have a backend.
+// exchanges one number for its norm and one for its found_inf, and those of sums over tensors in parts, in tensors on
+// the device of the parameters, for which the group has to have a backend.
 template <typename Group> optim::RuleSpec::all_gather_t over(c10::intrusive_ptr<Group> group) {
   return [group](const at::Tensor &mine) {
     std::vector<at::Tensor> given{mine};

@@ -23,6 +23,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -51,10 +52,13 @@ public:
   // Of Muon and NorMuon: says of each parameter of a group, when the group is new, whether it is theirs. AdamW steps
   // the others, in a group behind it that has the option rule=adamw and, of these numbers, lr, beta1, beta2, eps and
   // decay. A group without a function takes that of the optimizer's options, unless it has an option rule=NAME. Groups
-  // that are added later are parted in the next step, or when they are saved or loaded before.
+  // that are added later are parted in the next step, or when they are saved or loaded before. AdamW's rate is
+  // `adamw_lr`, else that of the preset, else 1e-3; with the option scale=match_rms, whose rates are AdamW's, it is
+  // Muon's.
   using Takes = std::function<bool(const at::Tensor &)>;
-  RuleOptions &use_muon(Takes takes);
+  RuleOptions &use_muon(Takes takes, std::optional<double> adamw_lr = {});
   const Takes &use_muon() const { return takes_; }
+  std::optional<double> adamw_lr() const { return adamw_lr_; }
   const std::map<std::string, double> &hypers() const { return hypers_; }
   const std::set<std::string> &options() const { return options_; }
   // A number that changes with every change of these options.
@@ -69,6 +73,7 @@ private:
   std::map<std::string, double> hypers_;
   std::set<std::string> options_;
   Takes takes_;
+  std::optional<double> adamw_lr_;
   uint64_t revision_ = 0;
 };
 
@@ -131,12 +136,12 @@ public:
   // What the last step says of each parameter, by name: an f32 element for each, in the order of the groups, and NaN
   // for one that has not been stepped ("grad_norm", "param_norm", "update_norm", "nonfinite", and "lost" where elements
   // can stand still); and the 0-dim i64 counts "steps" and "clipped_steps", which begin with the optimizer. All on the
-  // first device; nobody waits for it. Throws without RuleSpec::statistics.
+  // first device, and the host does not wait for it. Throws without RuleSpec::statistics.
   std::map<std::string, at::Tensor> statistics() const;
   // Has a hyper-parameter of a group, by the rule's name such as "lr", read in every step from a tensor of one element,
-  // on the parameters' device or the CPU. Nobody waits for one on a GPU, and a captured graph reads what it has then.
-  // The options keep their number, which files have, and which holds again after an undefined tensor. Throws for a
-  // group or a name that there is not, and for several elements.
+  // on the parameters' device or the CPU. The host does not wait for one on a GPU, and a captured graph reads what it
+  // has then. The options keep their number, which files have, and which holds again after an undefined tensor. Throws
+  // for a group or a name that there is not, and for several elements.
   void set_tensor(size_t group, const std::string &hyper, at::Tensor value);
   // Says that a parameter is a part of a tensor of sizes `whole`, row by row from its element `offset` on, of which
   // other ranks have other parts (RuleSpec::all_gather): its elements get the draws, and its gradient the share of the

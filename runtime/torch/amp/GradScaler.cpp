@@ -2,6 +2,7 @@
 #include "altgrad/amp.h"
 #include "amp/LossScale.h"
 #include "optim/Binding.h"
+#include "tensors/Errors.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
@@ -13,10 +14,10 @@
 #include <set>
 
 using namespace altgrad::amp;
+using altgrad::optim::DeviceContext;
 using altgrad::optim::LossScale;
 using altgrad::optim::RuleOptimizer;
 using altgrad::optim::ScalerStep;
-using altgrad::optim::DeviceContext;
 using at::Tensor;
 
 // What has happened since the last update.
@@ -53,21 +54,21 @@ LossScale &GradScaler::State::on(at::Device device, const GradScalerOptions &opt
 }
 
 static void checkScale(double scale) {
-  TORCH_CHECK(scale > 0 && std::isfinite(scale), "altgrad: a loss scale is ", scale, ", not a finite number above 0");
+  ALTGRAD_CHECK(scale > 0 && std::isfinite(scale), "altgrad: a loss scale is ", scale, ", not a finite number above 0");
 }
 
 GradScaler::GradScaler(GradScalerOptions given) : options(std::move(given)), state(std::make_unique<State>()) {
   checkScale(options.init_scale());
-  TORCH_CHECK(options.growth_factor() > 1, "The growth factor must be > 1.0.");
-  TORCH_CHECK(options.backoff_factor() < 1, "The backoff factor must be < 1.0.");
-  TORCH_CHECK(options.growth_interval() >= 1 && options.hysteresis() >= 1, "altgrad: growth_interval ",
-              options.growth_interval(), " and hysteresis ", options.hysteresis(), " are at least 1");
-  TORCH_CHECK(0 <= options.min_scale() && std::isfinite(options.min_scale()) &&
-                  options.min_scale() <= options.max_scale(),
-              "altgrad: limits ", options.min_scale(), " and ", options.max_scale(),
-              ": 0 <= min_scale <= max_scale, and min_scale is finite");
-  TORCH_CHECK(options.variant() == "torch" || options.variant() == "boostr", "altgrad: variant '", options.variant(),
-              "' is not torch or boostr");
+  ALTGRAD_CHECK(options.growth_factor() > 1, "The growth factor must be > 1.0.");
+  ALTGRAD_CHECK(options.backoff_factor() < 1, "The backoff factor must be < 1.0.");
+  ALTGRAD_CHECK(options.growth_interval() >= 1 && options.hysteresis() >= 1, "altgrad: growth_interval ",
+                options.growth_interval(), " and hysteresis ", options.hysteresis(), " are at least 1");
+  ALTGRAD_CHECK(0 <= options.min_scale() && std::isfinite(options.min_scale()) &&
+                    options.min_scale() <= options.max_scale(),
+                "altgrad: limits ", options.min_scale(), " and ", options.max_scale(),
+                ": 0 <= min_scale <= max_scale, and min_scale is finite");
+  ALTGRAD_CHECK(options.variant() == "torch" || options.variant() == "boostr", "altgrad: variant '", options.variant(),
+                "' is not torch or boostr");
 }
 
 GradScaler::GradScaler(GradScaler &&) noexcept = default;
@@ -91,10 +92,10 @@ void GradScaler::unscale_(torch::optim::Optimizer &optimizer) {
   if (!options.enabled())
     return;
   at::NoGradGuard none;
-  TORCH_CHECK(state->main, "altgrad: unscale_() before scale()");
-  TORCH_CHECK(!state->stepped.count(&optimizer), "unscale_() is being called after step().");
-  TORCH_CHECK(!state->unscaled.count(&optimizer), "unscale_() has already been called on this optimizer since the "
-                                                  "last update().");
+  ALTGRAD_CHECK(state->main, "altgrad: unscale_() before scale()");
+  ALTGRAD_CHECK(!state->stepped.count(&optimizer), "unscale_() is being called after step().");
+  ALTGRAD_CHECK(!state->unscaled.count(&optimizer), "unscale_() has already been called on this optimizer since the "
+                                                    "last update().");
   std::map<std::pair<int, int>, std::vector<Tensor>> kinds;
   for (auto &group : optimizer.param_groups())
     for (const Tensor &param : group.params())
@@ -114,8 +115,8 @@ void GradScaler::step(torch::optim::Optimizer &optimizer) {
     optimizer.step();
     return;
   }
-  TORCH_CHECK(state->main, "altgrad: step() before scale()");
-  TORCH_CHECK(!state->stepped.count(&optimizer), "step() has already been called since the last update().");
+  ALTGRAD_CHECK(state->main, "altgrad: step() before scale()");
+  ALTGRAD_CHECK(!state->stepped.count(&optimizer), "step() has already been called since the last update().");
   auto *fused = dynamic_cast<RuleOptimizer *>(&optimizer);
   // What all ranks have found, where no kernel exchanges it: as kernels do, 1 where there is nothing.
   auto overRanks = [&](double found) {
@@ -157,7 +158,7 @@ void GradScaler::update() {
   if (!options.enabled())
     return;
   at::NoGradGuard none;
-  TORCH_CHECK(!state->stepped.empty() || !state->unscaled.empty(), "No inf checks were recorded prior to update.");
+  ALTGRAD_CHECK(!state->stepped.empty() || !state->unscaled.empty(), "No inf checks were recorded prior to update.");
   for (auto &[optimizer, found] : state->unscaled)
     if (!state->stepped.count(optimizer))
       state->shares.insert(state->shares.end(), found.begin(), found.end());
@@ -175,7 +176,7 @@ void GradScaler::update(double scale) {
     return;
   at::NoGradGuard none;
   checkScale(scale);
-  TORCH_CHECK(state->main, "altgrad: update() before scale()");
+  ALTGRAD_CHECK(state->main, "altgrad: update() before scale()");
   state->main->set("grad_scale", scale);
   state->main->set("found", 0);
   finish();
@@ -225,8 +226,8 @@ void GradScaler::load(torch::serialize::InputArchive &archive) {
   if (options.variant() != "boostr" || !(numbers[0] > 0))
     checkScale(numbers[0]);
   for (size_t i = 1; i < std::size(saved); ++i)
-    TORCH_CHECK(numbers[i] >= 0 && numbers[i] < 0x1p31, "altgrad: ", saved[i], " of the file is ", numbers[i],
-                ", not a count");
+    ALTGRAD_CHECK(numbers[i] >= 0 && numbers[i] < 0x1p31, "altgrad: ", saved[i], " of the file is ", numbers[i],
+                  ", not a count");
   begin(at::kCPU);
   at::NoGradGuard none;
   for (size_t i = 0; i < std::size(saved); ++i)

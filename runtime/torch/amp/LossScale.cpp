@@ -1,5 +1,6 @@
 // Keeps a loss scale where compiled steps find it.
 #include "amp/LossScale.h"
+#include "tensors/Errors.h"
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
@@ -30,7 +31,7 @@ LossScale::LossScale(const std::string &variant, const DeviceContext &context)
 
 const Tensor &LossScale::at(const std::string &key) const {
   auto found = views.find(key);
-  TORCH_CHECK(found != views.end(), "altgrad: a loss scaler has no '", key, "'");
+  ALTGRAD_CHECK(found != views.end(), "altgrad: a loss scaler has no '", key, "'");
   return found->second;
 }
 

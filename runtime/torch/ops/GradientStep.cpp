@@ -1,4 +1,5 @@
 #include "ops/GradientStep.h"
+#include "tensors/Errors.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -119,8 +120,8 @@ public:
       steps.splice(steps.begin(), steps, found->second);
       return steps.front().second;
     }
-    TORCH_CHECK(!DeviceContext(device).isCapturing(), "altgrad: this is the first call with a list of these types "
-                                              "and sizes; a graph can be captured after one such call");
+    ALTGRAD_CHECK(!DeviceContext(device).isCapturing(), "altgrad: this is the first call with a list of these types "
+                                                        "and sizes; a graph can be captured after one such call");
     steps.emplace_front(std::piecewise_construct, std::forward_as_tuple(key),
                         std::forward_as_tuple(programOf(), listed, device, rows));
     places.emplace(steps.front().first, steps.begin());

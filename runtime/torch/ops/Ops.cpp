@@ -5,6 +5,7 @@
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
 #include "tensors/DeviceContext.h"
+#include "tensors/Errors.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -38,7 +39,7 @@ Tensors definedOf(at::TensorList tensors) {
 }
 
 void checkBound(const char *name, double bound) {
-  TORCH_CHECK_VALUE(bound >= 0, name, " is ", bound, "; a bound is at least 0");
+  ALTGRAD_CHECK_VALUE(bound >= 0, name, " is ", bound, "; a bound is at least 0");
 }
 
 // altgrad-opt's word; null for a norm that only torch has.
@@ -151,10 +152,10 @@ Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given, double normT
                    .norm
              : normByTorch(grads, normType, perTensor);
   if (errorIfNonfinite)
-    TORCH_CHECK(at::isfinite(norm).all().item<bool>(), "The total norm of order ", normType,
-                " for gradients from `parameters` is non-finite, so it cannot "
-                "be clipped. To disable this error and scale the gradients by "
-                "the non-finite norm anyway, set `error_if_nonfinite=false`");
+    ALTGRAD_CHECK(at::isfinite(norm).all().item<bool>(), "The total norm of order ", normType,
+                  " for gradients from `parameters` is non-finite, so it cannot "
+                  "be clipped. To disable this error and scale the gradients by "
+                  "the non-finite norm anyway, set `error_if_nonfinite=false`");
   return norm;
 }
 
@@ -200,7 +201,8 @@ void altgrad::ops::clip_grad_value_(at::TensorList parameters, double value) {
 
 Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList grads, double maxNorm, double lossScale, bool inplace,
                                                double normType, bool perTensor) {
-  TORCH_CHECK_VALUE(lossScale > 0 && lossScale < infinite, "loss_scale is ", lossScale, "; it is positive and finite");
+  ALTGRAD_CHECK_VALUE(lossScale > 0 && lossScale < infinite, "loss_scale is ", lossScale,
+                      "; it is positive and finite");
   return fused_grad_unscale_clip(grads, maxNorm, at::full({}, lossScale, at::kDouble), inplace, normType, perTensor);
 }
 
@@ -252,8 +254,8 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given, double maxN
 //===-- The loss scale ----------------------------------------------------===//
 
 static void checkSchedule(int64_t interval, double backoff) {
-  TORCH_CHECK_VALUE(interval >= 1, "growth_interval is ", interval, "; it is at least 1");
-  TORCH_CHECK_VALUE(backoff > 0 && backoff < 1, "backoff_factor is ", backoff, "; it lies between 0 and 1");
+  ALTGRAD_CHECK_VALUE(interval >= 1, "growth_interval is ", interval, "; it is at least 1");
+  ALTGRAD_CHECK_VALUE(backoff > 0 && backoff < 1, "backoff_factor is ", backoff, "; it lies between 0 and 1");
 }
 
 altgrad::ops::LossScaleUpdate<double, int64_t>

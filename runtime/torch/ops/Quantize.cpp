@@ -7,6 +7,7 @@
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
 #include "tensors/DeviceContext.h"
+#include "tensors/Errors.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -33,10 +34,11 @@ CheckedList listedOf(const Tensor &x, int64_t columns, int64_t count = 1) {
 }
 
 void checkNumbers(const Tensor &x) {
-  TORCH_CHECK_TYPE(isSupported(x.scalar_type()) && x.layout() == at::kStrided, "altgrad: a tensor of ", x.scalar_type(),
-                   " and ", x.layout(), " was given; the kernels read strided Float, BFloat16 and Half");
-  TORCH_CHECK_TYPE(isStored(x), "altgrad: a tensor on ", x.device(),
-                   " was given that is no plain memory of the CPU or an NVIDIA GPU");
+  ALTGRAD_CHECK_TYPE(isSupported(x.scalar_type()) && x.layout() == at::kStrided, "altgrad: a tensor of ",
+                     x.scalar_type(), " and ", x.layout(),
+                     " was given; the kernels read strided Float, BFloat16 and Half");
+  ALTGRAD_CHECK_TYPE(isStored(x), "altgrad: a tensor on ", x.device(),
+                     " was given that is no plain memory of the CPU or an NVIDIA GPU");
   if (!x._is_zerotensor())
     checkExtent(x);
 }
@@ -52,8 +54,8 @@ Tensor numbersOf(const std::string &format) {
 
 // The dtype of its codes.
 c10::ScalarType codesOf(const std::string &format) {
-  TORCH_CHECK_VALUE(format != "f32" && altgrad_format_bits(format.c_str()) > 0, "altgrad: '", format,
-                    "' is no format to round to; altgrad-opt --list-formats names them");
+  ALTGRAD_CHECK_VALUE(format != "f32" && altgrad_format_bits(format.c_str()) > 0, "altgrad: '", format,
+                      "' is no format to round to; altgrad-opt --list-formats names them");
   return c10::ScalarType(altgrad_core_dtype(format.c_str()));
 }
 
@@ -61,12 +63,12 @@ c10::ScalarType codesOf(const std::string &format) {
 Tensor scaleOf(const Scale &given, const Tensor &x, int64_t block) {
   Tensor scale = given.numbers.detach().to(at::kFloat);
   const int64_t blocks = block > 0 && x.dim() ? (x.size(-1) + block - 1) / block : -1;
-  TORCH_CHECK_VALUE(!block || (scale.dim() && scale.size(-1) == blocks), "altgrad: scale has sizes ", scale.sizes(),
-                    "; with block ", block, " its last one has to be the number of blocks in that of x, ", x.sizes());
+  ALTGRAD_CHECK_VALUE(!block || (scale.dim() && scale.size(-1) == blocks), "altgrad: scale has sizes ", scale.sizes(),
+                      "; with block ", block, " its last one has to be the number of blocks in that of x, ", x.sizes());
   if (scale.is_cpu() && scale.numel())
-    TORCH_CHECK_VALUE(at::logical_and(scale.gt(0), scale.isfinite()).all().item<bool>(), "altgrad: scale is ",
-                      scale.numel() == 1 ? std::to_string(scale.item<float>()) : "not",
-                      "; it has to be positive and finite in f32");
+    ALTGRAD_CHECK_VALUE(at::logical_and(scale.gt(0), scale.isfinite()).all().item<bool>(), "altgrad: scale is ",
+                        scale.numel() == 1 ? std::to_string(scale.item<float>()) : "not",
+                        "; it has to be positive and finite in f32");
   return scale;
 }
 
@@ -167,12 +169,12 @@ Tensor altgrad::quant::quantize_codes(const Tensor &x, const std::string &format
 }
 
 Tensor altgrad::quant::dequantize(const Tensor &x, const Scale &scale, const std::string &format, int64_t block) {
-  TORCH_CHECK_TYPE(!x.is_complex(), "altgrad: a tensor of ", x.scalar_type(), " was given; it has to be real");
+  ALTGRAD_CHECK_TYPE(!x.is_complex(), "altgrad: a tensor of ", x.scalar_type(), " was given; it has to be real");
   Tensor numbers = x;
   if (!format.empty()) {
     const c10::ScalarType coded = codesOf(format);
-    TORCH_CHECK_TYPE(x.scalar_type() == coded, "altgrad: a tensor of ", x.scalar_type(), " was given; codes of '",
-                     format, "' are of ", coded);
+    ALTGRAD_CHECK_TYPE(x.scalar_type() == coded, "altgrad: a tensor of ", x.scalar_type(), " was given; codes of '",
+                       format, "' are of ", coded);
     if (coded == at::kByte || coded == at::kShort) {
       const Tensor table = numbersOf(format).to(x.device());
       numbers = table.index_select(0, x.flatten().to(at::kInt).bitwise_and(table.numel() - 1)).view(x.sizes());
@@ -185,13 +187,13 @@ std::pair<Tensor, Tensor> altgrad::quant::quantize_blocks(const Tensor &x, const
   at::NoGradGuard none;
   checkNumbers(x);
   const char *full = altgrad_core_blocks_word(given.c_str());
-  TORCH_CHECK_VALUE(full, "altgrad: ", altgrad_core_error());
+  ALTGRAD_CHECK_VALUE(full, "altgrad: ", altgrad_core_error());
   const std::string word = full;
   altgrad_core_word of;
   checkTable(altgrad_core_word_of(full, &of));
-  TORCH_CHECK_VALUE(x.dim() < 2 || !x.numel() || x.size(-1) % of.block == 0, "altgrad: a tensor of sizes ", x.sizes(),
-                    " has rows that are no multiple of the ", of.block, " in a block of '", given,
-                    "': pad it, or give it in one dimension");
+  ALTGRAD_CHECK_VALUE(x.dim() < 2 || !x.numel() || x.size(-1) % of.block == 0, "altgrad: a tensor of sizes ", x.sizes(),
+                      " has rows that are no multiple of the ", of.block, " in a block of '", given,
+                      "': pad it, or give it in one dimension");
   const Tensor numbers = x.detach().contiguous().resolve_neg();
   auto make = [&](int32_t block, int32_t columns, bool packed, c10::ScalarType type) {
     int64_t dims = x.dim();
@@ -233,10 +235,10 @@ void altgrad::optim::quantizeInto(const Tensor &numbers, CopyParts parts, const 
 
 Tensor altgrad::quant::compute_scale(const Tensor &x, const std::string &format, at::OptionalIntArrayRef dim,
                                      int64_t block) {
-  TORCH_CHECK_TYPE(!x.is_complex() && x.layout() == at::kStrided, "altgrad: a tensor of ", x.scalar_type(), " and ",
-                   x.layout(), " was given; it has to be real and dense");
-  TORCH_CHECK_VALUE(block >= 0 && (!block || (!dim && x.dim())), "altgrad: block is ", block,
-                    "; it counts neighbours in the last dimension, and there is no dim beside it");
+  ALTGRAD_CHECK_TYPE(!x.is_complex() && x.layout() == at::kStrided, "altgrad: a tensor of ", x.scalar_type(), " and ",
+                     x.layout(), " was given; it has to be real and dense");
+  ALTGRAD_CHECK_VALUE(block >= 0 && (!block || (!dim && x.dim())), "altgrad: block is ", block,
+                      "; it counts neighbours in the last dimension, and there is no dim beside it");
   codesOf(format);
   at::NoGradGuard none;
   Tensor size = (x.scalar_type() == at::kDouble ? x : x.to(at::kFloat)).abs();

@@ -3,6 +3,7 @@
 #include "optim/Binding.h"
 #include "optim/States.h"
 #include "table/JointStep.h"
+#include "tensors/Errors.h"
 #include "tensors/Lasting.h"
 
 #include <algorithm>
@@ -118,7 +119,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
     for (size_t i = 0; i < groups[g].params().size(); ++i) {
       const Tensor &param = groups[g].params()[i];
       ++tag;
-      TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}), " is undefined");
+      ALTGRAD_CHECK(param.defined(), "altgrad: ", toString({g, i}), " is undefined");
       const Matrices matrices = matrixOptions[g].of(param, {g, i});
       const int64_t before = more;
       more += matrices && matrices->apart ? matrices->count - 1 : 0;
@@ -171,9 +172,9 @@ Binding::DevicePlan Binding::makeDevicePlan(const Groups &groups, Drafts &drafts
     }
   }
   std::stable_sort(drafts.begin(), drafts.end(), [](const Draft &a, const Draft &b) { return a.set < b.set; });
-  TORCH_CHECK(!part.context.isCapturing(), "altgrad: the tensors of this step are not those of the last "
-                                         "one; a graph can be captured after a step with the same "
-                                         "parameters, gradients and options");
+  ALTGRAD_CHECK(!part.context.isCapturing(), "altgrad: the tensors of this step are not those of the last "
+                                             "one; a graph can be captured after a step with the same "
+                                             "parameters, gradients and options");
   // A driver or a GPU that is not as it should be refuses here.
   altgrad_plan_free(part.context.makePlan(part.program->bundle.get()));
   return part;

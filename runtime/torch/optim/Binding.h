@@ -102,7 +102,8 @@ public:
     bool multipliesOnDevice() const;
   };
   std::vector<DevicePlan> plans; // none: no parameter has a gradient
-  altgrad_core_preset profile;
+  altgrad_core_preset profile;             // its `options` are null where there is none
+  double presetAdamWLr = profile.adamw.lr; // also where the options of all groups say another
   size_t begun = 0; // groups that have been parted and have the words of the profile
   RuleSpec spec;
 

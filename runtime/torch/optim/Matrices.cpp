@@ -53,9 +53,9 @@ static std::string ruleIn(const std::string &words) {
 
 MatrixOptions::MatrixOptions(const std::string &given, const std::string &kind)
     : whole(kind.empty()), ofRows(kind == "rows"), rule_(ruleIn(given)) {
-  TORCH_CHECK(whole || ofRows || kind == "units", "altgrad: matrices is '", kind, "', neither 'units' nor 'rows'");
-  TORCH_CHECK(rule_.find_first_of(" {}") == std::string::npos, "altgrad: the option 'rule=", rule_,
-              "' has to name a rule, as rule=adamw does");
+  ALTGRAD_CHECK(whole || ofRows || kind == "units", "altgrad: matrices is '", kind, "', neither 'units' nor 'rows'");
+  ALTGRAD_CHECK(rule_.find_first_of(" {}") == std::string::npos, "altgrad: the option 'rule=", rule_,
+                "' has to name a rule, as rule=adamw does");
   std::istringstream words(given);
   whole |= !rule_.empty();
   for (std::string word; std::getline(words, word, ',');)

@@ -1,6 +1,7 @@
 // Whose Muon an optimizer's is, and which parameters of a group AdamW steps beside it.
 #include "optim/Binding.h"
 #include "optim/OptionsOf.h"
+#include "tensors/Errors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,7 @@ using torch::optim::OptimizerParamGroup;
 
 altgrad_core_preset altgrad::optim::takePreset(RuleSpec &spec) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  altgrad_core_preset found{{none, none, none}, {none, none, none}, ""};
+  altgrad_core_preset found{{none, none, none}, {none, none, none}, nullptr};
   if (spec.rule() != "muon" || spec.profile().empty())
     return found;
   checkTable(altgrad_core_find_preset(spec.profile().c_str(), &found));
@@ -29,7 +30,7 @@ static bool saysOf(const RuleOptions &options, const std::string &word) {
 
 // The options of a profile that `options` do not decide, as `otherwise` has them, or as the profile.
 static void addOptions(RuleOptions &options, const altgrad_core_preset &profile, const RuleOptions *otherwise) {
-  if (saysOf(options, "rule"))
+  if (!profile.options || saysOf(options, "rule"))
     return;
   std::istringstream words(profile.options);
   for (std::string word; std::getline(words, word, ',');) {
@@ -73,6 +74,17 @@ static RuleOptions sideOf(const RuleOptions &given, bool muon) {
   return muon ? side : side.option("rule=adamw");
 }
 
+// The rate of AdamW's group that a function makes: of Muon's it would take steps of many times the size. Nothing:
+// Muon's.
+static std::optional<double> rateApart(const RuleOptions &given, const RuleOptions &common, const Binding &binding) {
+  if (given.use_muon() ? given.adamw_lr() : common.adamw_lr())
+    return given.use_muon() ? given.adamw_lr() : common.adamw_lr();
+  if (binding.profile.options)
+    return std::isnan(binding.presetAdamWLr) ? std::nullopt : std::optional(binding.presetAdamWLr);
+  const RuleOptions &says = saysOf(given, "scale") ? given : common;
+  return says.options().count("scale=match_rms") ? std::nullopt : std::optional(1e-3);
+}
+
 // Makes two groups of one where a function says which of its parameters take Muon.
 void RuleOptimizer::partGroup(size_t g) {
   auto &options = static_cast<RuleOptions &>(param_groups_[g].options());
@@ -80,19 +92,26 @@ void RuleOptimizer::partGroup(size_t g) {
   if (!takes)
     return;
   const bool ruled = saysOf(options, "rule");
-  TORCH_CHECK(!binding->spec.matrices().empty() && (!ruled || !options.use_muon()), "altgrad: group ", g,
-              " has use_muon, which is for Muon and NorMuon, and for groups without an option rule=NAME");
+  ALTGRAD_CHECK(!binding->spec.matrices().empty() && (!ruled || !options.use_muon()), "altgrad: group ", g,
+                " has use_muon, which is for Muon and NorMuon, and for groups without an option rule=NAME");
   if (ruled)
     return;
   std::vector<Tensor> muon, adamw;
   for (const Tensor &param : param_groups_[g].params())
     (takes(param) ? muon : adamw).push_back(param);
   const RuleOptions given = options;
-  options = sideOf(given, adamw.empty() || !muon.empty());
+  RuleOptions adamwOptions = sideOf(given, false);
+  const auto &common = as<RuleOptions>(*defaults_);
+  auto rate = rateApart(given, common, *binding);
+  auto own = given.hypers().find("lr"), all = common.hypers().find("lr");
+  const bool says = own != given.hypers().end() && (all == common.hypers().end() || own->second != all->second);
+  if (rate && (!muon.empty() || !says)) // what a parted group says is Muon's
+    adamwOptions.hyper("lr", *rate);
+  options = adamw.empty() || !muon.empty() ? sideOf(given, true) : adamwOptions;
   if (muon.empty() || adamw.empty())
     return;
   param_groups_[g].params() = std::move(muon);
-  OptimizerParamGroup others(std::move(adamw), std::make_unique<RuleOptions>(sideOf(given, false)));
+  OptimizerParamGroup others(std::move(adamw), std::make_unique<RuleOptions>(adamwOptions));
   param_groups_.insert(param_groups_.begin() + std::ptrdiff_t(g) + 1, std::move(others));
 }
 

@@ -3,6 +3,7 @@
 #include "altgrad/optim.h"
 #include "core/altgrad_classes.h"
 #include "optim/OptionsOf.h"
+#include "tensors/Errors.h"
 
 #include <ATen/ops/ones.h>
 #include <torch/optim/serialize.h>
@@ -69,17 +70,17 @@ constexpr std::pair<const char *, const char *> demanded[] = {{"lr", "learning r
 template <typename Options> void checkOptions(const Options &options) {
   visit(options, [](const char *key, double value) {
     for (auto [name, words] : demanded)
-      TORCH_CHECK(strcmp(name, key) != 0 || (value >= 0 && (key[0] != 'b' || value < 1)), "Invalid ", words, ": ",
-                  value);
+      ALTGRAD_CHECK(strcmp(name, key) != 0 || (value >= 0 && (key[0] != 'b' || value < 1)), "Invalid ", words, ": ",
+                    value);
   });
   if constexpr (std::is_same_v<Options, SGDOptions>)
-    TORCH_CHECK(!options.nesterov() || (options.momentum() > 0 && options.dampening() == 0),
-                "Nesterov momentum requires a momentum and zero dampening");
+    ALTGRAD_CHECK(!options.nesterov() || (options.momentum() > 0 && options.dampening() == 0),
+                  "Nesterov momentum requires a momentum and zero dampening");
   if constexpr (std::is_same_v<Options, AdagradOptions>)
-    TORCH_CHECK(options.initial_accumulator_value() == 0, "altgrad: initial_accumulator_value is ",
-                options.initial_accumulator_value(),
-                "; sums begin with 0: leave it out, or take "
-                "torch::optim::Adagrad");
+    ALTGRAD_CHECK(options.initial_accumulator_value() == 0, "altgrad: initial_accumulator_value is ",
+                  options.initial_accumulator_value(),
+                  "; sums begin with 0: leave it out, or take "
+                  "torch::optim::Adagrad");
 }
 
 template <typename Options> constexpr const char *nameOf = "";
@@ -93,8 +94,11 @@ template <> constexpr const char *nameOf<SGDOptions> = "SGD";
 
 RuleSpec altgrad::optim::stock(const char *name, RuleSpec spec) {
   const altgrad_core_class &own = *altgrad_core_class_of(name);
-  if (spec.rule().empty() && spec.text().empty())
-    spec.rule(own.rule);
+  ALTGRAD_CHECK(spec.text().empty(), "altgrad: ", name, " runs the rule '", own.rule,
+                "', and the RuleSpec has a text; take RuleOptimizer for it");
+  ALTGRAD_CHECK(spec.rule().empty() || spec.rule() == own.rule, "altgrad: ", name, " runs the rule '", own.rule,
+                "', and the RuleSpec names '", spec.rule(), "'; take RuleOptimizer for that, or leave the rule out");
+  spec.rule(own.rule);
   if (spec.storage().empty())
     spec.storage(own.storage);
   if (spec.matrices().empty())

@@ -2,6 +2,7 @@
 #include "altgrad/optim.h"
 #include "optim/Binding.h"
 #include "optim/OptionsOf.h"
+#include "tensors/Errors.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -25,14 +26,14 @@ using torch::serialize::OutputArchive;
 // Throws unless the bound of a clip is one of its kind.
 static void checkBound(const RuleSpec &spec) {
   const std::string &clip = spec.clip();
-  TORCH_CHECK(clip.empty() || clip == "percentile" || clip == "agc" || clip == "agc-unit", "altgrad: unknown clip '",
-              clip,
-              "'; there are 'percentile', 'agc' and 'agc-unit', and the norm "
-              "of all gradients where none is given");
+  ALTGRAD_CHECK(clip.empty() || clip == "percentile" || clip == "agc" || clip == "agc-unit", "altgrad: unknown clip '",
+                clip,
+                "'; there are 'percentile', 'agc' and 'agc-unit', and the norm "
+                "of all gradients where none is given");
   const auto &bound = spec.max_grad_norm();
-  TORCH_CHECK(bound || clip.empty(), "altgrad: clip is '", clip, "' and max_grad_norm, its number, is not given");
-  TORCH_CHECK(!bound || (*bound >= 0 && (clip != "percentile" || *bound <= 100)), "Invalid max_grad_norm: ", *bound,
-              clip.empty() ? "" : " of a ", clip, "; it is a number from 0", clip == "percentile" ? " to 100" : "");
+  ALTGRAD_CHECK(bound || clip.empty(), "altgrad: clip is '", clip, "' and max_grad_norm, its number, is not given");
+  ALTGRAD_CHECK(!bound || (*bound >= 0 && (clip != "percentile" || *bound <= 100)), "Invalid max_grad_norm: ", *bound,
+                clip.empty() ? "" : " of a ", clip, "; it is a number from 0", clip == "percentile" ? " to 100" : "");
 }
 
 RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups, RuleSpec spec,
@@ -87,8 +88,8 @@ void RuleOptimizer::checkNames(const RuleOptions &options) const {
   if (options.use_muon())
     add("rule=adamw");
   for (auto &[name, value] : options.hypers())
-    TORCH_CHECK(known.count(name), "altgrad: the rule has no hyper-parameter '", name,
-                "' (there are: ", c10::Join(", ", known), ")");
+    ALTGRAD_CHECK(known.count(name), "altgrad: the rule has no hyper-parameter '", name,
+                  "' (there are: ", c10::Join(", ", known), ")");
 }
 
 // Fills in what `options` leave open.
@@ -97,13 +98,14 @@ void RuleOptimizer::complete(RuleOptions &options) const {
     if (options.hypers().count(hyper.key))
       continue;
     const std::optional<double> found = hyperOf(options, hyper.key);
-    TORCH_CHECK(found || hyper.has_default, "altgrad: hyper-parameter '", hyper.key, "' has no default and is not set");
+    ALTGRAD_CHECK(found || hyper.has_default, "altgrad: hyper-parameter '", hyper.key,
+                  "' has no default and is not set");
     options.hyper(hyper.key, found ? *found : hyper.value);
   }
   checkNames(options);
   for (auto &[name, value] : options.hypers())
-    TORCH_CHECK(name == "lr" ? value >= 0 : !std::isnan(value), "Invalid ", name == "lr" ? "learning rate" : name, ": ",
-                value);
+    ALTGRAD_CHECK(name == "lr" ? value >= 0 : !std::isnan(value), "Invalid ", name == "lr" ? "learning rate" : name,
+                  ": ", value);
 }
 
 std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options, const std::string &name) const {
@@ -177,8 +179,8 @@ void RuleOptimizer::giveHypers(bool all) {
       const c10::ArrayRef<Scalar> hypers = entries(part.program->sets[size_t(set)].hypers);
       for (size_t h = 0; h < hypers.size(); ++h) {
         auto given = hyperOf(param_groups_[group].options(), hypers[h].key);
-        TORCH_CHECK(given || hypers[h].has_default, "altgrad: hyper-parameter '", hypers[h].key,
-                    "' has no default and is not set");
+        ALTGRAD_CHECK(given || hypers[h].has_default, "altgrad: hyper-parameter '", hypers[h].key,
+                      "' has no default and is not set");
         numbers.push_back(given ? *given : hypers[h].value);
         if (auto found = binding->tensors.find({group, hypers[h].key}); found != binding->tensors.end())
           lying.emplace_back(int64_t(i), h, &found->second);
@@ -283,7 +285,7 @@ Tensor RuleOptimizer::grad_norm() const {
 }
 
 std::map<std::string, Tensor> RuleOptimizer::statistics() const {
-  TORCH_CHECK(binding->spec.statistics(), "altgrad: this optimizer was made without RuleSpec::statistics");
+  ALTGRAD_CHECK(binding->spec.statistics(), "altgrad: this optimizer was made without RuleSpec::statistics");
   at::NoGradGuard disabled;
   std::map<std::string, Tensor> all;
   for (const char *key : {"steps", "clipped_steps"})
@@ -312,13 +314,13 @@ std::map<std::string, Tensor> RuleOptimizer::statistics() const {
 
 void RuleOptimizer::set_tensor(size_t group, const std::string &hyper, Tensor value) {
   readOptions();
-  TORCH_CHECK(group < param_groups_.size(), "altgrad: there is no group ", group, " (there are ", param_groups_.size(),
-              ")");
+  ALTGRAD_CHECK(group < param_groups_.size(), "altgrad: there is no group ", group, " (there are ",
+                param_groups_.size(), ")");
   const c10::ArrayRef<Scalar> hypers = binding->hypers(binding->matrixOptions[group]);
-  TORCH_CHECK(std::any_of(hypers.begin(), hypers.end(), [&](const Scalar &of) { return of.key == hyper; }),
-              "altgrad: the rule of group ", group, " has no hyper-parameter '", hyper, "'");
-  TORCH_CHECK(!value.defined() || value.numel() == 1, "altgrad: '", hyper, "' is a tensor of ", value.numel(),
-              " elements, expected 1");
+  ALTGRAD_CHECK(std::any_of(hypers.begin(), hypers.end(), [&](const Scalar &of) { return of.key == hyper; }),
+                "altgrad: the rule of group ", group, " has no hyper-parameter '", hyper, "'");
+  ALTGRAD_CHECK(!value.defined() || value.numel() == 1, "altgrad: '", hyper, "' is a tensor of ", value.numel(),
+                " elements, expected 1");
   if (value.defined())
     binding->tensors[{group, hyper}] = value.detach();
   else
@@ -331,7 +333,7 @@ void RuleOptimizer::set_shard(const Tensor &param, std::vector<int64_t> whole, i
 }
 
 void RuleOptimizer::set_max_grad_norm(double norm) {
-  TORCH_CHECK(binding->spec.max_grad_norm(), "altgrad: this optimizer was made without max_grad_norm");
+  ALTGRAD_CHECK(binding->spec.max_grad_norm(), "altgrad: this optimizer was made without max_grad_norm");
   checkBound(RuleSpec(binding->spec).max_grad_norm(norm));
   binding->spec.max_grad_norm(norm);
 }

@@ -1,6 +1,7 @@
 // The options of a group and the states of a parameter, and their files.
 #include "altgrad/optim.h"
 #include "optim/OptionsOf.h"
+#include "tensors/Errors.h"
 
 #include <torch/serialize/archive.h>
 
@@ -25,7 +26,7 @@ RuleOptions &RuleOptions::hyper(const std::string &name, double value) {
 
 double RuleOptions::hyper(const std::string &name) const {
   auto found = hypers_.find(name);
-  TORCH_CHECK(found != hypers_.end(), "altgrad: hyper-parameter '", name, "' is not set");
+  ALTGRAD_CHECK(found != hypers_.end(), "altgrad: hyper-parameter '", name, "' is not set");
   return found->second;
 }
 
@@ -40,8 +41,9 @@ RuleOptions &RuleOptions::option(const std::string &name, bool on) {
   return *this;
 }
 
-RuleOptions &RuleOptions::use_muon(Takes takes) {
+RuleOptions &RuleOptions::use_muon(Takes takes, std::optional<double> adamw_lr) {
   takes_ = std::move(takes);
+  adamw_lr_ = adamw_lr;
   revision_ = ++lastRevision;
   return *this;
 }
@@ -62,8 +64,8 @@ void RuleOptions::serialize(OutputArchive &archive) const {
 
 void RuleOptions::serialize(InputArchive &archive) {
   InputArchive hypers, options;
-  TORCH_CHECK(archive.try_read("hypers", hypers) && archive.try_read("options", options),
-              "altgrad: the file holds another optimizer's options");
+  ALTGRAD_CHECK(archive.try_read("hypers", hypers) && archive.try_read("options", options),
+                "altgrad: the file holds another optimizer's options");
   hypers_.clear();
   options_.clear();
   revision_ = ++lastRevision;

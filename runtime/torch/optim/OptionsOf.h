@@ -2,6 +2,8 @@
 #ifndef ALTGRAD_TORCH_OPTIONSOF_H
 #define ALTGRAD_TORCH_OPTIONSOF_H
 
+#include "tensors/Errors.h"
+
 #include <torch/optim/optimizer.h>
 
 #include <string>
@@ -11,8 +13,8 @@ namespace altgrad::optim {
 
 // Throws for another class's, at which torch's add_param_group does not look.
 template <typename Options> const Options &as(const torch::optim::OptimizerOptions &options) {
-  TORCH_CHECK(typeid(options) == typeid(Options) || dynamic_cast<const Options *>(&options), "altgrad: a group has ",
-              c10::demangle(typeid(options).name()), ", expected ", c10::demangle(typeid(Options).name()));
+  ALTGRAD_CHECK(typeid(options) == typeid(Options) || dynamic_cast<const Options *>(&options), "altgrad: a group has ",
+                c10::demangle(typeid(options).name()), ", expected ", c10::demangle(typeid(Options).name()));
   return static_cast<const Options &>(options);
 }
 

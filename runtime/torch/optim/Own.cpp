@@ -2,6 +2,7 @@
 // stochastically and how often they have drawn, past norms, counts, and states of a rule that are one number for the
 // step.
 #include "optim/Binding.h"
+#include "tensors/Errors.h"
 #include "tensors/Lasting.h"
 
 #include <ATen/ops/full.h>
@@ -72,10 +73,10 @@ void Binding::bindOwn() {
       if (!kept.defined())
         kept = isStepState(name) ? at::scalar_tensor(single.value, typeOf(single)) : beginOf(name);
       // Sums over the step are of all parameters that this program steps.
-      TORCH_CHECK(!isStepState(name) || (plans.size() == 1 && part.program->stops.empty()), "altgrad: the rule keeps '",
-                  single.key,
-                  "' for the step as a whole, and other ranks or devices step a part of the parameters: give it all "
-                  "parameters on one device of one process");
+      ALTGRAD_CHECK(!isStepState(name) || (plans.size() == 1 && part.program->stops.empty()),
+                    "altgrad: the rule keeps '", single.key,
+                    "' for the step as a whole, and other ranks or devices step a part of the parameters: give it all "
+                    "parameters on one device of one process");
       const bool isSeed = name == "seed", isFirst = placed.insert(name).second;
       Tensor memory =
           kept.to(part.context.device(), typeOf(single), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
@@ -129,15 +130,15 @@ void Binding::loadOwn(torch::serialize::InputArchive &archive) {
     Tensor given;
     if (!archive.try_read(of.name, given, /*is_buffer=*/true))
       continue;
-    TORCH_CHECK(given.scalar_type() == of.type && given.numel() == of.numel && given.dim() <= 1,
-                "altgrad: the file has a ", of.name, " of ", given.scalar_type(), " with sizes ", given.sizes(),
-                ", expected ", of.numel, " of ", of.type);
+    ALTGRAD_CHECK(given.scalar_type() == of.type && given.numel() == of.numel && given.dim() <= 1,
+                  "altgrad: the file has a ", of.name, " of ", given.scalar_type(), " with sizes ", given.sizes(),
+                  ", expected ", of.numel, " of ", of.type);
     read[of.name] = of.numel == 1 ? given.reshape(at::IntArrayRef()).clone() : given.contiguous().clone();
   }
   for (const std::string &name : archive.keys())
     if (Tensor given; isStepState(name) && archive.try_read(name, given, /*is_buffer=*/true)) {
-      TORCH_CHECK(given.numel() == 1, "altgrad: the file has a ", name, " with sizes ", given.sizes(),
-                  ", expected one number");
+      ALTGRAD_CHECK(given.numel() == 1, "altgrad: the file has a ", name, " with sizes ", given.sizes(),
+                    ", expected one number");
       read[name] = given.reshape(at::IntArrayRef()).clone();
     }
   own.erase(history);

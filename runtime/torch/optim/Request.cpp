@@ -2,8 +2,8 @@
 #include "optim/Request.h"
 #include "altgrad/rule_files.h"
 #include "altgrad/words.h"
-#include "core/altgrad_storage.h"
 #include "core/altgrad_core.h"
+#include "core/altgrad_storage.h"
 #include "tensors/Errors.h"
 
 #include <ATen/core/Tensor.h>
@@ -23,22 +23,22 @@ namespace {
 std::string readText(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  TORCH_CHECK(file && text << file.rdbuf(), "altgrad: cannot read the rule '", path, "': ", strerror(errno));
+  ALTGRAD_CHECK(file && text << file.rdbuf(), "altgrad: cannot read the rule '", path, "': ", strerror(errno));
   return text.str();
 }
 
 } // namespace
 
 Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
-  TORCH_CHECK(!spec.rule().empty() || !spec.text().empty(),
-              "altgrad: neither the name of a rule nor its text is given");
+  ALTGRAD_CHECK(!spec.rule().empty() || !spec.text().empty(),
+                "altgrad: neither the name of a rule nor its text is given");
   if (spec.text().empty() && isRuleFile(spec.rule())) {
     origin = spec.rule();
     spec.text(readText(origin));
     spec.rule("");
   }
   for (const std::string &text : {spec.rule(), spec.storage(), spec.rule_path()})
-    TORCH_CHECK(text.find('\0') == std::string::npos, "altgrad: '", text.c_str(), "' has a NUL behind it");
+    ALTGRAD_CHECK(text.find('\0') == std::string::npos, "altgrad: '", text.c_str(), "' has a NUL behind it");
   const char *line = nullptr;
   checkTable(altgrad_core_line_by_names(spec.storage().c_str(), keysOf(spec).c_str(), &line));
   storage = line;
@@ -46,8 +46,8 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   for (const char *tensor : {"param", "grad"}) {
     const std::string word = wordOf(storage, tensor);
     const bool rounds = tensor[0] == 'p' && word.find(',') != std::string::npos;
-    TORCH_CHECK(word.empty() || rounds, "altgrad: storage '", tensor, "=", word,
-                "': parameters and gradients are stored as their tensors are");
+    ALTGRAD_CHECK(word.empty() || rounds, "altgrad: storage '", tensor, "=", word,
+                  "': parameters and gradients are stored as their tensors are");
   }
   copy_ = wordOf(storage, "copy");
   if (const std::string rungs = wordOf(storage, "rungs"); !rungs.empty()) {

@@ -2,6 +2,7 @@
 // whole.
 #include "optim/Binding.h"
 #include "optim/States.h"
+#include "tensors/Errors.h"
 #include "tensors/Lasting.h"
 
 #include <ATen/ops/zeros.h>
@@ -18,8 +19,8 @@ const Tensor &valueOf(const RuleParamState &state, const std::string &key, const
   std::string names;
   for (auto &[name, other] : state.tensors())
     names += (names.empty() ? "" : ", ") + name;
-  TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place), " has no '", key, "' (there are: ", names,
-              ")");
+  ALTGRAD_CHECK(value.defined(), "altgrad: the state of ", toString(place), " has no '", key, "' (there are: ", names,
+                ")");
   return value;
 }
 
@@ -69,10 +70,10 @@ void Binding::checkStates(const DevicePlan &part, const Drafts &drafts, const St
         memory.add(value, place, stream.state);
     }
     // The parameter alone would be another number.
-    TORCH_CHECK(keeps("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
-                " has a 'remainder', and the "
-                "storage has none: make the optimizer with the storage that "
-                "its states have");
+    ALTGRAD_CHECK(keeps("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
+                  " has a 'remainder', and the "
+                  "storage has none: make the optimizer with the storage that "
+                  "its states have");
     if (!set.step || !begun)
       continue;
     const Tensor &count = valueOf(*state, set.count, place);

@@ -1,5 +1,6 @@
 // Parameters that are parts of tensors, of which other ranks have other parts.
 #include "optim/Binding.h"
+#include "tensors/Errors.h"
 
 #include <algorithm>
 
@@ -7,9 +8,9 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 void Binding::setShard(const Tensor &param, Shard shard) {
-  TORCH_CHECK_VALUE(shard.offset >= 0 && shard.offset + param.numel() <= shard.numel(), "altgrad: a part of ",
-                    param.numel(), " elements from ", shard.offset, " on does not lie in a whole of sizes ",
-                    at::IntArrayRef(shard.sizes));
+  ALTGRAD_CHECK_VALUE(shard.offset >= 0 && shard.offset + param.numel() <= shard.numel(), "altgrad: a part of ",
+                      param.numel(), " elements from ", shard.offset, " on does not lie in a whole of sizes ",
+                      at::IntArrayRef(shard.sizes));
   shards[param.unsafeGetTensorImpl()] = std::move(shard);
   bound = false;
 }
@@ -25,8 +26,8 @@ void Binding::checkShard(const Program &program, const Draft &draft) const {
     return;
   const Set &set = program.sets[size_t(draft.set)];
   auto check = [&](bool fits, const std::string &why) {
-    TORCH_CHECK_VALUE(fits, "altgrad: ", toString(draft.place), " is a part of a tensor of sizes ",
-                      at::IntArrayRef(shard->sizes), ", and ", why);
+    ALTGRAD_CHECK_VALUE(fits, "altgrad: ", toString(draft.place), " is a part of a tensor of sizes ",
+                        at::IntArrayRef(shard->sizes), ", and ", why);
   };
   check(!set.multiplies, "its rule multiplies whole matrices: give them to one rank");
   check(!set.columns, "its rule has values per row and per column of whole matrices: give them to one rank");

@@ -5,8 +5,9 @@
 #include "core/altgrad_storage.h"
 #include "ops/Blocks.h"
 #include "tensors/Checks.h"
-#include "tensors/Objects.h"
 #include "tensors/DeviceContext.h"
+#include "tensors/Errors.h"
+#include "tensors/Objects.h"
 
 #include <ATen/Functions.h>
 #include <ATen/ops/empty_like.h>
@@ -33,13 +34,13 @@ Tensor altgrad::optim::createState(const Program &program, int32_t set, size_t i
                                    const altgrad_core_matrices *matrices) {
   altgrad_core_state of;
   const Stream &stream = program.sets[size_t(set)].states.at[index];
-  TORCH_CHECK(stream.role != ALTGRAD_ROLE_INPUT, "altgrad: the rule reads '", stream.key,
-              "', which the parameter's state has not: put a tensor there before the step");
+  ALTGRAD_CHECK(stream.role != ALTGRAD_ROLE_INPUT, "altgrad: the rule reads '", stream.key,
+                "', which the parameter's state has not: put a tensor there before the step");
   checkTable(altgrad_core_new_state(program.description.get(), set, int64_t(index), param.dim(), param.sizes().data(),
                                     param.strides().data(), matrices, &of));
   const size_t dims = size_t(of.dims);
-  Tensor made = unwritten(at::empty_strided({of.sizes, dims}, {of.strides, dims},
-                                            param.options().dtype(c10::ScalarType(of.dtype))));
+  Tensor made = unwritten(
+      at::empty_strided({of.sizes, dims}, {of.strides, dims}, param.options().dtype(c10::ScalarType(of.dtype))));
   return of.copies ? made.copy_(param) : of.first != 0 ? made.fill_(of.first) : made.zero_();
 }
 
@@ -106,7 +107,7 @@ void altgrad::optim::checkStoredState(const Tensor &value, const Program &progra
   checkStored(value, std::string("'") + program.sets[size_t(set)].states.at[index].state + "' of " + toString(place));
   const int32_t nowhere = value.is_neg() || value._is_zerotensor() ? ALTGRAD_STATE_NOWHERE : 0;
   const int32_t facts = nowhere | (scaled ? ALTGRAD_STATE_SCALED : 0);
-  TORCH_CHECK(!altgrad_core_check_state(program.description.get(), set, int64_t(index), handleOf(value), facts,
-                                        handleOf(param), param.strides().data(), matrices),
-              "altgrad: ", toString(place), ": ", altgrad_core_error());
+  ALTGRAD_CHECK(!altgrad_core_check_state(program.description.get(), set, int64_t(index), handleOf(value), facts,
+                                          handleOf(param), param.strides().data(), matrices),
+                "altgrad: ", toString(place), ": ", altgrad_core_error());
 }

@@ -35,10 +35,10 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   c10::IValue given;
   if (transcodes || !archive.try_read("storage", given))
     return;
-  TORCH_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a line of words");
+  ALTGRAD_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a line of words");
   const std::string file = byKeys(given.toStringRef(), spec), own = storageLine();
   for (const std::string &key : keysInFile())
-    TORCH_CHECK(!isTrue(altgrad_core_formats_differ(file.c_str(), own.c_str(), key.c_str(), /*small=*/false)),
-                "altgrad: the file's states are stored as \"", given.toStringRef(), "\", and this optimizer's as \"",
-                own, "\": make the optimizer with the storage that its states have");
+    ALTGRAD_CHECK(!isTrue(altgrad_core_formats_differ(file.c_str(), own.c_str(), key.c_str(), /*small=*/false)),
+                  "altgrad: the file's states are stored as \"", given.toStringRef(), "\", and this optimizer's as \"",
+                  own, "\": make the optimizer with the storage that its states have");
 }

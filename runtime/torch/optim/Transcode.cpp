@@ -3,6 +3,7 @@
 #include "optim/Binding.h"
 #include "optim/Request.h"
 #include "optim/States.h"
+#include "tensors/Errors.h"
 
 #include <ATen/Functions.h>
 #include <c10/util/ScopeExit.h>
@@ -52,8 +53,8 @@ static Tensor decoded(const RuleParamState &state, const std::string &key, const
   Tensor numbers = at::zeros_like(param, param.options().dtype(at::kFloat));
   if (value.scalar_type() == at::kFloat || (word.empty() && at::isFloatingType(value.scalar_type())))
     return numbers.copy_(value);
-  TORCH_CHECK(!word.empty(), "altgrad: the file has '", key, "' of ", value.scalar_type(),
-              ", and does not say which format these codes have");
+  ALTGRAD_CHECK(!word.empty(), "altgrad: the file has '", key, "' of ", value.scalar_type(),
+                ", and does not say which format these codes have");
   RuleParamState given;
   given.tensor("kept", value);
   if (const Tensor &scales = state.tensor(key + "_scale"); scales.defined())
@@ -116,8 +117,8 @@ RuleParamState Binding::transcoded(const RuleParamState &state, const std::strin
       next.tensor(key + name.substr(strlen("kept")), tensor);
   }
   Tensor master = masterOf(state, param, spec);
-  TORCH_CHECK(!master.defined() || !word.empty(), "altgrad: the file has a master of a parameter of sizes ",
-              param.sizes(), ", and the storage has no word for it: add master=f32 or master=bf16+i16");
+  ALTGRAD_CHECK(!master.defined() || !word.empty(), "altgrad: the file has a master of a parameter of sizes ",
+                param.sizes(), ", and the storage has no word for it: add master=f32 or master=bf16+i16");
   if (!word.empty())
     putMaster(next, word, master.defined() ? master : param.detach().to(at::kFloat, false, /*copy=*/true), param, upper,
               spec);

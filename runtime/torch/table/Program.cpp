@@ -1,6 +1,7 @@
 // Compiles a step, and takes the core's description of it.
 #include "table/Program.h"
 #include "core/altgrad_core.h"
+#include "tensors/Errors.h"
 
 #include <c10/util/Exception.h>
 
@@ -12,7 +13,7 @@ using c10::ScalarType;
 
 std::string altgrad::optim::formatOf(ScalarType type) {
   const char *format = altgrad_core_format(int32_t(type));
-  TORCH_CHECK_TYPE(format, "altgrad: no stream is stored as ", type);
+  ALTGRAD_CHECK_TYPE(format, "altgrad: no stream is stored as ", type);
   return format;
 }
 

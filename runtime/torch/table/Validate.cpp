@@ -2,6 +2,7 @@
 // gradients are now.
 #include "table/TensorTable.h"
 #include "tensors/Checks.h"
+#include "tensors/Errors.h"
 #include "tensors/Objects.h"
 
 #include <ATen/ops/empty_like.h>
@@ -17,8 +18,8 @@ int32_t TensorTable::validateHandles(const AtenTensorHandle *given) {
 }
 
 Change TensorTable::validate() {
-  TORCH_CHECK(!inference || c10::InferenceMode::is_enabled(), "altgrad: Inplace update to inference tensor outside "
-                                                              "InferenceMode is not allowed");
+  ALTGRAD_CHECK(!inference || c10::InferenceMode::is_enabled(), "altgrad: Inplace update to inference tensor outside "
+                                                                "InferenceMode is not allowed");
   copies.clear();
   int32_t found = validateHandles(nullptr);
   if (found == ALTGRAD_ODD && copyOdd()) {

@@ -1,8 +1,8 @@
 // Says what is wrong with a tensor, in one sentence.
 #include "tensors/Checks.h"
+#include "tensors/DeviceContext.h"
 #include "tensors/Errors.h"
 #include "tensors/Objects.h"
-#include "tensors/DeviceContext.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
@@ -21,7 +21,8 @@ bool altgrad::optim::isStored(const Tensor &tensor) {
 
 // torch refuses the same, in its own words, when the tensor is written.
 static void checkWritable(const Tensor &tensor, const std::string &name) {
-  TORCH_CHECK(!tensor.is_inference() || c10::InferenceMode::is_enabled(), "altgrad: ", name, " is an inference tensor");
+  ALTGRAD_CHECK(!tensor.is_inference() || c10::InferenceMode::is_enabled(), "altgrad: ", name,
+                " is an inference tensor");
 }
 
 bool altgrad::optim::isSupported(c10::ScalarType type) {
@@ -30,39 +31,40 @@ bool altgrad::optim::isSupported(c10::ScalarType type) {
 
 void altgrad::optim::checkParameter(const Tensor &param, const ParamIndex &place,
                                     std::optional<c10::ScalarType> codes) {
-  TORCH_CHECK_TYPE(isSupported(param.scalar_type()) || codes == param.scalar_type(), "altgrad: ", toString(place),
-                   " is ", param.scalar_type(), ", expected Float, BFloat16 or Half");
-  TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place), " has layout ", param.layout(),
-              ", expected Strided");
-  TORCH_CHECK(DeviceContext::isKnown(param.device()), "altgrad: ", toString(place), " is on ", param.device(),
-              "; this optimizer runs on the CPU and on NVIDIA's GPUs");
-  TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
-              " is a wrapper of other tensors, without memory of its own");
+  ALTGRAD_CHECK_TYPE(isSupported(param.scalar_type()) || codes == param.scalar_type(), "altgrad: ", toString(place),
+                     " is ", param.scalar_type(), ", expected Float, BFloat16 or Half");
+  ALTGRAD_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place), " has layout ", param.layout(),
+                ", expected Strided");
+  ALTGRAD_CHECK(DeviceContext::isKnown(param.device()), "altgrad: ", toString(place), " is on ", param.device(),
+                "; this optimizer runs on the CPU and on NVIDIA's GPUs");
+  ALTGRAD_CHECK(isStored(param), "altgrad: ", toString(place),
+                " is a wrapper of other tensors, without memory of its own");
   checkWritable(param, toString(place));
-  TORCH_CHECK(!param._is_zerotensor(), "altgrad: ", toString(place), " has no memory, as zeros have none: clone() it");
-  TORCH_CHECK(altgrad_core_check_addresses(handleOf(param)) == ALTGRAD_OK, "altgrad: ", toString(place), " ",
-              altgrad_core_error());
+  ALTGRAD_CHECK(!param._is_zerotensor(), "altgrad: ", toString(place),
+                " has no memory, as zeros have none: clone() it");
+  ALTGRAD_CHECK(altgrad_core_check_addresses(handleOf(param)) == ALTGRAD_OK, "altgrad: ", toString(place), " ",
+                altgrad_core_error());
   checkExtent(param);
 }
 
 void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad, const ParamIndex &place) {
-  TORCH_CHECK(!grad.is_sparse() && grad.layout() == at::kStrided, "altgrad does not support sparse gradients: that of ",
-              toString(place), " has layout ", grad.layout());
-  TORCH_CHECK(grad.device() == param.device(), "altgrad: the gradient of ", toString(place), " is on ", grad.device(),
-              ", expected ", param.device());
+  ALTGRAD_CHECK(!grad.is_sparse() && grad.layout() == at::kStrided,
+                "altgrad does not support sparse gradients: that of ", toString(place), " has layout ", grad.layout());
+  ALTGRAD_CHECK(grad.device() == param.device(), "altgrad: the gradient of ", toString(place), " is on ", grad.device(),
+                ", expected ", param.device());
   const bool codes = !isSupported(param.scalar_type());
-  TORCH_CHECK_TYPE(codes ? isSupported(grad.scalar_type()) : grad.scalar_type() == param.scalar_type(),
-                   "altgrad: the gradient of ", toString(place), " is ", grad.scalar_type(), ", expected ",
-                   codes ? "Float, BFloat16 or Half" : c10::toString(param.scalar_type()));
-  TORCH_CHECK(grad.sizes() == param.sizes(), "altgrad: the gradient of ", toString(place), " has sizes ", grad.sizes(),
-              ", expected ", param.sizes());
-  TORCH_CHECK(isStored(grad), "altgrad: the gradient of ", toString(place),
-              " is a wrapper of other tensors, without memory of its own");
+  ALTGRAD_CHECK_TYPE(codes ? isSupported(grad.scalar_type()) : grad.scalar_type() == param.scalar_type(),
+                     "altgrad: the gradient of ", toString(place), " is ", grad.scalar_type(), ", expected ",
+                     codes ? "Float, BFloat16 or Half" : c10::toString(param.scalar_type()));
+  ALTGRAD_CHECK(grad.sizes() == param.sizes(), "altgrad: the gradient of ", toString(place), " has sizes ",
+                grad.sizes(), ", expected ", param.sizes());
+  ALTGRAD_CHECK(isStored(grad), "altgrad: the gradient of ", toString(place),
+                " is a wrapper of other tensors, without memory of its own");
 }
 
 void altgrad::optim::checkStored(const Tensor &state, const std::string &name) {
-  TORCH_CHECK(isStored(state), "altgrad: ", name, " is no plain tensor of the CPU or a GPU: ", state.layout(), " on ",
-              state.device());
+  ALTGRAD_CHECK(isStored(state), "altgrad: ", name, " is no plain tensor of the CPU or a GPU: ", state.layout(), " on ",
+                state.device());
   checkWritable(state, name);
 }
 
@@ -76,15 +78,15 @@ int64_t altgrad::optim::rowsOf(const Tensor &param) {
 
 void altgrad::optim::checkCount(const Tensor &count, const std::string &key, const ParamIndex &place) {
   const std::string name = "'" + key + "' of " + toString(place);
-  TORCH_CHECK(count.dim() == 0, "altgrad: ", name, " has sizes ", count.sizes(), ", expected []");
+  ALTGRAD_CHECK(count.dim() == 0, "altgrad: ", name, " has sizes ", count.sizes(), ", expected []");
   checkStored(count, name);
   // A float beyond it becomes no int64, in which rules have the count.
   constexpr double most = 0x1p63;
   if (!DeviceContext::isKnown(count.device()) || !DeviceContext(count.device()).isHost())
     return;
   double steps = count.item<double>();
-  TORCH_CHECK_VALUE(steps >= 0 && steps < most, "altgrad: ", name, " is ", steps,
-                    "; a step count is a number from 0 to 2^63");
+  ALTGRAD_CHECK_VALUE(steps >= 0 && steps < most, "altgrad: ", name, " is ", steps,
+                      "; a step count is a number from 0 to 2^63");
 }
 
 bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {
@@ -125,6 +127,6 @@ void Memory::check() const {
   int64_t pair[2];
   checkTable(
       altgrad_core_overlap(handles.data(), int64_t(handles.size()), int64_t(written.size()), shared.data(), pair));
-  TORCH_CHECK(pair[0] < 0, "altgrad: ", names[size_t(pair[1])], " shares memory with ", names[size_t(pair[0])],
-              "; clone() it");
+  ALTGRAD_CHECK(pair[0] < 0, "altgrad: ", names[size_t(pair[1])], " shares memory with ", names[size_t(pair[0])],
+                "; clone() it");
 }

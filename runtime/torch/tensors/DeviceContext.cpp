@@ -23,7 +23,7 @@ bool DeviceContext::isKnown(at::Device device) {
 }
 
 DeviceContext::DeviceContext(at::Device device) : place(device), plan("cpu") {
-  TORCH_CHECK(isKnown(device), "altgrad: no kernels for tensors on ", device);
+  ALTGRAD_CHECK(isKnown(device), "altgrad: no kernels for tensors on ", device);
   if (!device.is_cpu() || standsForCuda(device))
     plan = "cuda:" + std::to_string(std::max<int>(device.index(), 0));
 }

@@ -6,11 +6,21 @@
 
 #include <c10/util/Exception.h>
 
+// As TORCH_CHECK and its kin, whose errors end with a backtrace of altgrad's functions.
+#define ALTGRAD_CHECK_WITH(KIND, CONDITION, ...)                                                                       \
+  do {                                                                                                                 \
+    if (!(CONDITION))                                                                                                  \
+      throw KIND(c10::str(__VA_ARGS__));                                                                               \
+  } while (false)
+#define ALTGRAD_CHECK(CONDITION, ...) ALTGRAD_CHECK_WITH(c10::Error, CONDITION, __VA_ARGS__)
+#define ALTGRAD_CHECK_VALUE(CONDITION, ...) ALTGRAD_CHECK_WITH(c10::ValueError, CONDITION, __VA_ARGS__)
+#define ALTGRAD_CHECK_TYPE(CONDITION, ...) ALTGRAD_CHECK_WITH(c10::TypeError, CONDITION, __VA_ARGS__)
+
 namespace altgrad::optim {
 
 // Throws when `status` is not ALTGRAD_OK; `words` has its sentence.
 inline void check(altgrad_status status, const char *(*words)() = altgrad_last_error) {
-  TORCH_CHECK(status == ALTGRAD_OK, "altgrad: ", words());
+  ALTGRAD_CHECK(status == ALTGRAD_OK, "altgrad: ", words());
 }
 
 // The same of a function of libaltgrad_core.so.

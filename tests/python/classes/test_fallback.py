@@ -1,4 +1,4 @@
-"""What no kernel updates is stepped by torch's class, in the same optimizer: one norm, flag and state_dict."""
+"""Parameters that kernels cannot step are stepped by torch's class, in the same optimizer: one norm, flag and state_dict."""
 
 import copy
 import pickle
@@ -214,9 +214,8 @@ def test_one_warning_names_the_first():
                                      dict(params=wide["wide"].parameters())])
         unnamed.step()
     first, second = [str(w.message) for w in seen]
-    assert first.startswith("altgrad.optim.AdamW: torch.optim.AdamW steps what no kernel updates, "
-                            "first 'wide.weight', which is torch.float64")
-    assert "first parameter 0 of group 1, which is torch.float64" in second
+    assert first.startswith("altgrad.optim.AdamW: 'wide.weight' is torch.float64, so torch.optim.AdamW steps it, as it does ")
+    assert "parameter 0 of group 1 is torch.float64, so torch.optim.SGD steps it" in second
 
 
 @pytest.mark.parametrize("name", ["AdamW", "SGD"])

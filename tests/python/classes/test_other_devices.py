@@ -26,7 +26,7 @@ def elsewhere(monkeypatch):
 def test_torchs_class_steps_there(name, kwargs, elsewhere):
     ours, theirs = twins.make([(5,), (3, 4)])
     optimizers = getattr(altgrad.optim, name)(ours, lr=0.1, **kwargs), getattr(torch.optim, name)(theirs, lr=0.1, **kwargs)
-    with pytest.warns(UserWarning, match="parameter 0 of group 0, which is on cpu, where there are no kernels"):
+    with pytest.warns(UserWarning, match="parameter 0 of group 0 is on cpu, where there are no kernels, so torch.optim"):
         for seed in range(3):
             for params, optimizer in zip((ours, theirs), optimizers):
                 torch.manual_seed(seed)

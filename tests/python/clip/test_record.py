@@ -73,6 +73,20 @@ def test_the_picture_shows_what_was_skipped_and_the_scale(tmp_path):
     assert rates[0] == 1.0 and rates[-1] == 1.0 and min(rates) == pytest.approx(2 / 3)  # before the fourth, and it
 
 
+def test_what_is_0_is_on_the_picture_and_the_legend_beside_it():
+    pytest.importorskip("matplotlib")
+    _, record = recorded(12)
+    table = record.table()
+    table["grad_norm_min"][5] = table["ratio"][7] = 0.0
+    figure = altgrad.optim.plot_run(table)
+    figure.canvas.draw()
+    for axis in figure.axes[:4]:
+        assert axis.get_ylim()[0] < 0.0
+        assert axis.transData.transform((1, 0.0))[1] > axis.bbox.y0
+    legend = figure.axes[0].get_legend().get_window_extent()
+    assert legend.x0 >= figure.axes[0].bbox.x1
+
+
 def test_a_picture_of_nothing_and_without_matplotlib_is_an_error_in_words(monkeypatch):
     pytest.importorskip("matplotlib")
     _, record = recorded(0)

@@ -85,6 +85,22 @@ def test_nothing_is_said(make, dtype):
     assert said(make, dtype) == []
 
 
+@pytest.mark.parametrize("storage, dtype, words", [
+    ("master=f32", torch.float32, "storage says master=f32, and all parameters are f32: each has a copy of itself"),
+    ("master=bf16+i16", torch.float32, "storage says master=bf16+i16, which does nothing: all parameters are f32"),
+    ("master=bf16+i8", torch.float32, "storage says master=bf16+i8, which does nothing"),
+    ("param=bf16,stochastic", torch.float32, "storage says param=bf16,stochastic, which does nothing: all parameters are f32")])
+def test_a_word_that_does_nothing(storage, dtype, words):
+    message, = said(adamw(storage), dtype)
+    assert message.startswith(f"altgrad.optim.AdamW: {words}")
+
+
+def test_a_word_of_some_parameters_is_not_idle():
+    other = torch.ones(8, dtype=torch.bfloat16, requires_grad=True)
+    for storage in ("master=f32", "master=bf16+i16", "param=bf16,stochastic states=f32"):
+        assert said(lambda params: altgrad.optim.AdamW([*params, other], storage=storage)) == []
+
+
 def test_rules_of_ones_own():
     made = altgrad.optim.FromRule("lion", storage="states=f16")
     assert said(lambda params: made(params, beta2=0.99)) == []

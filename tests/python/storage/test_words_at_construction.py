@@ -49,6 +49,29 @@ def test_a_state_has_its_key_and_its_name(make, key, name):
         make([weight], storage=f"{key}=bf16 {name}=f32")
 
 
+def test_a_group_and_a_file_have_either_spelling():
+    def made(storage):
+        weight = torch.nn.Parameter(torch.ones(4096))
+        weight.grad = torch.ones(4096)
+        optimizer = altgrad.optim.AdamW([weight], storage=storage)
+        optimizer.step()
+        return optimizer
+
+    one, other = made("m=bnb8:256"), made("exp_avg=bnb8:256")
+    for optimizer in (one, other):
+        for line in ("m=bnb8:256", "exp_avg=bnb8:256"):
+            optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))], "storage": line})
+            assert optimizer.param_groups[-1]["storage"] == "exp_avg=bnb8:256"
+    with pytest.raises(ValueError, match="group 3 says storage='m=bf16', and this optimizer's is 'exp_avg=bnb8:256'"):
+        one.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))], "storage": "m=bf16"})
+    saved = made("m=bnb8:256").state_dict()
+    saved["param_groups"][0]["storage"] = "m=bnb8:256"
+    loaded = made("exp_avg=bnb8:256")
+    loaded.load_state_dict(saved)
+    assert loaded.state_dict()["param_groups"][0]["storage"] == "exp_avg=bnb8:256"
+    assert altgrad.transcode(saved, to="torch")["state"][0]["exp_avg"].dtype == torch.float32
+
+
 def test_a_negative_view_beside_an_fp8_copy():
     weight = torch.nn.Parameter(torch._neg_view(torch.randn(8, 8)))
     optimizer = altgrad.optim.AdamW([weight], storage="copy=ocp.e4m3fn")

@@ -51,7 +51,7 @@ def test_parameters_that_share_memory_are_named():
 @pytest.mark.parametrize("other", OTHERS)
 def test_torch_steps_them_one_after_the_other(other):
     ours, theirs = torch.ones(2, 4, 4)
-    with pytest.warns(UserWarning, match="first parameter 0 of group 0, which shares memory"):
+    with pytest.warns(UserWarning, match="parameter 0 of group 0 shares memory"):
         step(ours[:, 1], other(ours))
     step(theirs[:, 1], other(theirs), make=torch.optim.SGD)
     assert torch.equal(ours, theirs)

@@ -10,7 +10,7 @@ _NAME = r"[A-Za-z_][\w.$-]*"
 _FORMAT = r"[\w.+]+(?::\d*(?:x\d+)?)?(?::[\w.]*)?(?:,\w+(?::\d+)?)*"
 _WORD = re.compile(f"({_NAME})=({_FORMAT})", re.ASCII)
 
-# Streams that `states` does not speak of.
+# Streams that `states` does not name.
 NO_STATES = frozenset({"param", "grad", "master", "copy", "step", "rungs"})
 
 
@@ -79,9 +79,9 @@ class Storage(Mapping[str, str]):
         return len(self._words)
 
     def __or__(self, other: "StorageLike") -> "Storage":
-        """This storage with the words of another, whose words win where both speak of a stream.
+        """This storage with the entries of another, which win where both name a stream.
 
-        `states` in the other one speaks of every state, so words for single states give way to it.
+        `states` in the other one names every state, so entries of single states give way to it.
         """
         new = Storage(other)
         kept = {name: word for name, word in self.items() if "states" not in new or name in NO_STATES}

@@ -25,15 +25,18 @@ def storage_entry(words, keys):
     return {LINE: line_of(words, keys)} if words else {}
 
 
-def words_of(group, where):
-    """{key of a state: word} of a param_group of a file, {} where it says nothing; ValueError for no line."""
+def words_of(group, where, keys):
+    """{key of a state: word} of a param_group, {} where it has no line; ValueError for what is none.
+
+    A line may also have the rule's names of states, of which `keys` are the keys.
+    """
     line = group.get(LINE)
     if line is None:
         return {}
     if not isinstance(line, str):
         raise ValueError(f"{LINE} of {where} is {line!r}, not a line of words")
     try:
-        return Storage(line)
+        return Storage({keys.get(name, name): word for name, word in Storage(line).items()})
     except ValueError as error:
         raise ValueError(f"{LINE} of {where} is {line!r}: {error}") from None
 
@@ -43,8 +46,10 @@ def layout_of(words, key):
     return core().altgrad_core_state_format(line_of(words, {}).encode(), key.encode()).decode()
 
 
-def check_group(group, own, where):
-    """Raises ValueError where a new param_group says another storage than the optimizer's."""
+def check_group(group, own, where, keys):
+    """Raises ValueError where a new param_group says another storage than the optimizer's, in whichever spelling."""
+    if group.get(LINE) != own.get(LINE) and own and words_of(group, where, keys) == words_of(own, where, keys):
+        group[LINE] = own[LINE]
     if group.get(LINE) != own.get(LINE):
         expected = f"this optimizer's is {own[LINE]!r}" if own else "this optimizer has none"
         raise ValueError(f"{where} says {LINE}={group[LINE]!r}, and {expected}: all param_groups have one "
@@ -72,7 +77,7 @@ def check_file(optimizer, given):
     given = {**given, "state": {place: decode_entry(entry) for place, entry in given["state"].items()}}
     own = Storage(line_of(optimizer._words, optimizer._keys))
     for index, group in enumerate(given["param_groups"]):
-        words = words_of(group, f"param_group {index} of the file")
+        words = words_of(group, f"param_group {index} of the file", optimizer._keys)
         for place in group["params"]:
             entry = given["state"].get(place, {})
             _check_entry(f"{who}: the state of parameter {place} of the file", entry, optimizer)

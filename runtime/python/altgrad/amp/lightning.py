@@ -28,7 +28,7 @@ from ._config import AmpConfig
 class FusedPrecision(MixedPrecision):
     """Lightning's precision plugin: autocast, loss scale and clipping, within the step of altgrad's optimizers.
 
-    `gradient_clip_val` becomes `max_grad_norm` of an altgrad optimizer, and the scaler's scale and verdict are
+    `gradient_clip_val` becomes `max_grad_norm` of an altgrad optimizer, and the scaler's scale and `found_inf` are
     handed to it (`fused_amp`): gradients are neither unscaled nor clipped in passes of their own, and
     hooks before the step see them scaled. Clipping by value is a pass of its own, and so is all clipping for
     torch's optimizers, fused ones included. Other optimizers are stepped as Lightning steps them.

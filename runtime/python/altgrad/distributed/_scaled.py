@@ -1,4 +1,4 @@
-"""A step of this rank's part under a loss scaler, whose verdict and scale become those of all ranks."""
+"""A step of this rank's part under a loss scaler, whose `found_inf` and scale become those of all ranks."""
 
 import torch
 from torch.amp.grad_scaler import OptState

@@ -35,7 +35,7 @@ _ASIDE = "params",
 class Sharded(Sending, torch.optim.Optimizer):
     """An optimizer of altgrad.optim whose states are spread over the ranks of a process group, as ZeRO-2 has it.
 
-    Every rank has the whole model and computes gradients of its own batch. As backward goes on, gradients are averaged
+    Every rank has the whole model and computes gradients of its own batch. While backward runs, gradients are averaged
     in flat buckets, of which each rank keeps its part and lets go of the rest: `param.grad` is None afterwards. The
     step updates that part, with the norm of all parts, and the ranks then exchange what they have updated. Parameters
     and states have the bits that one process would have with the same averages; the norm is within its last bits, or

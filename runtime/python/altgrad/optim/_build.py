@@ -23,7 +23,7 @@ from .._library import Error
 from .._plan import Plan
 from .._storage.blocks import unblocked
 from .._storage.counts import count_of
-from .._storage.limits import warn_of_limits
+from .._storage.limits import warn_of_idle_words, warn_of_limits
 from .._storage.master import check_master
 from .._storage.grid import code_dtypes
 from .._storage.word import line_of_set, word_of
@@ -126,6 +126,7 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     built = Tables(tables, owners, places, uncounted, len(group_rules))
     built.set_hypers(optimizer.param_groups, values, every)
     if optimizer._words:
+        warn_of_idle_words(owner, optimizer._words, {param.dtype for param in params})
         of_part = iter(values)
         for part in parts:
             warn_of_limits(owner, part.bundle, part.cells, optimizer._words, of_part)

@@ -1,4 +1,4 @@
-"""The fallback: torch's class of the same name steps what no kernel updates, inside the same optimizer."""
+"""The fallback: torch's class of the same name steps the parameters that kernels cannot, inside the same optimizer."""
 
 from itertools import chain
 
@@ -215,6 +215,6 @@ def warn_once(optimizer, part):
         return
     optimizer._warned = True
     owner, (param, reason) = type(optimizer).__name__, part.first
-    warn(f"altgrad.optim.{owner}: torch.optim.{optimizer._reference.__name__} steps what no kernel "
-         f"updates, first {name_of(optimizer, param)}, which {reason}; fallback=False makes this "
-         "an error")
+    warn(f"altgrad.optim.{owner}: {name_of(optimizer, param)} {reason}, so torch.optim.{optimizer._reference.__name__} "
+         "steps it, as it does others that altgrad's kernels cannot; optimizer.fallback_counts counts them, and "
+         "fallback=False makes it an error")

@@ -42,7 +42,7 @@ class GridOptim(Optimizer):
     are float32, bfloat16 or float16 and stay as they were. `state[param]` holds `velocity` in the shape of the
     parameter, in float32 unless `storage` says otherwise ("velocity=bf16"). A velocity that is NaN moves
     nothing, and a code that is no number stays. k is off by 2^-16 on average at the most. The seed and the
-    count of draws lie in the param_groups.
+    count of random steps lie in the param_groups.
 
     Args:
         scale: How many rungs a velocity of 1 moves, a number of at least 0 or a tensor of one element.
@@ -56,7 +56,7 @@ class GridOptim(Optimizer):
         format: The grid by the name of a format with a sign and at most 8 bits ("altgrad.e3m4"), in place of
             `fp8_dtype`.
         numerics: "reference" does what the source does: k = floor(velocity scale + U) of the sum rounded to
-            float32, where U is a draw in 65536ths, and parameters between two numbers are first rounded up.
+            float32, where U is a random number in 65536ths, and parameters between two numbers are first rounded up.
             "torch" rounds gradients to their dtype after unscaling and clipping. None does neither.
         storage: In which format `velocity` is stored, as a storage line, an altgrad.optim.Storage or a dict. The
             parameter has no word.

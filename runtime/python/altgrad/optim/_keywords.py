@@ -24,10 +24,10 @@ class Shared(TypedDict, total=False):
             "agc:F" bounds the norm of each gradient by F times the norm of its parameter, and
             "agc-unit:F" does so for each index of dimension 0 (Brock et al., 2021). None clips nothing.
             The bound lies in every param_group.
-        fused_amp: Whether a torch.amp.GradScaler hands its scale and its verdict to the step, which
+        fused_amp: Whether a torch.amp.GradScaler hands its scale and its `found_inf` to the step, which
             then unscales and checks the gradients itself. altgrad.amp.GradScaler does not need it.
         process_group: The torch.distributed group of the ranks that hold different parameters or
-            different shards. The norm, and the verdict of the loss scale, are combined over these ranks, and all of
+            different shards. The norm, and `found_inf` of the loss scale, are combined over these ranks, and all of
             them have to take part in every step. Leave it None under
             DistributedDataParallel, whose ranks hold the same gradients.
         statistics: Whether each step also computes norms and counts of every parameter, which
@@ -38,9 +38,10 @@ class Shared(TypedDict, total=False):
             summed again, provided that the change raises its version counter. Writes through `.data` or NumPy do not
             raise it: do not change a gradient that way between backward and step.
         offload: Whether states and masters lie on the host, and steps are made there, for parameters on a device:
-            gradients come to the host while backward goes on, and are summed for the norm as they arrive;
+            gradients come to the host while backward runs, and are summed for the norm as they arrive;
             parameters go back while others are stepped. Gradients are known again by their version counter, as with
             `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
+            It has not been run on a GPU yet, but on a device of the tests whose memory is the CPU's.
         numerics: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
@@ -66,9 +67,9 @@ class OfTorch(Shared, total=False):
     """Those of the classes that torch.optim has under the same name.
 
     Args:
-        fallback: Whether torch's class of the same name steps what no kernel updates: parameters in float64 or
-            complex numbers, sparse gradients, parameters that share memory, and groups with
-            `differentiable=True`. A warning names the first. With False, or with a
+        fallback: Whether torch's class of the same name steps the parameters that kernels cannot: those in float64 or
+            complex numbers, with sparse gradients, two parameters over the same memory, and groups with
+            `differentiable=True`. (A weight that a model uses twice is one parameter, and kernels step it.) A warning names the first. With False, or with a
             `storage`, such parameters raise an error.
     """
 
@@ -112,13 +113,38 @@ def filled(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
 _ELSEWHERE = {"learning_rate": "lr", "decay": "weight_decay", "wd": "weight_decay", "l2": "weight_decay",
               "max_norm": "max_grad_norm", "clip": "max_grad_norm", "clip_norm": "max_grad_norm",
               "grad_clip": "max_grad_norm", "beta1": "betas", "beta2": "betas", "epsilon": "eps",
-              "dtype": "storage", "state_dtype": "storage", "formats": "storage", "bits": "storage",
-              "block_size": "storage"}
+              "dtype": "storage", "state_dtype": "storage", "formats": "storage", "bits": "storage"}
+
+
+# What others have a keyword for, and how it is said here: bitsandbytes', torchao's, apex's and TransformerEngine's, Dion's.
+_MIGRATION = {
+    "optim_bits": "states in 8 bits are classes of their own: AdamW8bit, Adam8bit, Lion8bit",
+    "min_8bit_size": "parameters of fewer than 4096 elements keep float32 states",
+    "percentile_clipping": 'write max_grad_norm="percentile:5"',
+    "block_wise": "every block of a state has a scale",
+    "block_size": 'write it into storage, as in storage="states=bnb8u:128,keep_positive m=bnb8:128"',
+    "is_paged": "offload=True keeps states on the host",
+    "bf16_stochastic_round": 'write storage="param=bf16,stochastic"',
+    "master_weights": 'write storage="master=f32"',
+    "master_weight_dtype": 'write storage="master=f32", or "master=bf16+i16"',
+    "exp_avg_dtype": 'write storage="m=bf16"',
+    "exp_avg_sq_dtype": 'write storage="v=bf16,stochastic"',
+    "adam_w_mode": "AdamW decays weights apart from the gradient, and Adam adds the decay to it",
+    "set_grad_none": "write optimizer.zero_grad(set_to_none=...)",
+    "mu": "write momentum=",
+    "adjust_lr": "write adjust_lr_fn=, or preset=\"dion\"",
+    "cautious_wd": "write cautious=True",
+    "use_polar_express": 'write orthogonalize=altgrad.optim.NewtonSchulz(coefficients="polar_dion")',
+    "newton_schulz_func": "write orthogonalize=altgrad.optim.NewtonSchulz(...)",
+    "distributed_mesh": "altgrad.distributed.DistMuon takes DTensors and a process_group",
+}
 
 
 def meant(name: str, known: Iterable[str]) -> str:
     """"; did you mean lr?" where one of `known` means what `name` says, and all of them."""
     known = list(known)
+    if name in _MIGRATION and "max_grad_norm" in known:  # an optimizer's
+        return f"; {_MIGRATION[name]}"
     near = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in known else difflib.get_close_matches(name, known, 1)
     return (f"; did you mean {near[0]}? It takes " if near else "; it takes ") + (", ".join(known) or "none")
 

@@ -1,6 +1,6 @@
 """Muon for matrices, and AdamW for everything else in the same program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import compress
 from typing import Any
@@ -10,14 +10,16 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
 from .._warn import renamed, warn, warn_renamed
-from ._keywords import Shared
-from ._named import BETAS, Named, constructor, find_template
+from ._keywords import Shared, meant
+from ._named import BETAS, Named, check_arguments, constructor, find_template
 from ._newton_schulz import ENTRIES, KNOWN, NewtonSchulz, check_iteration, dtype_of, entries_of, option_words
 from ._presets import find_preset
 from ._shapes import matrices_of
 
 # Old keywords, which are words of NewtonSchulz now.
 _OLD = {entry: name for name, entry in ENTRIES.items() if name in ("dtype", "length", "equilibrate", "red_dim")}
+_ADAMW = "lr", "betas", "eps", "weight_decay"
+_ADAMW_LR = 1e-3  # torch.optim.AdamW's
 
 
 class Muon(Named):
@@ -28,7 +30,7 @@ class Muon(Named):
 
     NS brings the singular values of a matrix near 1, as `orthogonalize` says. A group with
     `use_muon=False` takes AdamW's formula, with its own `lr`, `betas`, `eps` and `weight_decay`, in the same
-    step: one norm, one verdict. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
+    step: one norm, one `found_inf`. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
     `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices, stacks of them, as those
     of experts, or filters of convolutions; a group may say otherwise by `flatten` and `split`. On a
     GPU cuBLAS multiplies them, in one call for neighbours of one shape. The formula is in templates/muon.mlir.
@@ -53,7 +55,10 @@ class Muon(Named):
             matrices it is given at once, and so on which other parameters there are; its calls are slower then.
         betas: The decay rates of AdamW's averages.
         use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise. A
-            function says it of each parameter, whose group becomes two then.
+            function says it of each parameter, whose group becomes two then. AdamW's has the `lr` of `adamw`, else
+            that of the preset, else 1e-3; with "match_rms_adamw", whose rates are AdamW's, it has Muon's.
+        adamw: What AdamW's groups have where they do not say otherwise: a dict with `lr`, `betas`, `eps` and
+            `weight_decay`, or some of them. They have the optimizer's where it says nothing.
         flatten: What a parameter of more than two dimensions is: True, one matrix with a row for each index of
             dimension 0, as filters are; False, a stack of those of its last two dimensions. None takes three
             dimensions for a stack and more of them for filters.
@@ -68,7 +73,8 @@ class Muon(Named):
 
     _unchecked = "ns_coefficients", "split"
     _older = {"ns_dtype": torch.bfloat16, "ns_length": "clamped", "equilibrate": None}
-    _beside: dict[str, Any] = {}  # what a preset decides of AdamW's groups
+    _beside: dict[str, Any] = {}  # what AdamW's groups have where they say nothing
+    _adamw: dict[str, Any] = {}  # what `adamw` says of them
     _preset: str | None = None
     _has_presets = True
 
@@ -77,6 +83,7 @@ class Muon(Named):
                  nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool | Callable[[torch.Tensor], Any] = True,
+                 adamw: Mapping[str, Any] | None = None,
                  orthogonalize: NewtonSchulz | None = None, preset: str | None = None,
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
                  cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
@@ -104,12 +111,14 @@ class Muon(Named):
     def _start(self, given, explicit):
         clips, owner = given.get("max_grad_norm") is not None, f"altgrad.optim.{type(self).__name__}"
         orthogonalize, self._preset = given.pop("orthogonalize"), given.pop("preset", None)
+        self._beside = self._adamw = check_adamw(given.pop("adamw"), owner)
         words = self._entries_of(orthogonalize, explicit, owner)
         given |= {entry: self._older[entry] for entry in _OLD if entry in self._older} | words
         if self._preset is not None:
             found, explicit = find_preset(self._preset), {*explicit, *words}
             given |= {name: value for name, value in found.arguments().items() if name not in explicit}
-            self._beside = {name: value for name, value in found.adamw.given().items() if name not in explicit}
+            preset = {name: value for name, value in found.adamw.given().items() if name not in explicit}
+            self._beside = preset | self._adamw
         super()._start(given, explicit)
         if clips and any(group["use_muon"] for group in self.param_groups):
             warn(f"{owner}: the update of a matrix does not depend on the length of its gradient, so "
@@ -140,7 +149,7 @@ class Muon(Named):
             where = f"altgrad.optim.{type(self).__name__}, group {before}"
             param_group |= self._entries_of(param_group.pop("orthogonalize"), param_group.keys(), where)
         try:
-            for group in _parted(param_group, self.defaults):
+            for group in self._parted(param_group):
                 is_muon = not isinstance(group, dict) or group.get("use_muon", self.defaults["use_muon"])
                 super().add_param_group(group if is_muon else {**self._beside, **group})
                 self._check(self.param_groups[-1])
@@ -149,7 +158,29 @@ class Muon(Named):
             raise
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_beside": self._beside, "_preset": self._preset}
+        return {**super().__getstate__(), "_beside": self._beside, "_adamw": self._adamw, "_preset": self._preset}
+
+    def _parted(self, group):
+        """The group, or two of them where a function says which of its parameters take Muon."""
+        takes = group.get("use_muon", self.defaults["use_muon"]) if isinstance(group, dict) else None
+        if not callable(takes):
+            return [group]
+        given = group["params"]
+        entries = [given] if isinstance(given, torch.Tensor) else list(given)
+        chosen = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
+        own = self._rates_apart(group)
+        adamw = {**own, **group}
+        if any(chosen) and "lr" in own:
+            adamw["lr"] = own["lr"]  # what the group says is Muon's
+        return [{**(group if which else adamw), "params": list(compress(entries, map(which.__eq__, chosen))),
+                 "use_muon": which} for which in (True, False) if which in chosen or (which and not chosen)]
+
+    def _rates_apart(self, group):
+        """What a function's group of AdamW has of its own: of Muon's rate it would take steps of many times the size."""
+        if self._preset is not None:
+            return find_preset(self._preset).adamw.given() | self._adamw
+        is_adamws = group.get("adjust_lr_fn", self.defaults["adjust_lr_fn"]) == "match_rms_adamw"
+        return ({} if is_adamws else {"lr": _ADAMW_LR}) | self._adamw
 
     def _encode_groups(self, groups):
         # A word, which torch.distributed.checkpoint takes.
@@ -240,6 +271,7 @@ class NorMuon(Muon):
         adjust_lr_fn: `scale` of NewtonSchulz, as Muon takes it.
         betas: The decay rates of AdamW's averages.
         use_muon: Whether the parameters of a group are updated by NorMuon, or by AdamW, as Muon takes it.
+        adamw: What AdamW's groups have where they do not say otherwise, as Muon takes it.
         orthogonalize: An altgrad.optim.NewtonSchulz, as Muon takes it; its `red_dim` says whether the mean may also be
             that of columns.
         flatten: What a parameter of more than two dimensions is, as Muon takes it.
@@ -262,6 +294,7 @@ class NorMuon(Muon):
                  beta2: float = 0.95, nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool | Callable[[torch.Tensor], Any] = True,
+                 adamw: Mapping[str, Any] | None = None,
                  orthogonalize: NewtonSchulz | None = None,
                  flatten: bool | None = None, split: int | tuple[int, ...] | None = None,
                  cautious: bool = False, reproducible: bool = False, **shared: Unpack[Shared]) -> None: ...
@@ -275,13 +308,13 @@ class NorMuon(Muon):
         return rule, options + ("shape=transposed",) * turned, *rest
 
 
-def _parted(group, defaults):
-    """The group, or two of them where a function says which of its parameters take Muon."""
-    takes = group.get("use_muon", defaults["use_muon"]) if isinstance(group, dict) else None
-    if not callable(takes):
-        return [group]
-    given = group["params"]
-    entries = [given] if isinstance(given, torch.Tensor) else list(given)
-    chosen = [bool(takes(entry[1] if isinstance(entry, tuple) else entry)) for entry in entries]
-    return [{**group, "params": list(compress(entries, map(which.__eq__, chosen))), "use_muon": which}
-            for which in (True, False) if which in chosen or (which and not chosen)]
+def check_adamw(given, owner):
+    """What `adamw` says, as a dict. Raises TypeError for what is none of AdamW's, ValueError for a number out of range."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{owner}: adamw is {given!r}, not a dict such as {{'lr': 3e-4}}")
+    for name in given.keys() - set(_ADAMW):
+        raise TypeError(f"{owner}: adamw has {name!r}" + meant(str(name), _ADAMW))
+    check_arguments(given)
+    return dict(given)

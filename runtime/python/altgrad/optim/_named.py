@@ -56,7 +56,7 @@ class Named(Optimizer):
             example = torch.nn.Parameter(torch.zeros(1, dtype=torch.float32, device="cpu"))
             defaults = self._reference([example], **given).defaults
         else:
-            _check(given)
+            check_arguments(given)
             defaults = given
         Optimizer.__init__(self, params, defaults, **shared)
 
@@ -93,7 +93,7 @@ class Named(Optimizer):
 def constructor(init: Init) -> Init:
     """The __init__ of a Named class with this signature: some tools ask a class for it, others its constructor."""
     signature = signature_of(init)
-    no_entries = "self", "params", "orthogonalize", "preset", *DEFAULTS
+    no_entries = "self", "params", "orthogonalize", "preset", "adamw", *DEFAULTS
 
     @torch._disable_dynamo
     @functools.wraps(init)
@@ -138,7 +138,7 @@ def _declared(name, role):
     return tuple(find_template(name).declared(role))
 
 
-def _check(given):
+def check_arguments(given):
     """Refuses what torch's classes refuse, in the same words."""
     for name, words in (("lr", "learning rate"), ("eps", "epsilon value"),
                         ("weight_decay", "weight_decay value")):

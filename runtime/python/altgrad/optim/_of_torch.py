@@ -93,7 +93,7 @@ class SGD(Named):
     Args:
         momentum: The decay rate of the momentum, from 0; 0 keeps no state.
         dampening: The share of a gradient that does not enter the momentum.
-        nesterov: Whether the step looks ahead by Nesterov's formula; wants a momentum and no dampening.
+        nesterov: Whether the step looks ahead by Nesterov's formula; it needs a momentum and no dampening.
 
     Example:
         >>> optimizer = altgrad.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

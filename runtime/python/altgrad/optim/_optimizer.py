@@ -110,12 +110,12 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
 
     @property
     def _falls_back(self):
-        """Whether torch steps what no kernel updates; its class knows no storage of ours."""
+        """Whether torch steps parameters that kernels cannot; its class knows no storage of ours."""
         return self.fallback and self._reference is not None and not self._words
 
     @property
     def process_group(self) -> "ProcessGroup | None":
-        """The torch.distributed group over whose ranks norm and verdict are combined, or None. A copy has none."""
+        """The torch.distributed group over whose ranks the norm and `found_inf` are combined, or None. A copy has none."""
         return self._ranks
 
     @process_group.setter
@@ -161,7 +161,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
             check_storage_entry(self.param_groups[-1], storage_entry(self._words, self._keys),
-                                f"group {len(self.param_groups) - 1}")
+                                f"group {len(self.param_groups) - 1}", self._keys)
             check_params(self, self.param_groups[-1]["params"])
             check_ranks(self)
             check_offload(self)
@@ -207,7 +207,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         return loss
 
     def _advance(self, own=None):
-        """Makes a step, whose scale and verdict are those of a GradScaler of ours or, without one, those that torch's gives."""
+        """Makes a step, whose scale and `found_inf` are those of a GradScaler of ours or, without one, those that torch's gives."""
         check_untraced(type(self).__name__)
         if not self.param_groups and self._ranks is None:
             return
@@ -370,7 +370,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         """Loads a state_dict of this class or of torch's class of the same name. Every state keeps its dtype.
 
         torch would cast each state to the dtype of its parameter. The next step makes a state as wide as the storage
-        says where it is narrower. A file that says nothing of `max_grad_norm` leaves the bound as it is. States in
+        says where it is narrower. A file without `max_grad_norm` leaves the bound as it is. States in
         another storage can be brought into this one with `altgrad.transcode`.
 
         Args:

@@ -101,15 +101,17 @@ def plot_run(table: dict[str, list[float]], path: "str | os.PathLike[str] | None
     steps = table["steps"]
     for axis, key, words in zip(axes, _SPREAD, ("gradient norm", "update / weight")):
         axis.fill_between(steps, table[f"{key}_min"], table[f"{key}_max"], alpha=0.25, linewidth=0,
-                          label="all parameters")
+                          label="least to greatest")
         axis.plot(steps, table[f"{key}_median"], linewidth=0.8, label="median")
-        axis.plot(steps, table[key], linewidth=0.8, color="black", label="together")
-        axis.set(ylabel=words, yscale="log")
-    axes[0].legend(loc="upper right", fontsize="x-small", ncols=3)
+        axis.plot(steps, table[key], linewidth=0.8, color="black", label="of all together")
+        axis.set_ylabel(words)
+        _scale_with_zero(axis, [*table[key], *table[f"{key}_median"], *table[f"{key}_min"], *table[f"{key}_max"]])
+    axes[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="x-small", title="parameters",
+                   title_fontsize="x-small")
     axes[2].plot(steps, [100 * share for share in table["lost_share"]], linewidth=0.8)
-    axes[2].set(ylabel="lost updates, %", ylim=(0, None))
+    axes[2].set(ylabel="lost updates, %", ylim=(-0.05 * max(1e-3, axes[2].get_ylim()[1]), None))
     axes[3].plot(steps, _clip_rates(table), linewidth=0.8)
-    axes[3].set(ylabel="clip rate", ylim=(0, 1.05))
+    axes[3].set(ylabel="clip rate", ylim=(-0.05, 1.05))
     if scaled:
         axes[4].step(steps, table["loss_scale"], linewidth=0.8)
         axes[4].set_yscale("log", base=2)
@@ -122,6 +124,17 @@ def plot_run(table: dict[str, list[float]], path: "str | os.PathLike[str] | None
     if path is not None:
         figure.savefig(path, dpi=100)
     return figure
+
+
+def _scale_with_zero(axis, values):
+    """A logarithmic axis that goes on below the least value above 0, to a 0."""
+    above = [value for value in values if 0.0 < value < float("inf")]
+    if 0.0 in values and above:
+        axis.set_yscale("symlog", linthresh=min(above), linscale=0.5)
+        axis.set_ylim(bottom=-0.1 * min(above))
+        axis.axhline(0.0, color="black", linewidth=0.4)
+    elif above:
+        axis.set_yscale("log")
 
 
 def _clip_rates(table):

@@ -53,7 +53,7 @@ class StepCounters:
         return self._own[key]
 
     def finish(self, tables, scaler_step, measures, scalars, norm):
-        """Counts what no kernel has counted of this step."""
+        """Counts the steps that kernels have not counted."""
         flag = scalars["flag"]
         if not (tables and scaler_step) and (isinstance(flag, torch.Tensor) or flag):
             self._add("skipped", flag != 0.0)

@@ -128,7 +128,7 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
 
 def _words_of(group, given, where):
     """The words by which the states of a group are read: what the file says, or else `given`."""
-    own_words = words_of(group, where)
+    own_words = words_of(group, where, Adam._keys)
     for key in {*own_words, *given} - _KNOWN_WORDS if own_words and given else ():
         if layout_of(own_words, key) != layout_of(given, key):
             raise ValueError(f"storage says {key}={given.get(key, given.get('states'))}, and {where} "
