@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from .._binding.layout import contiguous_strides, is_dtensor, local_of
-from .._binding.ranks import exchange
+from .._binding.rank_sets import exchange
 from .._binding.shards import in_whole, shape_of
 from .._core import state_layout
 from .._storage.word import word_of

@@ -11,7 +11,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._binding.layout import is_dtensor, local_of
-from .._binding.ranks import Ranks, check_reach, exchange
+from .._binding.rank_sets import RankSet, check_group, check_reach, exchange
 from .._binding.early_norm import EarlyNorm
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
@@ -19,7 +19,6 @@ from .._storage.lacking import may_lack
 from .._warn import warn_renamed
 from ..optim._integrations import warn_of_ddp
 from ..optim._shapes import whole_ways
-from ..optim._joint_step import check_group
 from ._agreement import Change, are_same, check_changes, check_same, hook, find_change, parameters_of
 from ._buckets import Bucket, check_kind, make_buckets, piggyback_words, take_reduce_dtype, way_of
 from ._dtensors import ShardedParameters, make_dtensors
@@ -90,7 +89,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._reproducible = reproducible
         self._inner, self._overlap, self._syncs, self._hooks = None, overlap, True, ()
         super().__init__(params, {})
-        self._group, self._ranks = group, Ranks([group])
+        self._group, self._ranks = group, RankSet([group])
         self._settings = kind, words, bucket_bytes, reduce_dtype
         self._bind()
 

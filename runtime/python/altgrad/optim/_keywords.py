@@ -29,7 +29,8 @@ class Shared(TypedDict, total=False):
         process_group: The torch.distributed group of the ranks that hold different parameters or
             different shards. The norm, and the verdict of the loss scale, are combined over these ranks, and all of
             them have to take part in every step. Leave it None under
-            DistributedDataParallel, whose ranks hold the same gradients.
+            DistributedDataParallel, whose ranks hold the same gradients. DTensors need none: their ranks are those of their
+            meshes. Beside them it is the group of ranks that have other stages of a pipeline.
         statistics: Whether each step also computes norms and counts of every parameter, which
             `statistics()` returns. No further pass over memory is made for them.
         norm_in_backward: Whether the backward pass sums each gradient for the norm as soon as the gradient is

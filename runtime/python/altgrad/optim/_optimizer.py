@@ -12,6 +12,7 @@ from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
 from .._binding.group_rules import BOUND, GroupRules, check_bound, check_capturable, clip_of
 from .._binding.offload import Offload, check_offload
+from .._binding.rank_sets import check_group
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.early_norm import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
@@ -37,7 +38,7 @@ from ._numerics import Numerics
 from ._rule_names import RuleNames
 from ._traced import Traced, trace
 from ._statistics import StatisticsMixin, StepCounters
-from ._joint_step import check_group, joint_step
+from ._joint_step import joint_step
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -72,7 +73,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
     fused_amp: bool
     _ranks = None
     _step_ranks = Ranks()
-    _agreed = frozenset()  # what all ranks are known to have said of their DTensors
+    _agreed = frozenset()  # what all ranks of a set are known to have said of their DTensors
     fallback: bool = True
 
     @shown
