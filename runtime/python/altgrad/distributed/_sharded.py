@@ -16,6 +16,7 @@ from .._binding.early_norm import EarlyNorm
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
 from .._storage.lacking import may_lack
+from .._storage.storage_line import LINE
 from .._warn import warn_renamed
 from ..optim._integrations import warn_of_ddp
 from ..optim._shapes import whole_ways
@@ -116,8 +117,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self.defaults: dict[str, Any] = self._inner.defaults
         for mine, inner in zip(self.param_groups, self._inner.param_groups):
             mine.pop("orthogonalize", None)  # whose words are entries of their own by now
-            for key, value in inner.items():
-                mine.setdefault(key, value)
+            mine.update({key: value for key, value in inner.items() if key not in mine or key == LINE})
         self._sent, self._backward_of, self._early_norm, self._waits = 0, None, EarlyNorm(), False
         self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
         if self._tells:
@@ -208,13 +208,26 @@ class Sharded(Sending, torch.optim.Optimizer):
         step_part(self._inner, self._ranks, grad_scaler)
         for mine, inner in zip(self.param_groups, self._inner.param_groups):  # steps count in tensors that all groups share
             mine.update({key: inner[key] for key in (COUNT, HISTORY) if key in inner})
-        # Those that forward needs first come first.
-        with exchange("the exchange of parameters"):
-            for work in [bucket.gather() for bucket in reversed(self._buckets)]:
-                work.wait()
+        self._exchange_parameters()
         self._clear()
         self._show_states()
         return loss
+
+    def _exchange_parameters(self):
+        """Gives every rank what the others have stepped. Those that forward needs first come first."""
+        with exchange("the exchange of parameters"):
+            for work in [bucket.gather() for bucket in reversed(self._buckets)]:
+                work.wait()
+
+    @contextmanager
+    def ema_weights(self) -> Iterator[None]:
+        """Within it parameters are their averages on every rank, as altgrad.optim.Optimizer has it. All ranks enter it."""
+        try:
+            with self._inner.ema_weights():
+                self._exchange_parameters()
+                yield
+        finally:
+            self._exchange_parameters()
 
     def _tell_groups(self):
         for mine, inner in zip(self.param_groups, self._inner.param_groups):

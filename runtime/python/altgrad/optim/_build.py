@@ -125,10 +125,11 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
     built = Tables(tables, owners, places, uncounted, len(group_rules))
     built.set_hypers(optimizer.param_groups, values, every)
-    if optimizer._words:
+    storages = optimizer._storages()
+    if any(storages):
         of_part = iter(values)
         for part in parts:
-            warn_of_limits(owner, part.bundle, part.cells, optimizer._words, of_part)
+            warn_of_limits(owner, part.bundle, part.cells, storages, of_part)
     if any([table.validate(params, optimizer.state) != FRESH for table in tables]):
         raise RuntimeError("a gradient changed while its step was prepared")
     return built
@@ -184,7 +185,7 @@ def _check_pair(optimizer, param, group, known_well):
     local = part.local() if part else param
     try:
         if not known_well:
-            check_param(owner, local, group.get("fused"), code_dtypes(optimizer._words))
+            check_param(owner, local, group.get("fused"), code_dtypes(optimizer._storage_of(group)))
             # Before anybody asks what overlaps: a shrunken storage has neighbours.
             check_extent(local)
         check_grad(owner, local, part.grad(optimizer._counters.fallbacks) if part else param.grad)
@@ -282,7 +283,7 @@ def _row(namer, owner, group, place, group_rule):
     dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
-    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices), owner, param, at, matrices)
+    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices), owner, param, at, group, matrices)
     return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices)
 
 
@@ -291,30 +292,31 @@ class _Namer:
 
     def __init__(self, optimizer):
         self.optimizer, self.lines, self.wide = optimizer, {}, {}
-        self.blocked = unblocked(optimizer._words) != optimizer._words
+        self.storages = optimizer._storages()
+        self.blocked = [unblocked(words) != words for words in self.storages]
 
-    def line(self, group_rule, owner, param, at, matrices=None):
-        """The line of one parameter; checks the states that are there already."""
+    def line(self, group_rule, owner, param, at, group, matrices=None):
+        """The line of one parameter of the param_group with this index; checks the states that are there already."""
         held = self.optimizer.state.get(owner, {})
         if not isinstance(held, MutableMapping):
             raise TypeError(f"its state is {held!r}, not a dict")
         held = local_states(held)
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
-        names = self.optimizer._stored(group_rule[1])
-        small = self.blocked and (prod(shape_of(owner)) < blocked_numel()
-                                  or self._cuts_blocks(group_rule[1], matrices, names, owner, at))
+        words = self.storages[group]
+        names = self.optimizer._stored(group_rule[1], words)
+        small = self.blocked[group] and (prod(shape_of(owner)) < blocked_numel()
+                                         or self._cuts_blocks(group_rule[1], matrices, names, owner, at, words))
         states = tuple([_state_dtype(key, held.get(key)) for _, key in names])
         if held:
-            check_master(self.optimizer._words, held, names, param.dtype)
-        choice = group_rule, param.dtype, owner.grad.dtype, states, small
+            check_master(words, held, names, param.dtype)
+        choice = group_rule, words, param.dtype, owner.grad.dtype, states, small
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
 
-    def _cuts_blocks(self, options, matrices, names, owner, at):
+    def _cuts_blocks(self, options, matrices, names, owner, at, words):
         """Whether a unit of the rule, or the part of a rank, ends within a block of a state."""
-        words = self.optimizer._words
         units = [self.optimizer._unit_of(options, matrices)] if matrices else []
         units += [at.cut] if at is not None and at.parted else []
         cut = [(unit, block) for name, _ in names if name != "copy" for unit in units if unit
@@ -334,14 +336,14 @@ class _Namer:
                 warn(f"altgrad.optim.{type(self.optimizer).__name__}: the states of {', '.join(names)} stay float32, because "
                      f"{why}: choose blocks that divide their rows in storage=")
 
-    def _words(self, group_rule, param, grad, states, small):
+    def _words(self, group_rule, words, param, grad, states, small):
         # Of classes with several rules, what is another one's.
-        others = [name for name in self.optimizer._words
+        others = [name for name in words
                   if name in self.optimizer._keys and name not in group_rule[0].declared("state")]
-        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(group_rule[1]), states)
+        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(group_rule[1], words), states)
                 if dtype is not None]
         try:
-            return line_of_set(*group_rule, self.optimizer._words, TYPES[param], TYPES[grad], small, others, held)
+            return line_of_set(*group_rule, words, TYPES[param], TYPES[grad], small, others, held)
         except Error as error:
             raise TypeError(str(error)) from None
 
