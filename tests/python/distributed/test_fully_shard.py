@@ -89,7 +89,7 @@ def refusals(rank, group):
 
     def step(name, values, group=None, **words):
         params = [torch.nn.Parameter(value) for value in values]
-        optimizer = getattr(altgrad.optim, name)(params, **words)
+        optimizer = (name if isinstance(name, type) else getattr(altgrad.optim, name))(params, **words)
         for param in params:
             param.grad = param.detach().clone()
         optimizer.step()
@@ -101,7 +101,7 @@ def refusals(rank, group):
     calls = [lambda: step("AdamW", [partial]),
              lambda: step("AdamW", [parted(torch.ones(4, 4)), other], max_grad_norm=1.0),
              lambda: step("Lion", [parted(whole.bfloat16(), Shard(1))], storage="param=bf16,stochastic", seed=1),
-             lambda: step("Muon", [parted(whole)]),
+             lambda: step(altgrad.optim.FromRule("muon"), [parted(whole)]),
              lambda: step("SGD", [parted(torch.ones(7))], max_grad_norm="agc-unit:0.1"),
              lambda: step("SGD", [parted(whole, Shard(1))], max_grad_norm="agc-unit:0.1"),
              lambda: step("AdamW", [parted(torch.ones(4, 4)), other]),

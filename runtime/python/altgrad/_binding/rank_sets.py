@@ -50,6 +50,13 @@ class RankSet:
         import torch.distributed as dist
         return dist.get_rank() == self.first
 
+    def one_group(self):
+        """A process group of all of them; where there is none they make one, at once."""
+        import torch.distributed as dist
+        if len(self._groups) == 1:
+            return self._groups[0]
+        return dist.new_group(sorted(self.members), use_local_synchronization=True)
+
     def gather(self, words):
         """[ranks, words]: the tensors of one dimension of all ranks, on the device of this one's."""
         import torch.distributed as dist

@@ -77,9 +77,8 @@ class Ranks:
     def share(self, tensor, at=None):
         """The Share of a parameter or a gradient; `at` is the ShardLocation of one that says its own."""
         if not is_dtensor(tensor):
-            if at is None:
-                return self._plain
-            return replace(getattr(tensor, "altgrad_share", self._part), set=self._part.set)
+            own = getattr(tensor, "altgrad_share", None if at is None else self._part)
+            return self._plain if own is None else replace(own, set=self._part.set)
         mesh, key = tensor.device_mesh, (tensor.device_mesh, tensor.placements)
         if key not in self._shares:
             (place, once, top, of), copies = self._meshes[mesh], replicated_dims(tensor)

@@ -82,7 +82,9 @@ def location_of(param):
 
 
 def box_of(tensor):
-    """(sizes, begins) in each dimension of what lies here of a DTensor; all 0 where it is elsewhere."""
+    """(sizes, begins) in each dimension of what lies here of a tensor; all 0 where it is a DTensor that is elsewhere."""
+    if not is_dtensor(tensor):
+        return tuple(tensor.shape), (0,) * tensor.dim()
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     if is_elsewhere(tensor):
         return (0,) * tensor.dim(), (0,) * tensor.dim()

@@ -16,7 +16,8 @@ from ._owned import cost_of, owners_of, remote_parameter
 
 
 class DTensorBucket:
-    """DTensors of one dtype on one device, in the interface of a Bucket. Their gradients are averages already."""
+    """DTensors of one dtype on one device, and plain tensors beside them, which every rank has, in the interface of a Bucket.
+    Their gradients are averages already."""
 
     def __init__(self, params, group, reduce_dtype):
         self.params, self.fallbacks = params, Counter()
@@ -33,7 +34,8 @@ class DTensorBucket:
         return True
 
     def _layout_of(self, param):
-        return param.device_mesh, param.placements, param.shape, layout_of(local_of(param), self.moves)
+        of = (param.device_mesh, param.placements) if is_dtensor(param) else ()
+        return *of, param.shape, layout_of(local_of(param), self.moves)
 
     def is_still(self, place):
         return self._layout_of(self.params[place]) == self._laid[place]
@@ -191,16 +193,15 @@ def _share_of(place, boxes, rank):
     return Share((-1, tuple(sorted(firsts))), rank in firsts, in_set=rank in firsts)
 
 
-def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible):
-    """ShardedParameters and GatheredMatrices for DTensors; `groups` has the options of each. Raises TypeError or
-    ValueError for others.
+def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible, units):
+    """ShardedParameters and GatheredMatrices for DTensors and plain tensors beside them, which every rank has; `groups` has
+    the options of each. Raises TypeError or ValueError for others.
 
-    `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too.
+    `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too; `units`: vectors do, of which the
+    program has one unit.
     """
     ranks = set(dist.get_process_group_ranks(group))
-    for param in params:
-        if not is_dtensor(param):
-            raise TypeError(f"{owner}: some parameters are DTensors and some are not: make an optimizer for each")
+    for param in filter(is_dtensor, params):
         check_placements(owner.rpartition(".")[2], param)
         if not ranks.issuperset(param.device_mesh.mesh.flatten().tolist()):
             raise ValueError(f"{owner}: a parameter is on {param.device_mesh}, and the ranks of process_group are "
@@ -208,8 +209,8 @@ def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible):
     made, kinds, boxes = [], {}, _boxes_of(params, group)
     cut = _cut_within_chunks(params, boxes) if reproducible else ()
     for place, param in enumerate(params):
-        stays = not groups[param]["use_muon"] and place not in cut and all(
-            [of.is_replicate() or of.dim == 0 for of in param.placements])
+        stays = not groups[param]["use_muon"] and place not in cut and not (units and param.dim() < 2) and all(
+            [of.is_replicate() or of.dim == 0 for of in (param.placements if is_dtensor(param) else ())])
         kinds.setdefault((stays, param.dtype, local_of(param).device), []).append(place)
     for (stays, dtype, _), places in kinds.items():
         some, held = [params[place] for place in places], [[of[place] for place in places] for of in boxes]

@@ -31,7 +31,7 @@ from .._storage.grid import code_dtypes
 from .._storage.word import line_of_set, word_of
 from .._warn import warn
 from ._checks import float_of
-from ._shapes import Matrices, in_pieces, whole_ways
+from ._shapes import Matrices, in_pieces
 from ._states import check_held, check_whole, existing_states, make_states
 
 
@@ -228,8 +228,8 @@ class DevicePlan:
                 if row.at and row.at.parted:
                     check_local_shard(row.at, self.bundle, row.set)
                     if part.multiplies:
-                        raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
-                                         + whole_ways(type(optimizer)))
+                        raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: train under "
+                                         "torch.nn.parallel.DistributedDataParallel, where each rank has all of them")
                     for stream in part.states:
                         if stream.of_units:
                             raise ValueError(f"its state {stream.key!r} has a value for each row, and other ranks have "

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 from .._warn import renamed, warn, warn_renamed
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor, find_template
+from ._owners import MatrixOwners
 from ._newton_schulz import ENTRIES, KNOWN, NewtonSchulz, check_iteration, dtype_of, entries_of, option_words
 from ._presets import find_preset
 from ._shapes import matrices_of
@@ -20,7 +21,7 @@ from ._shapes import matrices_of
 _OLD = {entry: name for name, entry in ENTRIES.items() if name in ("dtype", "length", "equilibrate", "red_dim")}
 
 
-class Muon(Named):
+class Muon(MatrixOwners, Named):
     """Muon (K. Jordan, 2024) with the arguments, param_groups and state keys of torch.optim.Muon; AdamW beside it.
 
         b = b + (1 - momentum) (g - b);  u = b + (1 - momentum) (g - b), or b without `nesterov`
