@@ -58,9 +58,12 @@ class Rule:
         """Whether matrices are multiplied by it, or by another rule of its text."""
         return bool(_PRODUCTS.search(self._words()))
 
+    def whole_text(self):
+        """Its text, which has other rules perhaps."""
+        return self.text if self.text is not None else Path(self.origin).read_text(encoding="utf-8")
+
     def _words(self):
-        text = self.text if self.text is not None else Path(self.origin).read_text(encoding="utf-8")
-        return _COMMENT.sub("", text)
+        return _COMMENT.sub("", self.whole_text())
 
 
 def find_rule(source, name=None, entries=()):
@@ -122,9 +125,21 @@ def _form_of(words):
     return _SHORT if re.match(r"\s*rule\b", words) else _LONG
 
 
+def signatures_of(text):
+    """(text without comments, whether it is in the form of operations, [(name, where its arguments begin and end)] of its rules)."""
+    words = _COMMENT.sub("", text)
+    begins = _form_of(words).finditer(words)
+    return words, _form_of(words) is _LONG, [(one[1], one.end(), one.end() + len(_arguments_at(words[one.end():]))) for one in begins]
+
+
+def _arguments_at(signature):
+    """What is before the parenthesis that closes a signature."""
+    return re.match(r"(?:[^()]|\([^()]*\))*", signature)[0]
+
+
 def _arguments(signature):
     """(role, name) of each argument in the short form, from behind its parenthesis on."""
-    role, inside = "hyper", re.match(r"(?:[^()]|\([^()]*\))*", signature)[0]
+    role, inside = "hyper", _arguments_at(signature)
     for part in inside.split(","):
         names = part.split("=")[0].split()
         if len(names) > 1:

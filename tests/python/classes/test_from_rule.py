@@ -88,7 +88,7 @@ def test_a_rule_that_asks_for_extents_is_told_the_parameters():
 def test_signature_defaults_and_unknown_names():
     Mine = altgrad.optim.FromRule(RULE)
     keywords = dict(lr=0.01, fade=0.5, max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
-                    norm_in_backward=False, offload=False, numerics=None, seed=None)
+                    norm_in_backward=False, offload=False, numerics=None, ema=None, seed=None)
     first, *shown = inspect.signature(Mine).parameters.values()
     assert Mine.__name__ == "Fading" and first.name == "params" and {p.name: p.default for p in shown} == keywords
     assert all(f"\n    {name}: " in Mine.__doc__ for name in ("lr", "fade"))

@@ -16,7 +16,7 @@ MODULES = altgrad, altgrad.amp, altgrad.distributed, altgrad.matrices, altgrad.o
 PUBLIC = {f"{module.__name__}.{name}": getattr(module, name) for module in MODULES for name in module.__all__}
 CALLABLE = {name: value for name, value in PUBLIC.items() if callable(value)}
 SHARED = {"max_grad_norm": None, "fused_amp": False, "process_group": None, "statistics": False,
-          "norm_in_backward": False, "offload": False, "numerics": None, "storage": "", "seed": None}
+          "norm_in_backward": False, "offload": False, "numerics": None, "storage": "", "ema": None, "seed": None}
 
 
 @pytest.mark.parametrize("name", CALLABLE)

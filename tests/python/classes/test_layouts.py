@@ -115,7 +115,7 @@ def test_a_muon_of_a_rule_is_torchs_on_a_column_major_matrix():
 def test_a_part_in_columns_has_the_extents_of_its_whole():
     """As fully_shard(..., shard_placement_fn=...) cuts it."""
     whole, part = torch.nn.Parameter(torch.zeros(4, 6)), torch.nn.Parameter(torch.zeros(4, 3))
-    part.altgrad_shard_location = ShardLocation((4, 6), None, True, True, 6)
+    part.altgrad_shard_location = ShardLocation((4, 6), None, True, 6)
     for param in (whole, part):
         param.grad = torch.ones_like(param)
         altgrad.optim.FromRule(RULES["dim"])([param]).step()

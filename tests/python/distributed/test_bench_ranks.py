@@ -11,6 +11,7 @@ import ranks
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / "tools"
 sys.path.append(str(TOOLS))
 import bench_ranks  # noqa: E402
+import model_ranks  # noqa: E402
 
 
 def test_the_counts_are_those_of_rings(tmp_path):
@@ -29,12 +30,12 @@ def test_the_model_says_that_it_is_one_and_divides_what_is_divided():
     said = subprocess.run([sys.executable, TOOLS / "model_ranks.py", "--parameters", "1e9"], capture_output=True, text=True,
                           check=True).stdout.splitlines()
     assert said[0] == "A model, not a measurement."
-    ways = json.loads((TOOLS / "bench_ranks.json").read_text())["ways"]
-    rows = {(int(line.split()[0]), way): [float(number) for number in line.split()[-4:]] for line in said[3:]
-            for way in ways if way in line}
-    assert {gpus for gpus, _ in rows} == {8, 16, 64, 256, 1024, 4096} and len(rows) == 6 * len(ways)
+    ways = [*json.loads((TOOLS / "bench_ranks.json").read_text())["ways"], *model_ranks.DERIVED, "DistMuon"]
+    rows = {(int(line.split()[0]), line[8:36].strip()): [float(number) for number in line[36:].split()] for line in said[3:]}
+    assert rows.keys() == {(gpus, way) for gpus in model_ranks.GPUS for way in ways}
     for gpus in (8, 64):
-        assert rows[gpus, "DDP, torch fused"][2:] == [8.0, 8.0]
-        assert rows[gpus, "FSDP2, altgrad"][2] == pytest.approx(8 / gpus, abs=0.06)
-    step, exposed, *_ = rows[64, "FSDP2, altgrad"]
-    assert step < exposed and rows[64, "DDP, torch fused"][0] > step
+        assert rows[gpus, "DDP, torch fused"][4:6] == [8.0, 8.0]
+        assert rows[gpus, "FSDP2, altgrad"][4] == pytest.approx(8 / gpus, abs=0.06) and rows[gpus, "HSDP"][4] == 1.0
+    for ring, tree, exposed, serial, *memory in rows.values():
+        assert tree <= ring and exposed <= serial and memory[2] == pytest.approx(memory[0] + memory[1], abs=0.11)
+    assert rows[4096, "HSDP"][2] < rows[4096, "FSDP2, altgrad"][2]  # what goes across nodes is a node's share

@@ -51,5 +51,5 @@ def test_flags_of_gradients_travel_with_gradients(tmp_path):
     for place, (counts, changed) in enumerate(answers[0]):
         buckets = counts.pop("reduce_scatter_tensor")
         assert buckets > 1 and counts.pop("all_gather_into_tensor") == buckets
-        assert counts == ({} if place < 4 else {"all_gather": 1})  # the norm
+        assert counts == ({} if place < 4 else {"all_reduce": 1})  # the norm
         assert changed == [[True] * 3, [True] * 3, [True, False, True], [False, True, False]][place % 4]

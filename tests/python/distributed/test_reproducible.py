@@ -4,7 +4,7 @@ of plain parameters and of DTensors."""
 import pytest
 import ranks
 import torch
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import altgrad
@@ -93,6 +93,16 @@ def on_mesh(rank, group):
     return found
 
 
+def on_meshes(rank, group):
+    """Several meshes at once: slices, all ranks in one and two dimensions, and two that have half of the ranks each."""
+    flat, square = init_device_mesh("cpu", (4,)), init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    first, second = [DeviceMesh("cpu", half) for half in ([0, 1], [2, 3])]
+    homes = [(flat, [Shard(0)]), (square, [Shard(0), Shard(0)]), (square["dp"], [Shard(0)]), (square["tp"], [Replicate()]),
+             (first, [Shard(0)]), (second, [Replicate()]), (square, [Replicate(), Shard(0)])]
+    return [train(name, lambda tensor, index: distribute_tensor(tensor, *homes[index], src_data_rank=None),
+                  altgrad.distributed.Sharded) for name in ("AdamW", "LAMB")]
+
+
 def train(name, place, make=None):
     torch.manual_seed(0)
     shapes, norms = [(24, 4096), (50, 30), (24_576,), (40, 300), (6, 1000), (7,), (9000,)], []
@@ -104,7 +114,8 @@ def train(name, place, make=None):
             param.grad = place(torch.randn(shape) * 10.0 ** torch.randint(-3, 3, shape), index)
         optimizer.step()
         norms.append(optimizer.grad_norm.item())
-    whole = [param.full_tensor() if make else param for param in params]
+    whole = [param.full_tensor() if make else param for param in params
+             if not make or param.device_mesh.get_coordinate() is not None]
     return [param.detach().flatten().tolist() for param in whole], norms
 
 
@@ -114,3 +125,13 @@ def test_shards_of_a_mesh_have_the_bits_of_one_process(tmp_path, count):
     expected = [train(name, lambda tensor, index: tensor) for name in ("AdamW", "LAMB")]
     for answer in answers:
         assert answer == expected, answer if isinstance(answer, str) else [of[1] for of in answer]
+
+
+def test_shards_of_several_meshes_have_the_bits_of_one_process(tmp_path):
+    answers, = ranks.run([on_meshes], tmp_path, 4)
+    expected = [train(name, lambda tensor, index: tensor) for name in ("AdamW", "LAMB")]
+    for rank, answer in enumerate(answers):
+        assert not isinstance(answer, str), answer
+        for (params, norms), (whole, alone) in zip(answer, expected):
+            here = [of for place, of in enumerate(whole) if place != (5 if rank < 2 else 4)]  # without the other half's
+            assert norms == alone and params == here

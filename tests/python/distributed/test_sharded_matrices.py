@@ -1,4 +1,4 @@
-"""DistMuon on FSDP2's and tensor parallel parameters, and under loss scalers: the bits of one process, and a NaN on one rank skips all."""
+"""DistMuon, and Muon itself, on FSDP2's and tensor parallel parameters, and under loss scalers: the bits of one process, and a NaN on one rank skips all."""
 
 import functools
 
@@ -88,13 +88,18 @@ def of_columns(make, put):
 def on_ranks(rank, group):
     count, found = group.size(), {}
     meshes = {"hybrid": (2, 2)} if count == 4 else {"plain": None, "sharded": (count,)}
-    for how, shape in meshes.items():
+    makers = {"DistMuon": altgrad.distributed.DistMuon, "Muon": altgrad.optim.Muon}
+    for how, shape, make in [(f"{how} {make}", shape, make) for how, shape in meshes.items() for make in makers if shape or make != "Muon"]:
         for name, kind in SCALERS.items():
+            if make == "Muon" and name == "torch":  # which looks at gradients itself
+                continue
             for said, words in WORDS.items() if name == "none" else [("", {})]:
+                if make == "Muon" and said == "bits":  # of products alone
+                    continue
                 model = Model()
                 if shape:
                     fully_shard(model, mesh=init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard")[-len(shape):]))
-                found[how, name, said] = train(model, altgrad.distributed.DistMuon, lambda step: grads_of(
+                found[how, name, said] = train(model, makers[make], lambda step: grads_of(
                     step, rank, count, kind), kind, **words)
     return found
 

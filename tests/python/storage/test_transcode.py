@@ -285,7 +285,7 @@ def test_two_groups_and_states_of_other_optimizers():
     given = stepped(make, params).state_dict()
     given["state"][2]["momentum_buffer"] = given["state"][2]["momentum_buffer"].requires_grad_()
     narrow = make(others)
-    narrow._words = {"buf": "ocp.e4m3fn:128"}
+    narrow._words = altgrad.optim.Storage(buf="ocp.e4m3fn:128")
     made = altgrad.transcode(given, to=narrow)
     assert made["state"][0]["momentum_buffer"]["codes"].dtype == torch.float8_e4m3fn and len(made["param_groups"]) == 2
     assert made["state"][1]["momentum_buffer"].dtype == torch.float32

@@ -1,13 +1,13 @@
 """Partial sums over tensors of which only a part lies here: where the workspace has them, and their all-reduce over ranks."""
 
 import ctypes
-import operator
-from functools import reduce
 
 import torch
 
-from .._bundle import ALL, MAX
+from .._bundle import ADD, ALL, MAX
 from .._library import library
+
+_INDICES = torch.int64, torch.bool, torch.int64, torch.int64
 
 
 class PartialSums:
@@ -20,20 +20,28 @@ class PartialSums:
 
     def __init__(self, plan, bundle, rows, words):
         self._plan, self._words = plan, words
-        parted = [(index, row) for index, row in enumerate(rows) if row.at and row.at.parted]
+        parted = {}
+        for index, row in enumerate(rows):
+            if row.at and row.at.parted and row.share.set:
+                parted.setdefault(row.share.set, []).append((index, row))
         self._sums = {}
-        for number, (_, phase, of, reduction) in enumerate(bundle.partials):
-            if mine := [(index, row) for index, row in parted if row.set == of]:
-                self._sums.setdefault(phase, []).append((number, reduction, mine))
-        self.phases = self._sums.keys()
+        # In one order on all ranks, whichever sets each of them is in.
+        for ranks in sorted(parted, key=lambda ranks: (len(ranks.members), ranks.members)):
+            for number, (_, phase, of, reduction) in enumerate(bundle.partials):
+                if mine := [(index, row) for index, row in parted[ranks] if row.set == of]:
+                    self._sums.setdefault(phase, {}).setdefault(ranks, []).append((number, reduction, mine))
+        self.phases, self._made = self._sums.keys(), {}
 
     def of(self, phase, present):
         """The TensorAllReduce of a phase, None without any; `present` has a byte for each row that takes part in this step."""
-        entries = []
-        for number, reduction, rows in self._sums.get(phase, ()):
-            places = [self._place(number, index) if present[index] else -1 for index, _ in rows]
-            entries.append((reduction, *[torch.tensor(of, device="cpu") for of in (places, [row.at.counted for _, row in rows])]))
-        return TensorAllReduce(self._words, entries) if entries else None
+        if phase not in self._sums:
+            return None
+        if self._made.get(phase, (None, None))[0] != present:
+            self._made[phase] = present, TensorAllReduce(self._words, [
+                (ranks, reduction, [self._place(number, index) if present[index] else -1 for index, _ in rows],
+                 [row.share.in_set for _, row in rows])
+                for ranks, sums in self._sums[phase].items() for number, reduction, rows in sums])
+        return self._made[phase][1]
 
     def _place(self, number, row):
         phase, reduction, offset = ctypes.c_int64(), ctypes.c_int32(), ctypes.c_uint64()
@@ -42,35 +50,37 @@ class PartialSums:
 
 
 class TensorAllReduce:
-    """What this rank has of sums over tensors, for an all-reduce with the other ranks.
+    """What this rank has of sums over tensors, for an all-reduce with the ranks that have the other parts of them.
 
-    `entries` has (reduction, indices of int32 words, whether they are counted here) of each; an index is -1 where the
-    tensor takes no part in this step.
+    `entries` has (RankSet, reduction, indices of int32 words, whether they are counted here) of each; an index is -1 where
+    the tensor takes no part in this step. A host waits for none of its calls.
     """
 
     def __init__(self, words, entries):
-        self._words, self._entries = words, entries
+        self._words, together = words, {}
+        for ranks, reduction, places, counted in entries:
+            kind = reduction if reduction in (ALL, MAX) else ADD
+            of = together.setdefault((ranks, kind), ([], []))
+            of[0].extend(places)
+            of[1].extend(counted)
+        self._calls = [(ranks, kind, *self._indices(*of)) for (ranks, kind), of in together.items()]
 
-    def all_reduce(self, ranks):
-        """Puts the sums of all ranks in the place of this rank's shares; as many on every rank."""
-        self._write(ranks.gather(torch.cat([self._read(*share) for share in self._entries])))
+    def _indices(self, places, counted):
+        """What is read, whether it is counted, which results are of use here, and where they go."""
+        here = [index for index, place in enumerate(places) if place >= 0]
+        return [torch.tensor(of, dtype=dtype, device="cpu").to(self._words.device) for dtype, of in zip(_INDICES, (
+            [max(place, 0) for place in places], [place >= 0 and once for place, once in zip(places, counted)],
+            here, [places[index] for index in here]))]
 
-    def _read(self, reduction, places, counted):
-        words = self._words[places.clamp(min=0).to(self._words.device)]
-        values = words.double() if reduction == ALL else words.view(torch.float32).double()
-        kept = ((places >= 0) & counted).to(values.device)
-        return values.where(kept, {ALL: 1.0, MAX: -float("inf")}.get(reduction, 0.0))
-
-    def _write(self, gathered):
-        begin = 0
-        for reduction, places, _ in self._entries:
-            of = gathered[:, begin:begin + len(places)]
-            begin += len(places)
-            whole = (of.amax(0) if reduction == MAX else of.amin(0) if reduction == ALL else
-                     reduce(operator.add, of.unbind()))
-            words = whole.int() if reduction == ALL else whole.float().view(torch.int32)
-            there = (places >= 0).to(words.device)
-            self._words[places.to(words.device)[there]] = words[there]
+    def all_reduce(self):
+        """Puts the sums of all ranks in the place of this rank's shares; as many on every rank of a set."""
+        for ranks, kind, places, kept, here, there in self._calls:
+            words = self._words[places]
+            # All are fine where the worst of the negatives is one that is fine.
+            values = -words.double() if kind == ALL else words.view(torch.float32).double()
+            values = values.where(kept, {ALL: -1.0, MAX: -float("inf")}.get(kind, 0.0))
+            values = ranks.sum(values) if kind == ADD else ranks.worst(values)
+            self._words[there] = (-values.int() if kind == ALL else values.float().view(torch.int32))[here]
 
 
 def merge_verdicts(stops):

@@ -1,136 +1,140 @@
-"""The processes that take a step together, and the all-reduce of what each of them knows."""
+"""The processes that take a step together, and how what each of them counts comes to all of them."""
 
-import hashlib
-from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-import torch
+from .layout import is_dtensor
+from .rank_sets import RankSet
+from .shards import is_elsewhere, replicated_dims
 
-from .layout import is_dtensor, local_of, name_of
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How a parameter takes part in sums over the step.
 
-@contextmanager
-def exchange(what):
-    """Says of an exchange between ranks that fails, `what`, that the run is over; raises RuntimeError."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
-        raise RuntimeError(f"altgrad: {what} failed; perhaps another rank ended or is late. Parameters and states may differ "
-                           f"between ranks now: begin again from the last checkpoint ({reason})") from error
+    `key` is the same on all ranks; parameters that have it are counted on the same ranks. `counted`: whether on this
+    one. `top` says to which of `Ranks.tops` the sum goes. `set` is the RankSet that has the other parts, or None, and
+    `in_set` says whether sums over it alone count what is here.
+    """
+
+    key: tuple = (-1, ())
+    counted: bool = True
+    top: int = 0
+    set: RankSet | None = None
+    in_set: bool = True
 
 
 class Ranks:
-    """Processes in one order that all of them have; false where this one is alone.
+    """The processes that take a step together; false where this one is alone.
 
-        Ranks(groups, mesh, mixed)
+        Ranks(meshes, group)
 
-    `groups` are process groups whose product they are, the outermost first; `mesh` is that of DTensors, or None;
-    `mixed` names two parameters whose meshes differ, so that nothing can be added up.
+    `meshes` are those of DTensors, `group` is a process group or None.
+
+    - `sets`: a RankSet for the ranks of each mesh, smaller ones first. This is one order of all sets of all ranks, so
+      ranks that exchange in it wait for each other in no circle, whatever other sets they have.
+    - `tops`: the sets that are part of no other one. Sums over the step go over these alone: each rank gives what it
+      counts, whichever mesh that is of, so one exchange is enough where one mesh has all ranks.
+
+    Every element is counted on one rank. A mesh that is a slice of another one has replicas along the other's other
+    dimensions, as a plain tensor has along all of them; a mesh of its own has parameters of its own. Without DTensors
+    the ranks of `group` hold different parameters. With them the ranks of a mesh hold the same, and the first one of
+    them that is in `group` speaks for all.
     """
 
-    def __init__(self, groups=(), mesh=None, mixed=()):
-        self._groups, self.mesh, self.mixed = list(groups), mesh, mixed
-        self._first = mesh is None or not any(mesh.get_coordinate())
-        self._copies = () if mesh is None else tuple([dim for dim in range(mesh.ndim) if mesh.size(dim) > 1])
+    def __init__(self, meshes=(), group=None):
+        meshes = sorted(set(meshes), key=_order)
+        members = {mesh: frozenset(mesh.mesh.flatten().tolist()) for mesh in meshes}
+        self._outer = RankSet([group]) if group is not None else None
+        alike = {}
+        for mesh in meshes:
+            alike.setdefault(members[mesh], []).append(mesh)
+        sets = {ranks: RankSet.of_mesh(some[0]) for ranks, some in alike.items() if len(ranks) > 1}
+        self.sets = list(sets.values())
+        tops = [ranks for ranks in sets if not any([ranks < other for other in sets])]
+        self.tops = [sets[ranks] for ranks in tops] or [of for of in [self._outer] if of]
+        self._meshes, self._shares = {}, {}
+        for place, mesh in enumerate(meshes):
+            ranks = members[mesh]
+            top = max([index for index, of in enumerate(tops) if ranks <= of], default=None)
+            once = top is None or ranks == tops[top] or not _is_slice(mesh) or self.tops[top].first in ranks
+            self._meshes[mesh] = place, once, top or 0, sets.get(ranks)
+        self._speaks = not (self._outer and meshes) or _speaks(tops, members.values(), self._outer)
+        # Of what is on all ranks of a mesh, its first one.
+        self._plain = Share(counted=not tops or self.tops[-1].is_first(), top=max(0, len(tops) - 1))
+        if self._outer and not tops:
+            self._outer, self._part = None, Share(set=self._outer)
+        else:
+            self._part = Share(set=self._outer)
 
     def __bool__(self):
-        return bool(self._groups)
+        return bool(self.tops)
 
-    def counts(self, at):
-        """Whether sums over all ranks take the parameter at this ShardLocation, or None, from here.
+    @property
+    def everyone(self):
+        """The RankSet of all; None where one mesh does not have all of them, or this rank is alone."""
+        return self.tops[0] if len(self.tops) == 1 and not self._outer else None
 
-        The same plain tensor beside DTensors is on every rank of their mesh.
-        """
-        return self._first if at is None else at.counted
+    def share(self, tensor, at=None):
+        """The Share of a parameter or a gradient; `at` is the ShardLocation of one that says its own."""
+        if not is_dtensor(tensor):
+            own = getattr(tensor, "altgrad_share", None if at is None else self._part)
+            return self._plain if own is None else replace(own, set=self._part.set)
+        mesh, key = tensor.device_mesh, (tensor.device_mesh, tensor.placements)
+        if key not in self._shares:
+            (place, once, top, of), copies = self._meshes[mesh], replicated_dims(tensor)
+            in_set = not any([mesh.get_local_rank(dim) for dim in copies])
+            self._shares[key] = Share((place, copies), once and in_set, top, of, in_set)
+        return self._shares[key]
 
-    def copies(self, at):
-        """The dimensions of the mesh along which other ranks have the same as the parameter at this ShardLocation, or None."""
-        return self._copies if at is None else at.copies
+    def sum(self, shares):
+        """The sum of what every rank counts: `shares` has what this one does for each of `tops`, 0-dim tensors or numbers."""
+        total = sum([of.sum(share) for of, share in zip(self.tops, shares)]) if self.tops else shares[0]
+        return self._outer.sum(total if self._speaks else total * 0.0) if self._outer else total
 
-    def gather(self, words):
-        """[ranks, words]: the tensors of one dimension of all ranks, on the device of this one's."""
-        import torch.distributed as dist
-        given = words.detach()
-        count = len(given)
-        for group in reversed(self._groups):
-            given = given.to(_device_for(group, given.device)).contiguous()
-            parts = [torch.empty_like(given) for _ in range(dist.get_world_size(group))]
-            with exchange("a sum over ranks"):
-                dist.all_gather(parts, given, group=group)
-            given = torch.stack(parts)
-        return given.view(-1, count).to(words.device)
+    def worst(self, value):
+        """The largest value of all ranks, a 0-dim tensor or a number."""
+        for of in [*self.tops, *[self._outer] * bool(self._outer)]:
+            value = of.worst(value)
+        return value
 
-    def sum(self, share):
-        """The sum of every rank's share, added in the order of ranks: the same bits on all of them.
-
-        `share` is a number, or a 0-dim tensor; then the sum is one, on the same device.
-        """
-        own = isinstance(share, torch.Tensor)
-        mine = (share if own else torch.tensor(share, dtype=torch.float64, device="cpu")).detach().to(torch.float64).reshape(1)
-        total = torch.zeros_like(mine)
-        for part in self.gather(mine):
-            total += part
-        return total[0] if own else total.item()
-
-    def agree(self, text):
-        """The first rank that does not say what rank 0 says, a string; None where all do."""
-        mine = int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
-        digests = self.gather(torch.tensor([mine], dtype=torch.int64, device="cpu")).view(-1).tolist()
-        return next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
-
-    def check(self, optimizer, text):
-        """Raises where parameters of different meshes have to be added up; and where another rank has other DTensors to
-        add up: `text` tells them. All ranks have others in the same step, so they ask in the same."""
-        if self.mixed:
-            names = " and ".join([name_of(optimizer, param) for param in self.mixed])
-            raise RuntimeError(
-                f"altgrad.optim.{type(optimizer).__name__}: {names} are DTensors of different meshes, and the step "
-                "adds up what all processes know: give an optimizer parameters of one mesh")
-        if self.mesh is None or hash(text) in optimizer._agreed:
-            return
-        if (other := self.agree(text)) is not None:
-            raise ValueError(
-                f"altgrad.optim.{type(optimizer).__name__}: rank {other} of {self.mesh} has other DTensors with "
-                "gradients than rank 0, another order of them, or other options, so that the ranks cannot add up their parts")
-        optimizer._agreed = optimizer._agreed | {hash(text)}
+    def check(self, optimizer, rows):
+        """Raises ValueError where another rank has other parts to add up than `rows`, on all ranks that have such parts.
+        All of them have others in the same step, so they ask in the same."""
+        for of in self.sets:
+            text = repr([(row.at.shape, row.line, row.index, row.share.key[1]) for row in rows
+                         if row.at and row.at.parted and row.share.set is of])
+            if (known := (of.members, hash(text))) in optimizer._agreed:
+                continue
+            if (other := of.agree(text)) is not None:
+                raise ValueError(
+                    f"altgrad.optim.{type(optimizer).__name__}: rank {other} of {of} has other DTensors with gradients than "
+                    f"rank {of.first}, another order of them, or other options, so that the ranks cannot add up their parts")
+            optimizer._agreed = optimizer._agreed | {known}
 
 
 def ranks_of(optimizer):
-    """The Ranks of an optimizer: those of its process_group, or of the mesh of its DTensors."""
-    group = optimizer.process_group
-    sharded = [param for of in optimizer.param_groups for param in of["params"] if is_dtensor(param)]
-    if group is not None:
-        if sharded:
-            raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a parameter is a DTensor, whose norm is of "
-                               "all ranks already, and process_group would add them once more: leave it out")
-        return Ranks([group])
-    if not sharded:
-        return Ranks()
-    mesh = sharded[0].device_mesh
-    mixed = [param for param in sharded if param.device_mesh != mesh][:1]
-    groups = [mesh.get_group(dim) for dim in range(mesh.ndim)] if mesh.size() > 1 else []
-    return Ranks(groups, mesh, (sharded[0], *mixed) if mixed else ())
+    """The Ranks of an optimizer: those of its process_group, and of the meshes of its DTensors."""
+    return Ranks([param.device_mesh for of in optimizer.param_groups for param in of["params"]
+                  if is_dtensor(param) and not is_elsewhere(param)], optimizer.process_group)
 
 
-def _device_for(group, device):
-    """Where the group's ranks can exchange what lies on `device`."""
-    device_types = _device_types(group)
-    # gloo names GPUs, too, where there are none.
-    if device.type in device_types or not device_types:
-        return device
-    return torch.device("cpu" if "cpu" in device_types else device_types[0])
+def _order(mesh):
+    """Puts meshes in one order, and slices of one mesh in one place of it whatever ranks they have."""
+    ranks = mesh.mesh.flatten().tolist()
+    return len(ranks), [rank - ranks[0] for rank in ranks], tuple(mesh.shape), ranks[0]
 
 
-def _device_types(group):
-    return [of.type for of in group._device_types]
+def _is_slice(mesh):
+    """Whether a mesh is cut out of a larger one, along whose other dimensions there are replicas."""
+    return mesh._get_root_mesh().size() > mesh.size()
 
 
-def check_reach(owner, params, group):
-    """Raises ValueError for a parameter on a device for which a process group has no backend, so that it cannot travel."""
-    device_types = _device_types(group)
-    for param in params:
-        kind = local_of(param).device.type
-        if device_types and kind not in device_types:
-            raise ValueError(f"{owner}: a parameter of shape {tuple(param.shape)} is on {kind}, and process_group exchanges "
-                             f"what is on {' and '.join(sorted(device_types))}: move the model, or begin the group with a backend "
-                             "for each, such as init_process_group('cpu:gloo,cuda:nccl')")
+def _speaks(tops, members, outer):
+    """Whether this rank gives a process_group what its meshes have added up: one of their ranks there does."""
+    import torch.distributed as dist
+    every = frozenset().union(*members)
+    shared, here = every.intersection(outer.members), dist.get_rank()
+    if len(shared) > 1 and (len(tops) != 1 or tops[0] != every):
+        raise ValueError(f"process_group has the ranks {sorted(shared)} of several meshes, none of which has all: give the "
+                         "group of ranks that have no mesh in common")
+    return here == min(shared, default=here)

@@ -19,7 +19,7 @@ class ReproducibleSums:
 
         ReproducibleSums(table, ranks)
 
-    All ranks make it. Raises ValueError on all of them unless they have rows of the same tensors, and the parts of each
+    All ranks, a RankSet, make it. Raises ValueError on all of them unless they have rows of the same tensors, and the parts of each
     tensor make up the whole and are cut between chunks. `take(phase, present)` puts the sums of the wholes in the place
     of this rank's before a phase.
     """

@@ -12,18 +12,14 @@ from .layout import contiguous_strides, is_dtensor, local_of
 class ShardLocation:
     """Position of this rank's shard within the full tensor, whose `shape` is given.
 
-    `offset` is the index in the whole of its first element; None where it is no run of neighbours. `counted`:
-    whether sums over all processes take its elements from here, and not from an earlier replica. `parted`: whether
+    `offset` is the index in the whole of its first element; None where it is no run of neighbours. `parted`: whether
     other processes have other parts. Parts are cut at multiples of `cut` elements, or at the end of the whole.
-    `copies`: the dimensions of the mesh along which other processes have the same part.
     """
 
     shape: tuple
     offset: int | None
-    counted: bool
     parted: bool
     cut: int
-    copies: tuple = ()
 
 
 class LocalShard:
@@ -50,8 +46,11 @@ def check_placements(owner, param):
     if is_dtensor(param) and any(placement.is_partial() for placement in param.placements):
         raise TypeError(f"altgrad.optim.{owner} does not support {param.placements} parameters: a Partial one has its "
                         "numbers on no process; redistribute it to Shard or Replicate first")
-    if is_dtensor(param) and param.device_mesh.get_coordinate() is None:
-        raise ValueError(f"altgrad.optim.{owner}: this rank is not in the mesh {param.device_mesh} of a parameter")
+
+
+def is_elsewhere(param):
+    """Whether a DTensor has nothing on this rank, which is not in its mesh."""
+    return is_dtensor(param) and param.device_mesh.get_coordinate() is None
 
 
 def local_grad(param, fallbacks):
@@ -74,15 +73,27 @@ def location_of(param):
     """The ShardLocation of a DTensor, or of a part that says its own; None of another tensor."""
     if not is_dtensor(param):
         return getattr(param, "altgrad_shard_location", None)
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     mesh, shape = param.device_mesh, tuple(param.shape)
-    here, first = compute_local_shape_and_global_offset(shape, mesh, param.placements)
-    copies = tuple([dim for dim, of in enumerate(param.placements) if of.is_replicate() and mesh.size(dim) > 1])
-    counted = not any([mesh.get_local_rank(dim) for dim in copies])
+    here, first = box_of(param)
     # On a mesh of one rank, too, so that its files are those of any other mesh.
     parted = not all(placement.is_replicate() for placement in param.placements)
     by_rows = all([of.is_replicate() or of.dim == 0 for of in param.placements])
-    return ShardLocation(shape, _offset(shape, here, first), counted, parted, max(1, prod(shape[1:])) if by_rows else 1, copies)
+    return ShardLocation(shape, _offset(shape, here, first), parted, max(1, prod(shape[1:])) if by_rows else 1)
+
+
+def box_of(tensor):
+    """(sizes, begins) in each dimension of what lies here of a tensor; all 0 where it is a DTensor that is elsewhere."""
+    if not is_dtensor(tensor):
+        return tuple(tensor.shape), (0,) * tensor.dim()
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    if is_elsewhere(tensor):
+        return (0,) * tensor.dim(), (0,) * tensor.dim()
+    return compute_local_shape_and_global_offset(tuple(tensor.shape), tensor.device_mesh, tensor.placements)
+
+
+def replicated_dims(tensor):
+    """The dimensions of a DTensor's mesh along which other processes have the same part of it."""
+    return tuple([dim for dim, of in enumerate(tensor.placements) if of.is_replicate() and tensor.device_mesh.size(dim) > 1])
 
 
 def _offset(shape, here, first):
@@ -133,7 +144,7 @@ def _is_scale(key):
 def absent(param, dtype):
     """A parameter without elements in the place of one that another process steps as a whole; its gradients have `dtype`."""
     made = torch.nn.Parameter(torch.empty(0, dtype=param.dtype, device=local_of(param).device))
-    made.altgrad_shard_location, made.grad_dtype = ShardLocation(tuple(param.shape), 0, True, False, 1), dtype
+    made.altgrad_shard_location, made.grad_dtype = ShardLocation(tuple(param.shape), 0, False, 1), dtype
     return made
 
 

@@ -37,7 +37,7 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `owner`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `tensors` and
+      `place`, `owner`, `part`, `at`, `share`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `tensors` and
       `count` are read. A parameter of several pieces has a row for each, one behind the other;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.index` counts;
@@ -224,7 +224,7 @@ class TensorTable:
             memory[absent] = float("nan")  # until its next step says it
 
     _present = None
-    counted = True  # whether sums over all ranks take these rows from here
+    share = None  # the Share of its rows in sums over the step
     fallbacks = None  # a Counter of the tensors that took a slow way
     reproducible_sums = None  # the ReproducibleSums over all ranks, with the bits of one process
 

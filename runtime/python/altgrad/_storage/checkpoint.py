@@ -37,7 +37,10 @@ def preserve_dtypes(optimizer):
             if index in states:
                 states[index] = {key: _Hidden(value) if key != optimizer._count_key and _keeps_dtype(optimizer, param, key, value)
                                  else value for key, value in states[index].items()}
-        return {**given, "state": states}
+        # What the file's groups say of their storage has been compared: the groups keep their own.
+        groups = [{**{key: value for key, value in group.items() if key != LINE}, **{key: mine[key] for key in (LINE,) if key in mine}}
+                  for group, mine in zip(given["param_groups"], optimizer.param_groups)]
+        return {**given, "state": states, "param_groups": [*groups, *given["param_groups"][len(groups):]]}
 
     def show(_):
         for param in _flat(optimizer.param_groups):
@@ -46,10 +49,12 @@ def preserve_dtypes(optimizer):
                     tensor = isinstance(value.of, torch.Tensor)
                     optimizer.state[param][key] = value.of.to(home_of(optimizer, param)) if tensor else value.of
         _take_blocks(optimizer)
+        for group in optimizer.param_groups:
+            written = [held for _, held in extra_streams(optimizer._storage_of(group))]
+            for held in filter(None, map(optimizer.state.get, group["params"])):
+                for key in [key for key in held if _is_stale(optimizer, key, written)]:
+                    del held[key]
         states = list(filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))))
-        for held in states:
-            for key in [key for key in held if _is_stale(optimizer, key)]:
-                del held[key]
         for entries in (*optimizer.param_groups, *states):
             _make_lasting(entries)
         if not any(BOUND in group for group in optimizer.param_groups):
@@ -79,18 +84,17 @@ def _make_lasting(entries):
             entries[key] = value.clone()
 
 
-def _words_by_keys(optimizer):
-    """{key: word} of the states that may have blocks."""
-    words = optimizer._words
+def _words_by_keys(optimizer, words):
+    """{key: word} of the states that may have blocks in a Storage."""
     return {key: words.get(name, words.get("states", "")) for name, key in optimizer._keys.items()
             if name not in optimizer._of_units} if words else {}
 
 
 def _take_blocks(optimizer):
     """Gives loaded states the blocks that they have here and had not where their file was made."""
-    words = _words_by_keys(optimizer)
-    for group in optimizer.param_groups if words else ():
-        for param in group["params"]:
+    for group in optimizer.param_groups:
+        words = _words_by_keys(optimizer, optimizer._storage_of(group))
+        for param in group["params"] if words else ():
             if isinstance(held := optimizer.state.get(param), dict) and held:
                 at, matrices = getattr(param, "altgrad_shard_location", None), optimizer._matrices_of(group, param)
                 unit = optimizer._unit_of(optimizer._options_of(group), matrices) if matrices else 0
@@ -101,11 +105,10 @@ def _flat(groups):
     return [param for group in groups for param in group["params"]]
 
 
-def _is_stale(optimizer, key):
-    """Whether a state of a file is a copy of the parameter that this optimizer does not write."""
+def _is_stale(optimizer, key, written):
+    """Whether a state of a file is a copy of the parameter that is not one of those that are `written`."""
     if not isinstance(key, str) or not is_of_copy(key) or key in optimizer._keys.values():
         return False
-    written = [held for _, held in extra_streams(optimizer._words)]
     return (COLUMNS if key.startswith(COLUMNS) else "copy") not in written
 
 
@@ -124,12 +127,14 @@ def encode_state_dict(optimizer, given):
 
 def _encode_states(optimizer, states):
     """The states of a file, by places, from those that torch's state_dict() has."""
-    params, words, (far, whole) = dict(enumerate(_flat(optimizer.param_groups))), _words_by_keys(optimizer), travels()
+    params, (far, whole) = dict(enumerate(_flat(optimizer.param_groups))), travels()
+    words = dict(enumerate([words for group in optimizer.param_groups
+                            for words in [_words_by_keys(optimizer, optimizer._storage_of(group))] for _ in group["params"]]))
     unbegun, entries = optimizer._not_begun(), {}
     for place, held in states.items():
         param = params.get(place) if isinstance(held, dict) else None
         held = _without(optimizer, held) if id(params.get(place)) in unbegun else held
-        held = encode_entry(in_numbers(held, words, param) if far and param is not None else held, optimizer._keys.values())
+        held = encode_entry(in_numbers(held, words[place], param) if far and param is not None else held, optimizer._keys.values())
         # altgrad.distributed gathers nothing.
         entries[place] = in_bytes(held) if whole and param is not None and not hasattr(param, "altgrad_shard_location") else held
     return entries
@@ -173,9 +178,10 @@ def fill_older(optimizer):
     for group in optimizer.param_groups:
         for key, value in optimizer._older.items():
             group.setdefault(key, value)
-        group.pop(LINE, None)
-        group.update(storage_entry(optimizer._words, optimizer._keys))
-        take_gradients(group["params"], optimizer._words)
+        group[LINE] = storage_entry(optimizer._storage_of(group), optimizer._keys).get(LINE)
+        if group[LINE] is None:
+            del group[LINE]
+        take_gradients(group["params"], optimizer._storage_of(group))
         for param in group["params"]:
             held = optimizer.state.get(param) or {}
             count = held.get(optimizer._count_key, _MISSING)

@@ -13,14 +13,15 @@ def code_dtypes(words):
     return (dtype_of(word_of(words["rungs"]).format),) if "rungs" in words else ()
 
 
-def check_params(optimizer, params):
+def check_params(optimizer, group):
     """Raises TypeError where a parameter of a new group has a dtype that neither kernels nor torch update."""
-    more = WIDE_DTYPES if optimizer._falls_back else code_dtypes(optimizer._words)
-    for param in params:
+    words = optimizer._storage_of(group)
+    more = WIDE_DTYPES if optimizer._falls_back and not words else code_dtypes(words)
+    for param in group["params"]:
         check_placements(type(optimizer).__name__, param)
         if param.requires_grad:
             check_kind(type(optimizer).__name__, param, more)
-    take_gradients(params, optimizer._words)
+    take_gradients(group["params"], words)
 
 
 def take_gradients(params, words):

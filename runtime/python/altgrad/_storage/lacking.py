@@ -39,7 +39,7 @@ def may_lack(optimizer, given):
 def _names(optimizer):
     """The keys that a group of a file may lack, and those that the states of a parameter may."""
     groups = {BOUND, LINE, SEED, COUNT, HISTORY, *optimizer._step_states, *optimizer._counters.KEYS, *optimizer._older}
-    return groups, extra_keys(optimizer._words)
+    return groups, {"ema"}.union(*map(extra_keys, optimizer._storages()))
 
 
 def from_flat(optimizer, given):

@@ -1,5 +1,7 @@
 """The storage line that every param_group of a file has, because codes alone do not say their format."""
 
+from functools import lru_cache
+
 import torch
 
 from .._binding.device_context import is_host
@@ -9,6 +11,7 @@ from .counts import InvalidCount, check_count
 from .file_entries import decode_entry
 from .line import Storage
 from .master import extra_streams
+from .streams import in_rule_names
 from .word import word_of
 
 # Its key in every param_group of an optimizer with a storage.
@@ -46,14 +49,10 @@ def layout_of(words, key):
     return core().altgrad_core_state_format(line_of(words, {}).encode(), key.encode()).decode()
 
 
-def check_group(group, own, where, keys):
-    """Raises ValueError where a new param_group says another storage than the optimizer's, in whichever spelling."""
-    if group.get(LINE) != own.get(LINE) and own and words_of(group, where, keys) == words_of(own, where, keys):
-        group[LINE] = own[LINE]
-    if group.get(LINE) != own.get(LINE):
-        expected = f"this optimizer's is {own[LINE]!r}" if own else "this optimizer has none"
-        raise ValueError(f"{where} says {LINE}={group[LINE]!r}, and {expected}: all param_groups have one "
-                         "storage, which the constructor takes")
+@lru_cache(1 << 8)
+def merged(words, line, keys):
+    """The words of an optimizer with those of a param_group's line; `keys` are pairs of a state's name and its key."""
+    return words if line == line_of(words, dict(keys)) else words | in_rule_names(line, dict(keys))
 
 
 def check_state_dict(who, given):
@@ -75,27 +74,29 @@ def check_file(optimizer, given):
         raise ValueError(f"{who}: the file has the states of one rank's part, (rank, ranks) {tuple(given['ranks'])}: give the "
                          "files of all ranks to altgrad.distributed.merge_state_dicts")
     given = {**given, "state": {place: decode_entry(entry) for place, entry in given["state"].items()}}
-    own = Storage(line_of(optimizer._words, optimizer._keys))
+    storages = optimizer._storages()
     for index, group in enumerate(given["param_groups"]):
+        storage = storages[min(index, len(storages) - 1)]  # torch refuses other groups later
+        own = Storage(line_of(storage, optimizer._keys))
         words = words_of(group, f"param_group {index} of the file", optimizer._keys)
         for place in group["params"]:
             entry = given["state"].get(place, {})
-            _check_entry(f"{who}: the state of parameter {place} of the file", entry, optimizer)
+            _check_entry(f"{who}: the state of parameter {place} of the file", entry, optimizer, storage)
             for key, value in entry.items():
                 if isinstance(key, str) and isinstance(value, torch.Tensor) and (
                         _is_other(key, value, words, own) if words else _is_plain(key, entry, own, optimizer)):
                     file = f"stored as {group[LINE]!r}" if words else f"{value.dtype} without scales ({key!r})"
-                    mine = f"stored as {line_of(optimizer._words, optimizer._keys)!r}" if own else "without a storage"
+                    mine = f"stored as {str(own)!r}" if own else "without a storage"
                     raise ValueError(
                         f"{who}: the file's states are {file}, and this optimizer's {mine}: make it with the "
                         "storage that the states have, or load altgrad.transcode(state_dict, to=optimizer)")
     return given
 
 
-def _check_entry(what, entry, optimizer):
+def _check_entry(what, entry, optimizer, storage):
     if not isinstance(entry, dict):
         raise TypeError(f"{what} is {entry!r:.60}, not a dict")
-    kept = [*optimizer._keys.values(), *[key for _, key in extra_streams(optimizer._words)]]
+    kept = [*optimizer._keys.values(), *[key for _, key in extra_streams(storage)]]
     for key in [name for key in kept for name in (key, scale_key(key))]:
         if not isinstance(entry.get(key), torch.Tensor | None):
             raise TypeError(f"{what} has {key!r} as {type(entry[key]).__name__}, {entry[key]!r:.60}, not as a tensor")

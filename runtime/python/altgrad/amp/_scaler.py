@@ -11,8 +11,8 @@ import torch
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from .._binding.hooks import uncompiled
+from .._binding.ranks import ranks_of
 from ..optim import Optimizer
-from ..optim._joint_step import all_reduce
 from ._scaler_state import ScalerState
 
 VARIANTS = "torch", "boostr"
@@ -162,8 +162,8 @@ class GradScaler(torch.amp.GradScaler):
             own = self._scale * (1.0 if own is None else own)
         shares = [share.to(self._scale.device) for share in state["found_inf_per_device"].values()]
         found = sum(shares, torch.zeros_like(self._scale))
-        if optimizer.process_group is not None:  # whose scales stay the same, too
-            found = all_reduce(optimizer.process_group, found).float()
+        if ranks := ranks_of(optimizer):  # whose scales stay the same, too
+            found = ranks.worst(found).float()
             state["found_inf_per_device"] = {found.device: found}
         optimizer.grad_scale, optimizer.found_inf = own, found
         try:

@@ -7,7 +7,7 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .._binding.layout import is_dtensor
-from .._binding.ranks import Ranks
+from .._binding.rank_sets import RankSet
 from ._files import REMEDY
 
 # {parameter: its hook} of the optimizer that was made for it last.
@@ -98,6 +98,6 @@ def check_same(owner, groups, group, words, *rest):
               for param in of["params"]] for of in groups]
     options = [_comparable({key: value for key, value in of.items() if key != "params"}) for of in (*groups, words)]
     text = repr((kinds, options, rest))
-    if (other := Ranks([group]).agree(text)) is not None:
+    if (other := RankSet([group]).agree(text)) is not None:
         raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "
                          "than rank 0: shapes, dtypes, names and options have to be the same on all ranks")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 
-from .._binding.ranks import exchange
+from .._binding.rank_sets import exchange
 from .._binding.shards import ShardLocation
 from .._core import chunk
 from .._warn import renamed
@@ -139,7 +139,7 @@ class Bucket(PendingBucket):
         """A parameter of its own for what this rank steps of one, in the memory of `flat`."""
         begin, end = self.range_of(place)
         part, shape = torch.nn.Parameter(self.flat[begin:end]), tuple(self.params[place].shape)
-        part.altgrad_shard_location = ShardLocation(shape, begin - self.starts[place] if begin < end else 0, True, True, chunk())
+        part.altgrad_shard_location = ShardLocation(shape, begin - self.starts[place] if begin < end else 0, True, chunk())
         if self.reduce_dtype != part.dtype:
             part.grad_dtype = self.reduce_dtype
         return part

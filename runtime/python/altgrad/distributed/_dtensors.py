@@ -7,15 +7,17 @@ import torch
 import torch.distributed as dist
 
 from .._binding.layout import is_dtensor, local_of
-from .._binding.ranks import Ranks, check_reach, exchange
-from .._binding.shards import absent, check_placements, local_grad, location_of
+from .._binding.rank_sets import RankSet, check_reach, exchange
+from .._binding.ranks import Share
+from .._binding.shards import absent, box_of, check_placements, local_grad, location_of
 from .._core import chunk
 from ._buckets import layout_of
 from ._owned import cost_of, owners_of, remote_parameter
 
 
 class DTensorBucket:
-    """DTensors of one dtype on one device, in the interface of a Bucket. Their gradients are averages already."""
+    """DTensors of one dtype on one device, and plain tensors beside them, which every rank has, in the interface of a Bucket.
+    Their gradients are averages already."""
 
     def __init__(self, params, group, reduce_dtype):
         self.params, self.fallbacks = params, Counter()
@@ -32,7 +34,8 @@ class DTensorBucket:
         return True
 
     def _layout_of(self, param):
-        return param.device_mesh, param.placements, param.shape, layout_of(local_of(param), self.moves)
+        of = (param.device_mesh, param.placements) if is_dtensor(param) else ()
+        return *of, param.shape, layout_of(local_of(param), self.moves)
 
     def is_still(self, place):
         return self._layout_of(self.params[place]) == self._laid[place]
@@ -57,11 +60,11 @@ class DTensorBucket:
 class ShardedParameters(DTensorBucket):
     """DTensors that a rule updates element by element: each rank steps what it has of them."""
 
-    def __init__(self, params, group, reduce_dtype):
+    def __init__(self, params, boxes, group, reduce_dtype):
         super().__init__(params, group, reduce_dtype)
         self._parts = [torch.nn.Parameter(local_of(param).detach()) for param in params]
-        for part, param in zip(self._parts, params):
-            part.altgrad_shard_location = location_of(param)
+        for place, (part, param) in enumerate(zip(self._parts, params)):
+            part.altgrad_shard_location, part.altgrad_share = location_of(param), _share_of(place, boxes, dist.get_rank(group))
             part.grad_dtype = reduce_dtype
 
     def part_of(self, place):
@@ -85,16 +88,15 @@ class GatheredMatrices(DTensorBucket):
 
     moves = True  # what lies here is read in every step
 
-    def __init__(self, params, owners, group, reduce_dtype, reproducible):
+    def __init__(self, params, boxes, owners, group, reduce_dtype, reproducible):
         super().__init__(params, group, reduce_dtype)
         self._reproducible = reproducible
         self._rank = dist.get_rank(group)
         self._owned = [[place for place, owner in enumerate(owners) if owner == rank]
                        for rank in range(dist.get_world_size(group))]
-        self._boxes = _boxes_of(params, group)
-        # Of replicas the first one sends.
-        self._sent = [[box if box not in [of[place] for of in self._boxes[:rank]] else None
-                       for place, box in enumerate(boxes)] for rank, boxes in enumerate(self._boxes)]
+        self._boxes = boxes
+        firsts = [_first_ranks(place, boxes) for place in range(len(params))]
+        self._sent = [[rank in first for first in firsts] for rank in range(len(boxes))]
         self._wholes = {place: torch.nn.Parameter(self._empty(place, params[place].dtype))
                         for place in self._owned[self._rank]}
         for whole in self._wholes.values():
@@ -125,8 +127,8 @@ class GatheredMatrices(DTensorBucket):
 
     def _to_owners(self, parts, wholes):
         given = [[parts[place] for place in of if self._sent[self._rank][place]] for of in self._owned]
-        return AllToAll(given, [[_at(whole, boxes[place]) for place, whole in wholes.items() if boxes[place]]
-                                for boxes in self._sent], parts[0], self._group)
+        return AllToAll(given, [[_at(whole, boxes[place]) for place, whole in wholes.items() if sent[place]]
+                                for boxes, sent in zip(self._boxes, self._sent)], parts[0], self._group)
 
     def wait(self):
         if not self._pending:
@@ -169,46 +171,59 @@ def _at(whole, box):
 
 def _boxes_of(params, group):
     """[rank][place]: (begin, size) in each dimension of what lies there of a parameter."""
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     mine = []
     for param in params:
-        sizes, begins = compute_local_shape_and_global_offset(param.shape, param.device_mesh, param.placements)
+        sizes, begins = box_of(param)
         mine += [number for of in zip(begins, sizes) for number in of]
-    gathered = Ranks([group]).gather(torch.tensor(mine, dtype=torch.int64, device="cpu")).tolist()
+    gathered = RankSet([group]).gather(torch.tensor(mine, dtype=torch.int64, device="cpu")).tolist()
     return [[tuple([(next(of), next(of)) for _ in param.shape]) for param in params] for of in map(iter, gathered)]
 
 
-def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible):
-    """ShardedParameters and GatheredMatrices for DTensors; `groups` has the options of each. Raises TypeError or
-    ValueError for others.
+def _first_ranks(place, boxes):
+    """The ranks that are the first ones to have what they have of a parameter, not of replicas."""
+    firsts = {}
+    for rank, of in enumerate(boxes):
+        firsts.setdefault(of[place], rank)
+    return set(firsts.values())
 
-    `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too.
+
+def _share_of(place, boxes, rank):
+    """How sums over the ranks count what this one has of a parameter."""
+    firsts = _first_ranks(place, boxes)
+    return Share((-1, tuple(sorted(firsts))), rank in firsts, in_set=rank in firsts)
+
+
+def make_dtensors(owner, params, groups, group, reduce_dtype, reproducible, units):
+    """ShardedParameters and GatheredMatrices for DTensors and plain tensors beside them, which every rank has; `groups` has
+    the options of each. Raises TypeError or ValueError for others.
+
+    `reproducible`: what is cut within a chunk, in which a step sums, goes to its owner, too; `units`: vectors do, of which the
+    program has one unit.
     """
-    ranks = dist.get_process_group_ranks(group)
-    for param in params:
-        if not is_dtensor(param):
-            raise TypeError(f"{owner}: some parameters are DTensors and some are not: make an optimizer for each")
+    ranks = set(dist.get_process_group_ranks(group))
+    for param in filter(is_dtensor, params):
         check_placements(owner.rpartition(".")[2], param)
-        if sorted(param.device_mesh.mesh.flatten().tolist()) != sorted(ranks):
-            raise ValueError(f"{owner}: a parameter is on {param.device_mesh}, and the ranks of process_group are {ranks}: "
-                             "give the group of all ranks of the mesh")
-    made, kinds = [], {}
-    cut = _cut_within_chunks(params, group) if reproducible else ()
+        if not ranks.issuperset(param.device_mesh.mesh.flatten().tolist()):
+            raise ValueError(f"{owner}: a parameter is on {param.device_mesh}, and the ranks of process_group are "
+                             f"{sorted(ranks)}: give the group of all ranks of the mesh")
+    made, kinds, boxes = [], {}, _boxes_of(params, group)
+    cut = _cut_within_chunks(params, boxes) if reproducible else ()
     for place, param in enumerate(params):
-        stays = not groups[param]["use_muon"] and place not in cut and all(
-            [of.is_replicate() or of.dim == 0 for of in param.placements])
-        kinds.setdefault((stays, param.dtype, local_of(param).device), []).append(param)
-    for (stays, dtype, _), some in kinds.items():
+        stays = not groups[param]["use_muon"] and place not in cut and not (units and param.dim() < 2) and all(
+            [of.is_replicate() or of.dim == 0 for of in (param.placements if is_dtensor(param) else ())])
+        kinds.setdefault((stays, param.dtype, local_of(param).device), []).append(place)
+    for (stays, dtype, _), places in kinds.items():
+        some, held = [params[place] for place in places], [[of[place] for place in places] for of in boxes]
         if not stays:
             check_reach(owner, some, group)
         costs = [cost_of(param, groups[param]) for param in some]
-        made.append(ShardedParameters(some, group, reduce_dtype or dtype) if stays else
-                    GatheredMatrices(some, owners_of(costs, group), group, reduce_dtype or dtype, reproducible))
+        made.append(ShardedParameters(some, held, group, reduce_dtype or dtype) if stays else
+                    GatheredMatrices(some, held, owners_of(costs, group), group, reduce_dtype or dtype, reproducible))
     return made
 
 
-def _cut_within_chunks(params, group):
+def _cut_within_chunks(params, boxes):
     """The places of those whose parts on some rank begin within a chunk; of rows, as others have no parts that stay."""
     rows = [max(1, prod(param.shape[1:])) for param in params]
-    return {place for boxes in _boxes_of(params, group) for place, (box, row) in enumerate(zip(boxes, rows))
+    return {place for of in boxes for place, (box, row) in enumerate(zip(of, rows))
             if box and all([size for _, size in box]) and box[0][0] * row % chunk()}

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .._binding.layout import contiguous_strides, is_dtensor, local_of
-from .._binding.ranks import exchange
+from .._binding.rank_sets import exchange
 from .._binding.shards import in_whole, shape_of
 from .._core import state_layout
 from .._storage.word import word_of
@@ -26,8 +27,8 @@ def encode_shards(part, given, owners, elsewhere):
     It is a DTensor where `owners` has one for the part, and else a FlatShard. Of parts `elsewhere`, which other ranks
     step as a whole, it has no element: torch.distributed.checkpoint wants every rank to know the same states.
     """
-    def placed(at, param, key, value):
-        whole, begin, elements = _layout(part, at, key, value)
+    def placed(layout, param, key, value):
+        whole, begin, elements = layout(key, value)
         return in_whole(value, owners[param], elements) if param in owners else FlatShard(value, whole, begin)
 
     return _with_nothing(part, _changed(part, _without(part, given, elsewhere), placed), elsewhere)
@@ -39,10 +40,10 @@ def decode_shards(owner, part, given, elsewhere):
 
     Raises ValueError for the FlatShards of another rank or of other buckets, and for tensors of other sizes.
     """
-    def own(at, param, key, value):
+    def own(layout, param, key, value):
         parted = is_dtensor(value)
         value = local_of(value) if parted else value
-        whole, begin, elements = _layout(part, at, key, value if isinstance(value, torch.Tensor) else value["run"])
+        whole, begin, elements = layout(key, value if isinstance(value, torch.Tensor) else value["run"])
         count = -(-param.numel() // elements)
         run = _shard_of(value)
         if run is None and value.numel() == (count if parted else prod(whole)):
@@ -75,9 +76,9 @@ def _with_nothing(part, given, elsewhere):
     state = dict(given["state"])
     for group, param, place in _places(part, given) if part.state else ():
         if param in elsewhere:
-            rule, options, *_ = part._group_rule(group)
-            held = {key: FlatShard(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options)
-                    if name in rule.declared("state") and not part._words.get(name, part._words.get("states", ""))}
+            (rule, options, *_), words = part._group_rule(group), part._storage_of(group)
+            held = {key: FlatShard(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options, words)
+                    if name in rule.declared("state") and not words.get(name, words.get("states", ""))}
             state |= {place: held} if held else {}
     return {**given, "state": state}
 
@@ -170,13 +171,12 @@ def _words(value):
 
 def _changed(part, given, change):
     """A state_dict whose states with elements, of parameters that have a ShardLocation, are what `change` makes of them."""
-    params = [param for group in part.param_groups for param in group["params"]]
-    places = [place for group in given["param_groups"] for place in group["params"]]
     state = dict(given["state"])
-    for place, param in zip(places, params):
+    for group, param, place in _places(part, given):
         at = getattr(param, "altgrad_shard_location", None)
         if at is not None and place in state:
-            state[place] = _of(state[place], lambda key, value: change(at, param, key, value))
+            layout = partial(_layout, part, part._storage_of(group), at)
+            state[place] = _of(state[place], lambda key, value: change(layout, param, key, value))
     return {**given, "state": state}
 
 
@@ -186,11 +186,11 @@ def _of(held, change, outer=None):
             else value for key, value in held.items()}
 
 
-def _layout(part, at, key, value):
+def _layout(part, words, at, key, value):
     """(shape of the whole state, its first entry here, how many elements of the parameter an entry is for)."""
     names = {state: name for name, state in part._keys.items()}
     state = key.removesuffix(_SCALE)
-    word = part._words.get(names.get(state, state), part._words.get("states", ""))
+    word = words.get(names.get(state, state), words.get("states", ""))
     if state != key:
         # As DTensors have them: by rows, where rows have whole blocks.
         block, row = word_of(word).block, prod(at.shape[1:])

@@ -11,15 +11,14 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._binding.layout import is_dtensor, local_of
-from .._binding.ranks import Ranks, check_reach, exchange
+from .._binding.rank_sets import RankSet, check_group, check_reach, exchange
 from .._binding.early_norm import EarlyNorm
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
 from .._storage.lacking import may_lack
+from .._storage.storage_line import LINE
 from .._warn import warn_renamed
 from ..optim._integrations import warn_of_ddp
-from ..optim._shapes import whole_ways
-from ..optim._joint_step import check_group
 from ._agreement import Change, are_same, check_changes, check_same, hook, find_change, parameters_of
 from ._buckets import Bucket, check_kind, make_buckets, piggyback_words, take_reduce_dtype, way_of
 from ._dtensors import ShardedParameters, make_dtensors
@@ -27,7 +26,7 @@ from ._files import REMEDY, encode_shards, gather_states, decode_shards
 from ._flat_shard import PartOf
 from ._scaled import check_scaler, step_part
 from ._sending import Sending
-from ._owned import remote_parameter
+from ._owned import cost_of, make_owned, remote_parameter
 
 _ASIDE = "params",
 
@@ -41,10 +40,12 @@ class Sharded(Sending, torch.optim.Optimizer):
     and states have the bits that one process would have with the same averages; the norm is within its last bits, or
     has its bits with `reproducible`.
     Tensors may have any shape; frozen and unused parameters are left alone, and so is a parameter that has a
-    gradient on no rank. DTensors are stepped where their parts lie, as altgrad.optim does it.
+    gradient on no rank. DTensors are stepped where their parts lie, as altgrad.optim does it, of whatever meshes of these
+    ranks. Plain parameters beside them are the same on every rank, with gradients that are averages already.
 
     Args:
-        kind: A class of altgrad.optim, whose rule updates each element by itself (not Muon).
+        kind: A class of altgrad.optim. Of Muon and NorMuon each parameter is stepped as a whole by one rank, as DistMuon
+            has it; any other rule updates each element by itself.
         params: Parameters or param_groups, the same on all ranks. Their memory moves into the buckets, and
             they become those of the first rank.
         process_group: The ranks that share the work; None: all.
@@ -63,8 +64,8 @@ class Sharded(Sending, torch.optim.Optimizer):
     Raises:
         RuntimeError: There is no process group.
         TypeError: `kind` is no class of altgrad.optim, or `process_group` no process group.
-        ValueError: This rank is not in the group, the class is Muon, the ranks have different parameters, or the group
-            has no backend for the device of one.
+        ValueError: This rank is not in the group, the ranks have different parameters, or the group has no backend for the
+            device of one.
 
     Example:
         >>> optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW8bit, model.parameters(), lr=1e-3)
@@ -79,9 +80,9 @@ class Sharded(Sending, torch.optim.Optimizer):
             raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
         group = check_group(dist.group.WORLD if process_group is None else process_group)
         check_kind(owner, kind)
-        if issubclass(kind, optim.Muon) and not self._whole:
-            raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: "
-                             + whole_ways(kind))
+        self._whole = issubclass(kind, optim.Muon)
+        if self._whole and callable(words.get("use_muon")):
+            raise TypeError(f"{owner}: use_muon is a function, which ranks cannot compare: give groups")
         if reduce_dtype not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: reduce_dtype is {reduce_dtype}; gradients travel in torch.float32 or torch.bfloat16")
         self._backward = way_of(owner, order)
@@ -90,7 +91,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._reproducible = reproducible
         self._inner, self._overlap, self._syncs, self._hooks = None, overlap, True, ()
         super().__init__(params, {})
-        self._group, self._ranks = group, Ranks([group])
+        self._group, self._ranks = group, RankSet([group])
         self._settings = kind, words, bucket_bytes, reduce_dtype
         self._bind()
 
@@ -117,8 +118,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self.defaults: dict[str, Any] = self._inner.defaults
         for mine, inner in zip(self.param_groups, self._inner.param_groups):
             mine.pop("orthogonalize", None)  # whose words are entries of their own by now
-            for key, value in inner.items():
-                mine.setdefault(key, value)
+            mine.update({key: value for key, value in inner.items() if key not in mine or key == LINE})
         self._sent, self._backward_of, self._early_norm, self._waits = 0, None, EarlyNorm(), False
         self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
         if self._tells:
@@ -127,22 +127,26 @@ class Sharded(Sending, torch.optim.Optimizer):
             handle.remove()
         self._travels = not any(map(is_dtensor, every))
         self._device = local_of(every[0]).device if every else torch.device("cpu")
-        self._hooks = [hook(param, weakref.WeakMethod(self._ready)) for param in every if not is_dtensor(param)]
+        self._hooks = [hook(param, weakref.WeakMethod(self._ready)) for param in every if self._travels]
 
     def _groups_of_parts(self):
         """The groups with what this rank steps of each parameter."""
         return [{**of, "params": [self._parts[param] if param in self._parts else remote_parameter(param) if is_dtensor(param) else
                                   param for param in of["params"]]} for of in self.param_groups]
 
-    _whole = False
+    _whole = False  # whether parameters are stepped as wholes, by their owners
     # torch's scaler gives itself to a step that takes it, and otherwise looks at gradients that are elsewhere.
     _step_supports_amp_scaling = True
 
     def _made(self, owner, params, group, most, reduce_dtype):
+        default = {"use_muon": self._whole and self._settings[1].get("use_muon", True)}
+        groups = {param: {**default, **of} for of in self.param_groups for param in of["params"]}
         if any(map(is_dtensor, params)):
-            groups = {param: {"use_muon": False} for param in params}
-            return make_dtensors(owner, params, groups, group, reduce_dtype, self._reproducible)
-        return make_buckets(params[::self._backward], group, most, reduce_dtype)
+            return make_dtensors(owner, params, groups, group, reduce_dtype, self._reproducible, bool(self._settings[0]._of_units))
+        if not self._whole:
+            return make_buckets(params[::self._backward], group, most, reduce_dtype)
+        costs = [cost_of(param, groups[param]) for param in params]
+        return make_owned(params, costs, group, reduce_dtype, self._reproducible)[::self._backward]
 
     @property
     def grad_norm(self) -> torch.Tensor | None:
@@ -197,6 +201,11 @@ class Sharded(Sending, torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._step_parts(lambda: step_part(self._inner, self._ranks, grad_scaler))
+        return loss
+
+    def _step_parts(self, run):
+        """Brings gradients where they are stepped, has `run` step this rank's part, and gives every rank all parts."""
         if not self._stepped and self._travels:
             warn_of_ddp(f"altgrad.distributed.{type(self).__name__}", self._at)
         used, self._whole_states, self._stepped = self._meet(), None, True
@@ -206,16 +215,28 @@ class Sharded(Sending, torch.optim.Optimizer):
             if not used[self._order[param]]:
                 part.grad = None
         self._tell_groups()
-        step_part(self._inner, self._ranks, grad_scaler)
+        run()
         for mine, inner in zip(self.param_groups, self._inner.param_groups):  # steps count in tensors that all groups share
             mine.update({key: inner[key] for key in (COUNT, HISTORY) if key in inner})
-        # Those that forward needs first come first.
+        self._exchange_parameters()
+        self._clear()
+        self._show_states()
+
+    def _exchange_parameters(self):
+        """Gives every rank what the others have stepped. Those that forward needs first come first."""
         with exchange("the exchange of parameters"):
             for work in [bucket.gather() for bucket in reversed(self._buckets)]:
                 work.wait()
-        self._clear()
-        self._show_states()
-        return loss
+
+    @contextmanager
+    def ema_weights(self) -> Iterator[None]:
+        """Within it parameters are their averages on every rank, as altgrad.optim.Optimizer has it. All ranks enter it."""
+        try:
+            with self._inner.ema_weights():
+                self._exchange_parameters()
+                yield
+        finally:
+            self._exchange_parameters()
 
     def _tell_groups(self):
         for mine, inner in zip(self.param_groups, self._inner.param_groups):

@@ -1,22 +1,30 @@
 """Norms of gradients, and clipping in place."""
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from . import _fallback
+from ._across_ranks import clip_across, norm_across, ranks_among
 from ._plan_cache import run
 from ._lists import (NORM_KINDS, Tensors, are_fake, bound_of, number_of, check_finite, coefficient_for, grads_of, is_traced,
                      list_of, norm_of_none, single)
 from ._tensor_list import tensor_list
 
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
 
 def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
                     foreach: bool | None = None, *, per_tensor: bool = False,
-                    return_coefficient: bool = False) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+                    return_coefficient: bool = False, process_group: "ProcessGroup | None" = None
+                    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Clips the norm of all gradients of `parameters` in place, as torch.nn.utils.clip_grad_norm_ does.
 
     Gradients are multiplied by min(1, max_norm / (norm + 1e-6)). Where that is 1 they are not written. The
     kernels take gradients of float32, bfloat16 and float16 on one device; torch clips what they do not
-    take: another `norm_type`, float64, complex and sparse gradients, several devices.
+    take: another `norm_type`, float64, complex and sparse gradients, several devices. The norm of DTensors is that of
+    all ranks of their meshes, which may be several, with plain tensors beside them; every rank of a mesh calls it.
 
     Args:
         parameters: A tensor or several, whose `.grad` is clipped. Those without a gradient are passed over.
@@ -26,6 +34,7 @@ def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0
         foreach: Ignored; torch has this argument.
         per_tensor: Whether each gradient is clipped by a norm of its own.
         return_coefficient: Whether the factor is returned, too.
+        process_group: The group of ranks that hold other parameters or shards, as an optimizer of altgrad.optim takes it.
 
     Returns:
         The norm before clipping, a 0-dim float32 tensor on the gradients' device (float64 where a gradient is
@@ -40,8 +49,11 @@ def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0
         >>> norm = altgrad.ops.clip_grad_norm_(model.parameters(), 1.0)
     """
     max_norm, norm_type = bound_of("max_norm", max_norm), number_of("norm_type", norm_type)
-    grads = grads_of(parameters)
-    if grads:
+    parameters = list_of(parameters)
+    grads, ranks = grads_of(parameters), ranks_among(parameters, process_group)
+    if ranks is not None:
+        norm = clip_across(ranks, grads, max_norm, norm_type, error_if_nonfinite, per_tensor, norm_of)
+    elif grads:
         clip = torch.ops.altgrad.clip_grads_by_norm_ if is_traced() else clip_by_norm
         norm = clip(grads, max_norm, norm_type, error_if_nonfinite, per_tensor)
     else:
@@ -71,8 +83,8 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
 
 
 def grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None, *,
-              per_tensor: bool = False) -> torch.Tensor:
-    """The norm of all tensors together, as torch.nn.utils.get_total_norm gives it.
+              per_tensor: bool = False, process_group: "ProcessGroup | None" = None) -> torch.Tensor:
+    """The norm of all tensors together, as torch.nn.utils.get_total_norm gives it; of DTensors as `clip_grad_norm_` has it.
 
     Args:
         grads: A tensor or several; None among them is passed over.
@@ -80,6 +92,7 @@ def grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool =
         error_if_nonfinite: Whether a norm that is not finite raises an error.
         foreach: Ignored; torch has this argument.
         per_tensor: Whether each tensor gets a norm of its own.
+        process_group: As `clip_grad_norm_` takes it.
 
     Returns:
         A 0-dim float32 tensor on the device of `grads` (float64 where one of them is float64), or with
@@ -92,9 +105,10 @@ def grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool =
         >>> norm = altgrad.ops.grad_norm([p.grad for p in model.parameters()])
     """
     grads, norm_type = [grad for grad in list_of(grads) if grad is not None], number_of("norm_type", norm_type)
-    if not grads:
+    ranks = ranks_among(grads, process_group)
+    if not grads and ranks is None:
         return norm_of_none(per_tensor)
-    norm = (torch.ops.altgrad.grad_norm if is_traced() else norm_of)(grads, norm_type, per_tensor)
+    norm = norm_across(ranks, grads, norm_type, per_tensor, norm_of) if ranks is not None else (torch.ops.altgrad.grad_norm if is_traced() else norm_of)(grads, norm_type, per_tensor)
     if error_if_nonfinite:
         check_finite(norm, norm_type)
     return norm

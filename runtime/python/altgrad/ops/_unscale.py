@@ -2,34 +2,40 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import torch
 
 from .._binding.device_context import stays_on_device, unwritten
+from .._binding.layout import local_of
 from . import _fallback
+from ._across_ranks import clip_unscaled, ranks_among
 from ._plan_cache import run
-from ._clip import _each, _kind, written
+from ._clip import _each, _kind, norm_of, written
 from ._lists import NORM_KINDS, are_fake, as_tensor, bound_of, is_traced, list_of, norm_of_none, single
 from ._tensor_list import tensor_list
 
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 Number: TypeAlias = float | torch.Tensor
 
 
 @overload
 def unscale(grads: torch.Tensor, loss_scale: Number, max_norm: float | None = None, *, norm_type: float = 2.0,
-            per_tensor: bool = False, inplace: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
+            per_tensor: bool = False, inplace: bool = False, process_group: "ProcessGroup | None" = None
+            ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
 
 
 @overload
 def unscale(grads: Iterable[torch.Tensor | None], loss_scale: Number, max_norm: float | None = None, *,
-            norm_type: float = 2.0, per_tensor: bool = False, inplace: bool = False
-            ) -> tuple[Sequence[torch.Tensor | None], torch.Tensor, torch.Tensor]: ...
+            norm_type: float = 2.0, per_tensor: bool = False, inplace: bool = False,
+            process_group: "ProcessGroup | None" = None) -> tuple[Sequence[torch.Tensor | None], torch.Tensor, torch.Tensor]: ...
 
 
 def unscale(grads: Any, loss_scale: Number, max_norm: float | None = None, *, norm_type: float = 2.0,
-            per_tensor: bool = False, inplace: bool = False) -> tuple[Any, torch.Tensor, torch.Tensor]:
+            per_tensor: bool = False, inplace: bool = False, process_group: "ProcessGroup | None" = None
+            ) -> tuple[Any, torch.Tensor, torch.Tensor]:
     """Divides gradients by the loss scale and clips their norm, in the passes over memory that the norm needs.
 
     Each element is multiplied once, by coefficient / loss_scale in float32.
@@ -42,6 +48,8 @@ def unscale(grads: Any, loss_scale: Number, max_norm: float | None = None, *, no
         norm_type: 1, 2 or inf for the kernels, any other number for torch.
         per_tensor: Whether each tensor is clipped by a norm of its own.
         inplace: Whether the given tensors are written instead of new ones.
+        process_group: The group of ranks that hold other parameters or shards, whose norm and `found_inf` are one; DTensors
+            are of all ranks of their meshes without it.
 
     Returns:
         (clipped, norm, found_inf). `clipped` is a tensor where `grads` is one, else a list. `norm` is that of
@@ -61,7 +69,11 @@ def unscale(grads: Any, loss_scale: Number, max_norm: float | None = None, *, no
     max_norm = bound_of("max_norm", max_norm or math.inf)
     grads = grads if isinstance(grads, (torch.Tensor, list, tuple)) else list(grads)
     given = [grad for grad in list_of(grads) if grad is not None]
-    inverse = _inverse(loss_scale)
+    inverse, ranks = _inverse(loss_scale), ranks_among(given, process_group)
+    if ranks is not None:
+        unscaled = _unscaled(list(map(local_of, given)), inverse, inplace)
+        clipped, norm, found = clip_unscaled(ranks, given, *unscaled, max_norm, float(norm_type), per_tensor, norm_of)
+        return grads if inplace else _refilled(grads, clipped), norm, found
     if not given:
         return grads, norm_of_none(per_tensor), norm_of_none(False)
     if is_traced():
@@ -72,16 +84,32 @@ def unscale(grads: Any, loss_scale: Number, max_norm: float | None = None, *, no
     if inplace:
         return grads, *ways[1](given, max_norm, inverse, float(norm_type), per_tensor)
     clipped, norm, found = ways[0](given, max_norm, inverse, float(norm_type), per_tensor)
+    return _refilled(grads, clipped), norm, found
+
+
+def _unscaled(parts, inverse, inplace):
+    """(tensors times `inverse`, in place or as new ones, whether one is not finite)."""
+    if not parts:
+        return parts, norm_of_none(False)
+    if inplace:
+        return parts, unscale_clip_(parts, math.inf, inverse, 2.0, False)[1]
+    return unscale_clip(parts, math.inf, inverse, 2.0, False)[::2]
+
+
+def _refilled(grads, clipped):
+    """A tensor where `grads` is one, else a list with None where `grads` has it."""
     if isinstance(grads, torch.Tensor):
-        return clipped[0], norm, found
+        return clipped[0]
     clipped = iter(clipped)
-    return [None if grad is None else next(clipped) for grad in grads], norm, found
+    return [None if grad is None else next(clipped) for grad in grads]
 
 
 def fused_grad_unscale_clip(grads: Any, max_norm: float | None, loss_scale: Number, *, norm_type: float = 2.0,
-                            per_tensor: bool = False, inplace: bool = False) -> tuple[Any, torch.Tensor, torch.Tensor]:
+                            per_tensor: bool = False, inplace: bool = False, process_group: "ProcessGroup | None" = None
+                            ) -> tuple[Any, torch.Tensor, torch.Tensor]:
     """`unscale` by the name and with the order of arguments that boostr has for it; the arguments are those of `unscale`."""
-    return unscale(grads, loss_scale, max_norm, norm_type=norm_type, per_tensor=per_tensor, inplace=inplace)
+    return unscale(grads, loss_scale, max_norm, norm_type=norm_type, per_tensor=per_tensor, inplace=inplace,
+                   process_group=process_group)
 
 
 def dynamic_loss_scale_update(found_inf: Number, loss_scale: Number, growth_tracker: Number,

@@ -13,7 +13,9 @@ from .._binding.layout import (CODES, FORMATS, check_no_overlap, check_extent, c
                                check_param, check_states_no_overlap, contiguous_strides, is_dense, is_dtensor,
                                name_of)
 from .._binding.offload import HostCopy
-from .._binding.shards import LocalShard, ShardLocation, check_local_shard, check_units, local_states, location_of, shape_of
+from .._binding.ranks import Share
+from .._binding.shards import (LocalShard, ShardLocation, check_local_shard, check_units, is_elsewhere, local_states,
+                               location_of, shape_of)
 from .._binding.table import FRESH, TensorTable
 from .._binding.tables import Tables
 from .._binding.device_context import DeviceContext, in_turn, is_host
@@ -29,7 +31,7 @@ from .._storage.grid import code_dtypes
 from .._storage.word import line_of_set, word_of
 from .._warn import warn
 from ._checks import float_of
-from ._shapes import Matrices, in_pieces, whole_ways
+from ._shapes import Matrices, in_pieces
 from ._states import check_held, check_whole, existing_states, make_states
 
 
@@ -39,7 +41,7 @@ class Row:
 
     `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
     part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
-    request, `copies` the dimensions of the mesh along which other ranks have the same, `strides` the order in which the
+    request, `share` how sums over the step count it, `strides` the order in which the
     kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what
     `_matrices_of` says, `piece` and `more` what `in_pieces` says. A finished row, whose states are there, can be used
     again.
@@ -61,7 +63,7 @@ class Row:
     cell: int = 0
     tensors: list = field(default_factory=list)
     count: torch.Tensor | None = None
-    copies: tuple = ()
+    share: Share = Share()
     piece: int = -1
     more: int = 0
 
@@ -78,21 +80,19 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     rows, rules = _rows_of(optimizer, group_rules, fallback_ids, known, ranks)
     common = _is_common(compile_options)
     if not rows:
-        return ranks.check(optimizer, "[]") if common else None
+        return ranks.check(optimizer, rows) if common else None
     check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy) else row.param for row in rows])
     if optimizer._reproducible:  # then what all ranks have is put together, replicas once
         for row in rows:
-            row.copies = ()
+            row.share = Share(set=row.share.set)
     devices = in_turn([row.param.device for row in rows])
     # What sums over the step count on other ranks is a table of its own; on every rank, so that all have the same ones.
-    copies = sorted({row.copies for row in rows}) if common else [None]
-    compile_options["exchange"] = common and (compile_options["exchange"] or len(devices) * len(copies) > 1)
-    parts = [DevicePlan(device, here, rules, compile_options, optimizer._reproducible or ranks.counts(here[0].at))
-             for device in devices for of in copies
-             if (here := [row for row in rows if row.param.device == device and of in (row.copies, None)])]
+    keys = sorted({row.share.key for row in rows}) if common else [None]
+    compile_options["exchange"] = common and (compile_options["exchange"] or len(devices) * len(keys) > 1)
+    parts = [DevicePlan(device, here, rules, compile_options) for device in devices for key in keys
+             if (here := [row for row in rows if row.param.device == device and key in (row.share.key, None)])]
     if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
-        ranks.check(optimizer, repr([(row.at.shape, row.line, row.index, row.copies) for row in rows
-                                     if row.at and row.at.parted]))
+        ranks.check(optimizer, rows)
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.context.on_host for part in parts])
@@ -109,27 +109,28 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
                 check_whole(optimizer, part.bundle.sets[row.set], row, group_rules[row.group][1])
     make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
     busy = {row.index for row in rows}
-    idle = [place for place in range(len(params)) if place not in busy]
+    idle = [place for place, param in enumerate(params) if place not in busy and not is_elsewhere(param)]
     tables = [TensorTable(part.bundle, in_pieces(optimizer, part.rows), [index for _, index in part.cells], params,
                           idle if part is parts[0] else [], optimizer.state) for part in parts]
     for table, part in zip(tables, parts):
-        table.counted, table.fallbacks = part.counted, optimizer._counters.fallbacks
+        table.share, table.fallbacks = part.rows[0].share, optimizer._counters.fallbacks
     if optimizer._reproducible and any([table.bundle.exchanges or table.bundle.partials for table in tables]):
         if len(tables) > 1 or fallback_ids:
             raise RuntimeError(f"altgrad.optim.{owner}: reproducible=True is for parameters of one device that kernels "
                                "update, and not torch's class")
-        tables[0].reproducible_sums = ReproducibleSums(tables[0], ranks)
+        tables[0].reproducible_sums = ReproducibleSums(tables[0], ranks.everyone)
     uncounted = [(row.owner, optimizer.state[row.owner][optimizer._count_key]) for part in parts
                  for row in part.rows
                  if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
     built = Tables(tables, owners, places, uncounted, len(group_rules))
     built.set_hypers(optimizer.param_groups, values, every)
-    if optimizer._words:
+    storages = optimizer._storages()
+    if any(storages):
         warn_of_idle_words(owner, optimizer._words, {param.dtype for param in params})
         of_part = iter(values)
         for part in parts:
-            warn_of_limits(owner, part.bundle, part.cells, optimizer._words, of_part)
+            warn_of_limits(owner, part.bundle, part.cells, storages, of_part)
     if any([table.validate(params, optimizer.state) != FRESH for table in tables]):
         raise RuntimeError("a gradient changed while its step was prepared")
     return built
@@ -150,13 +151,13 @@ def multiplies(rules, params):
 def _rows_of(optimizer, group_rules, fallback_ids, known, ranks):
     """(a row for each parameter that has a gradient, the rule of each line); a known row stays in the table while its
     gradient is None and others of its program and set have one, so the gradient's return does not rebuild the table."""
-    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer, ranks), [], {}, 0
+    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer), [], {}, 0
     for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
         for param in group["params"]:
             if id(param) in fallback_ids:
                 continue
             row = known.get(place)
-            if param.grad is not None:
+            if param.grad is not None and not is_elsewhere(param):
                 known_well = row is not None and row.grad_dtype is param.grad.dtype
                 _check_pair(optimizer, param, group, known_well)
                 if not known_well:
@@ -168,13 +169,15 @@ def _rows_of(optimizer, group_rules, fallback_ids, known, ranks):
                 rules[row.line] = group_rule[0]
             place += 1
     namer.warn()
+    for row in [*rows, *known.values()]:
+        row.share = ranks.share(row.owner, row.at)
     stepped = {_set_of(row) for row in rows}
     rows += [row for row in known.values() if row.owner.grad is None and _set_of(row) in stepped]
     return sorted(rows, key=lambda row: row.index), rules
 
 
 def _set_of(row):
-    return row.param.device, row.copies, row.line
+    return row.param.device, row.share.key, row.line
 
 
 def _check_pair(optimizer, param, group, known_well):
@@ -183,7 +186,7 @@ def _check_pair(optimizer, param, group, known_well):
     local = part.local() if part else param
     try:
         if not known_well:
-            check_param(owner, local, group.get("fused"), code_dtypes(optimizer._words))
+            check_param(owner, local, group.get("fused"), code_dtypes(optimizer._storage_of(group)))
             # Before anybody asks what overlaps: a shrunken storage has neighbours.
             check_extent(local)
         check_grad(owner, local, part.grad(optimizer._counters.fallbacks) if part else param.grad)
@@ -199,19 +202,16 @@ def _part_of(optimizer, param):
 
 
 class DevicePlan:
-    """The rows of one device, in the order of their sets, and the program that steps them.
+    """The rows of one device, in the order of their sets, and the program that steps them."""
 
-    `counted`: whether sums over all processes take these rows from here.
-    """
-
-    def __init__(self, device, rows, rules, compile_options, counted):
-        self.context, self.rows, self.counted = DeviceContext(device), rows, counted
+    def __init__(self, device, rows, rules, compile_options):
+        self.context, self.rows = DeviceContext(device), rows
         lines = sorted({row.line for row in self.rows})
         self.bundle = compile_sets(lines, [rules[line] for line in lines],
                                    on_host=self.context.on_host, **compile_options)
         if self.bundle.folds and not compile_options["exchange"] and any([row.at and row.at.parted for row in rows]):
             compile_options["exchange"] = True  # for sums over tensors of which other ranks have parts
-            self.__init__(device, rows, rules, compile_options, counted)
+            self.__init__(device, rows, rules, compile_options)
             return
         _number(self.rows, lines)
         for row in self.rows:
@@ -229,8 +229,8 @@ class DevicePlan:
                 if row.at and row.at.parted:
                     check_local_shard(row.at, self.bundle, row.set)
                     if part.multiplies:
-                        raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: "
-                                         + whole_ways(type(optimizer)))
+                        raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it: train under "
+                                         "torch.nn.parallel.DistributedDataParallel, where each rank has all of them")
                     if part.columns:
                         raise ValueError("its rule has values per row and per column of whole matrices, and other "
                                          "ranks have parts of it")
@@ -287,40 +287,40 @@ def _row(namer, owner, group, place, group_rule):
     dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
-    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices, owner), owner, param, at, matrices)
-    return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
-               copies=namer.ranks.copies(at))
+    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices, owner), owner, param, at, group, matrices)
+    return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices)
 
 
 class _Namer:
     """Puts a parameter's set into words by its rule, options and dtypes."""
 
-    def __init__(self, optimizer, ranks):
-        self.optimizer, self.ranks, self.lines, self.wide = optimizer, ranks, {}, {}
-        self.blocked = unblocked(optimizer._words) != optimizer._words
+    def __init__(self, optimizer):
+        self.optimizer, self.lines, self.wide = optimizer, {}, {}
+        self.storages = optimizer._storages()
+        self.blocked = [unblocked(words) != words for words in self.storages]
 
-    def line(self, group_rule, owner, param, at, matrices=None):
-        """The line of one parameter; checks the states that are there already."""
+    def line(self, group_rule, owner, param, at, group, matrices=None):
+        """The line of one parameter of the param_group with this index; checks the states that are there already."""
         held = self.optimizer.state.get(owner, {})
         if not isinstance(held, MutableMapping):
             raise TypeError(f"its state is {held!r}, not a dict")
         held = local_states(held)
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
-        names = self.optimizer._stored(group_rule[1])
-        small = self.blocked and (prod(shape_of(owner)) < blocked_numel()
-                                  or self._cuts_blocks(group_rule[1], matrices, names, owner, at))
+        words = self.storages[group]
+        names = self.optimizer._stored(group_rule[1], words)
+        small = self.blocked[group] and (prod(shape_of(owner)) < blocked_numel()
+                                         or self._cuts_blocks(group_rule[1], matrices, names, owner, at, words))
         states = tuple([_state_dtype(key, held.get(key)) for _, key in names])
         if held:
-            check_master(self.optimizer._words, held, names, param.dtype)
-        choice = group_rule, param.dtype, owner.grad.dtype, states, small
+            check_master(words, held, names, param.dtype)
+        choice = group_rule, words, param.dtype, owner.grad.dtype, states, small
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
 
-    def _cuts_blocks(self, options, matrices, names, owner, at):
+    def _cuts_blocks(self, options, matrices, names, owner, at, words):
         """Whether a unit of the rule, or the part of a rank, ends within a block of a state."""
-        words = self.optimizer._words
         units = [self.optimizer._unit_of(options, matrices)] if matrices else []
         units += [at.cut] if at is not None and at.parted else []
         cut = [(unit, block) for name, _ in names if name != "copy" for unit in units if unit
@@ -340,14 +340,14 @@ class _Namer:
                 warn(f"altgrad.optim.{type(self.optimizer).__name__}: the states of {', '.join(names)} stay float32, because "
                      f"{why}: choose blocks that divide their rows in storage=")
 
-    def _words(self, group_rule, param, grad, states, small):
+    def _words(self, group_rule, words, param, grad, states, small):
         # Of classes with several rules, what is another one's.
-        others = [name for name in self.optimizer._words
+        others = [name for name in words
                   if name in self.optimizer._keys and name not in group_rule[0].declared("state")]
-        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(group_rule[1]), states)
+        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(group_rule[1], words), states)
                 if dtype is not None]
         try:
-            return line_of_set(*group_rule, self.optimizer._words, TYPES[param], TYPES[grad], small, others, held)
+            return line_of_set(*group_rule, words, TYPES[param], TYPES[grad], small, others, held)
         except Error as error:
             raise TypeError(str(error)) from None
 

@@ -7,6 +7,7 @@ import torch
 from .._binding.layout import (WIDE_DTYPES, check_extents, check_kind, check_param, find_overlapping, is_dtensor, local_of,
                                name_of)
 from .._binding.device_context import is_known
+from .._binding.shards import is_elsewhere
 from .._storage.counts import count_of
 from .._warn import warn
 from ._checks import check_numbers
@@ -21,7 +22,7 @@ def find_fallback(optimizer):
     owner, reasons, candidates = type(optimizer).__name__, {}, []
     for group in optimizer.param_groups:
         for param in group["params"]:
-            if param.grad is not None:
+            if param.grad is not None and not is_elsewhere(param):
                 try:
                     check_kind(owner, param, WIDE_DTYPES)  # before anybody asks where it lies
                 except (TypeError, RuntimeError) as error:
@@ -103,18 +104,16 @@ class TorchPart:
     @torch.no_grad()
     def finite(self):
         """Whether all gradients are, an int32 on the CPU."""
-        values = [p.grad.coalesce()._values() if p.grad.is_sparse else p.grad
-                  for p in self._params if p.grad is not None]
-        return torch.tensor(all([bool(_whole(v.isfinite().all())) for v in values]),
-                            dtype=torch.int32, device="cpu")
+        values = [_values_of(p, p.grad) for p in self._params if p.grad is not None]
+        return torch.tensor(all([bool(v.isfinite().all()) for v in values]), dtype=torch.int32, device="cpu")
 
     @torch.no_grad()
-    def norm(self, grads):
-        """The global norm of `grads` as torch's clip_grad_norm_ computes it; 0 without any."""
-        values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]
-        norms = [_whole(torch.linalg.vector_norm(v)) for v in values]
-        norms = [n.to(norms[0].device) for n in norms]
-        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), dtype=torch.float32, device="cpu")
+    def norms(self, grads, ranks, count):
+        """The global norm of `grads` as torch's clip_grad_norm_ computes it, of what is counted here for each of
+        `count` tops of these Ranks; 0 without any."""
+        shares = list(map(ranks.share, self._params))
+        return [_norm_of([_values_of(param, grad) for param, grad, share in zip(self._params, grads, shares)
+                          if grad is not None and share.counted and share.top == top]) for top in range(count)]
 
     def step(self, grads, coefficient=None):
         """torch's step on `grads`, which are multiplied by `coefficient`, a constant."""
@@ -188,9 +187,17 @@ def _times(grad, factor):
     return grad if grad is None else (grad * factor.to(grad.device)).to(grad.dtype)
 
 
-def _whole(value):
-    """A number of all ranks that share a DTensor, as a plain tensor."""
-    return value.full_tensor() if is_dtensor(value) else value
+def _values_of(param, grad):
+    """The elements of a gradient that lie here, placed as the parameter."""
+    if is_dtensor(grad):
+        return local_of(grad if grad.placements == param.placements else grad.redistribute(placements=param.placements))
+    return grad.coalesce()._values() if grad.is_sparse else grad
+
+
+def _norm_of(values):
+    norms = list(map(torch.linalg.vector_norm, values))
+    norms = [norm.to(norms[0].device) for norm in norms]
+    return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), dtype=torch.float32, device="cpu")
 
 
 def _look_of(param):

@@ -5,7 +5,6 @@ import math
 
 import torch
 
-from .._binding.ranks import Ranks
 from .._binding.device_context import stays_on_device
 from .._bundle import ADD, ALL, MAX, SUMSQ
 
@@ -22,7 +21,7 @@ def joint_step(tables, fallback_part, ranks, scalars, clipped, scaler, multiplie
     may refuse.
     """
     if ranks and scaler is True:
-        scalars["flag"] = ranks.sum(scalars["flag"])
+        scalars["flag"] = ranks.worst(scalars["flag"])
     if tables and tables[0].reproducible_sums:
         return tables[0].run(scalars)
     others = _Others(fallback_part, ranks, scalars, clipped, checked=isinstance(scaler, str), multiplied=multiplied)
@@ -35,10 +34,10 @@ def joint_step(tables, fallback_part, ranks, scalars, clipped, scaler, multiplie
         # Sums over tensors first: then all tables, on every rank, wait at the same sum over the step.
         now = [at for at, point in enumerate(points) if point and point[1]]
         for at in now:
-            points[at][1].all_reduce(ranks)
+            points[at][1].all_reduce()
         if not now:
             now = [at for at, point in enumerate(points) if point]
-            _join([(tables[at].counted, points[at][0]) for at in now], others)
+            _join([(tables[at].share, points[at][0]) for at in now], others)
             if not any([tables[at].waits() for at in now]):
                 others.step()
         for at in now:
@@ -58,18 +57,19 @@ class _Others:
     def __init__(self, fallback_part, ranks, scalars, clipped, checked, multiplied):
         self._multiplied, self._wrong = multiplied and ranks, None
         self._fallback_part, self._ranks, self._scalars = fallback_part, ranks, scalars
+        self.tops = max(1, len(ranks.tops))
         self._clipped, self._checked = clipped, checked
         self._inverse = _inverse(scalars["scale"]) if fallback_part else 1.0
         self._grads = fallback_part.grads(self._inverse) if fallback_part else []
         self._coefficient, self._finite = None, None
         self.results, self.wait = {}, clipped or checked
 
-    def norm(self, share):
-        """The square of the common norm; `share`: our own squares, or None."""
-        if not self._clipped or (share is not None and self._fallback_part is None and not self._ranks):
-            return share
+    def norm(self, shares):
+        """The square of the common norm; `shares`: our own squares for each of `Ranks.tops`, or None."""
+        if not self._clipped or (shares and self._fallback_part is None and not self._ranks):
+            return shares and shares[0]
         total, self.results["norm"], self._coefficient = _bound(
-            self._fallback_part, self._grads, self._ranks, share, self._scalars["max_norm"])
+            self._fallback_part, self._grads, self._ranks, shares, self._scalars["max_norm"])
         return total
 
     def finite(self, share):
@@ -81,7 +81,7 @@ class _Others:
             own = self._fallback_part.finite() & bool(0.0 < self._inverse < math.inf)
             fine = fine & own.to(fine.device)
         if self._ranks:
-            fine = (self._ranks.sum((1 - fine).float()) == 0.0).int()
+            fine = (self._ranks.worst((1 - fine).float()) == 0.0).int()
         self._finite = fine
         if share is None:
             self.results["flag"] = float(1 - fine)
@@ -93,7 +93,7 @@ class _Others:
         if self._multiplied:
             self._multiplied = False
             mine = torch.zeros((), dtype=torch.float32, device="cpu") if share is None else share
-            share = self._ranks.gather(mine.reshape(1)).amax()
+            share = self._ranks.worst(mine).float()
         self._wrong = share
         return share
 
@@ -107,24 +107,6 @@ class _Others:
             fallback_part.step(self._grads, self._coefficient)
 
 
-def all_reduce(group, share):
-    """The sum of what every rank of a process group gives, as Ranks.sum has it."""
-    return Ranks([group]).sum(share)
-
-
-def check_group(group):
-    """Raises unless `group` is None or a process group that this rank is in."""
-    if group is None:
-        return group
-    import torch.distributed as dist
-    if not dist.is_available() or not isinstance(group, dist.ProcessGroup):
-        if dist.is_available() and group is dist.GroupMember.NON_GROUP_MEMBER:
-            raise ValueError("process_group: this rank is not in the group")
-        raise TypeError("process_group is a torch.distributed.ProcessGroup or None, "
-                        f"not {type(group).__name__}")
-    return group
-
-
 def check_shards(optimizer):
     """Raises where a parameter is marked as a shard, because its norm is not the whole norm."""
     for index, group in enumerate(optimizer.param_groups):
@@ -136,21 +118,21 @@ def check_shards(optimizer):
                     "pass process_group=, the group of the ranks that hold the shards")
 
 
-def _bound(fallback_part, grads, ranks, share, max_norm):
-    """(square of the norm, the norm, clip_grad_norm_'s coefficient); `share`: the squares of our own part.
+def _bound(fallback_part, grads, ranks, shares, max_norm):
+    """(square of the norm, the norm, clip_grad_norm_'s coefficient); `shares`: the squares of our own part.
 
     The first and the third are 0-dim tensors. The norm is a number if no device has to be waited for. If torch steps
     all parameters, the norm is bounded in the precision of torch's gradients.
     """
-    norm = fallback_part.norm(grads) if fallback_part else torch.zeros((), dtype=torch.float32, device="cpu")
-    total = None
-    if share is not None or ranks:
-        device = norm.device if share is None else share.device
-        own = norm.to(device, torch.float64)
-        total = own * own * (ranks.mesh is None) + (0.0 if share is None else share.double())
-        total = ranks.sum(total) if ranks else total
-        # The norm of DTensors that torch steps is of all ranks already.
-        total = (total if ranks.mesh is None else total + own * own).float()
+    count = max(1, len(ranks.tops))
+    norms = (fallback_part.norms(grads, ranks, count) if fallback_part else
+             [torch.zeros((), dtype=torch.float32, device="cpu")] * count)
+    norm, total = norms[0], None
+    if shares or ranks:
+        device = norm.device if not shares else shares[0].device
+        squares = [own * own for own in [norm.to(device, torch.float64) for norm in norms]]
+        squares = [own + share.double() for own, share in zip(squares, shares)] if shares else squares
+        total = (ranks.sum(squares) if ranks else squares[0]).float()
         norm = _root(total)
     coefficient = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
     return total, norm.float() if stays_on_device(norm) else norm.item(), coefficient
@@ -165,7 +147,7 @@ def _root(total):
 
 @torch.no_grad()
 def _join(points, others):
-    """Combines (whether it counts, its words) of all tables with the others' part.
+    """Combines (its Share, its words) of all tables with the others' part.
 
     A sum goes into a table's first word and 0 into the rest, which the kernels add.
     """
@@ -173,10 +155,10 @@ def _join(points, others):
     verdicts = [word for _, words in points for kind, word in words if kind == ALL]
     maxima = [word for _, words in points for kind, word in words if kind == MAX]
     if any(sums):
-        total = torch.zeros_like(next(word for of in sums for word in of))
-        for word in [word for (counted, _), of in zip(points, sums) if counted for word in of]:
-            total += _on_device_of(word, total)
-        total = others.norm(total)
+        totals = [torch.zeros_like(next(word for of in sums for word in of)) for _ in range(others.tops)]
+        for share, word in [(share, word) for (share, _), of in zip(points, sums) if share.counted for word in of]:
+            totals[share.top] += _on_device_of(word, totals[share.top])
+        total = others.norm(totals)
     if verdicts:
         fine = verdicts[0].clone()
         for word in verdicts[1:]:

@@ -29,7 +29,8 @@ class Shared(TypedDict, total=False):
         process_group: The torch.distributed group of the ranks that hold different parameters or
             different shards. The norm, and `found_inf` of the loss scale, are combined over these ranks, and all of
             them have to take part in every step. Leave it None under
-            DistributedDataParallel, whose ranks hold the same gradients.
+            DistributedDataParallel, whose ranks hold the same gradients. DTensors need none: their ranks are those of their
+            meshes. Beside them it is the group of ranks that have other stages of a pipeline.
         statistics: Whether each step also computes norms and counts of every parameter, which
             `statistics()` returns. No further pass over memory is made for them.
         norm_in_backward: Whether the backward pass sums each gradient for the norm as soon as the gradient is
@@ -47,7 +48,12 @@ class Shared(TypedDict, total=False):
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
             an altgrad.optim.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128,keep_positive", or a dict. A class
             with narrow states keeps its own words for the streams that are not named. templates/Storage.md has every
-            word.
+            word. A param_group may have a "storage" of its own, whose words replace those of all, as "states=f32" for
+            embeddings.
+        ema: The decay of an exponential moving average of the weights, such as 0.999, which the step keeps as one more state,
+            `state[param]["ema"]`: ema = lerp(ema, new parameter, 1 - decay), beginning with the parameter before the first
+            step, of the master where there is one. It is float32, or as `storage="ema=bf16,stochastic"` says.
+            `ema_weights()` evaluates with it. A group may have a decay of its own.
         seed: The key of the random numbers for stochastic rounding, a whole number of at most 64 bits.
             None takes one from torch's generator. Only allowed where the storage rounds stochastically.
     """
@@ -60,6 +66,7 @@ class Shared(TypedDict, total=False):
     offload: bool
     numerics: str | None
     storage: StorageLike
+    ema: float | None
     seed: int | None
 
 
@@ -77,7 +84,7 @@ class OfTorch(Shared, total=False):
 
 
 DEFAULTS = OfTorch(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
-                   norm_in_backward=False, offload=False, numerics=None, storage="", seed=None, fallback=True)
+                   norm_in_backward=False, offload=False, numerics=None, storage="", ema=None, seed=None, fallback=True)
 
 Init = TypeVar("Init", bound=Callable[..., None])
 

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 from .._warn import renamed, warn, warn_renamed
 from ._keywords import Shared, meant
 from ._named import BETAS, Named, check_arguments, constructor, find_template
+from ._owners import MatrixOwners
 from ._newton_schulz import ENTRIES, KNOWN, NewtonSchulz, check_iteration, dtype_of, entries_of, option_words
 from ._presets import find_preset
 from ._shapes import matrices_of
@@ -22,7 +23,7 @@ _ADAMW = "lr", "betas", "eps", "weight_decay"
 _ADAMW_LR = 1e-3  # torch.optim.AdamW's
 
 
-class Muon(Named):
+class Muon(MatrixOwners, Named):
     """Muon (K. Jordan, 2024) with the arguments, param_groups and state keys of torch.optim.Muon; AdamW beside it.
 
         b = b + (1 - momentum) (g - b);  u = b + (1 - momentum) (g - b), or b without `nesterov`

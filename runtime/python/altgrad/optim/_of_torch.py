@@ -148,18 +148,16 @@ class Adagrad(Named):
         super()._start(given, explicit)
         for group in self.param_groups:
             for param in group["params"]:
-                if self._word:
+                words = self._storage_of(group)
+                if words.get("sum") or words.get("states"):
                     self._check_first(param, group)
                 else:
                     self.state[param] = _accumulator(param, group)
 
-    @property
-    def _word(self):
-        return self._words.get("sum") or self._words.get("states")
-
     def _check_first(self, param, group):
         """Raises where a sum would begin with a number that its codes do not have as their own."""
-        words = self._words if param.numel() >= blocked_numel() else unblocked(self._words)
+        words = self._storage_of(group)
+        words = words if param.numel() >= blocked_numel() else unblocked(words)
         word = words.get("sum") or words.get("states") or "f32"
         first = group["initial_accumulator_value"]
         if first and (word_of(word).block > 1 or dtype_of(word_of(word).format) in CODES):

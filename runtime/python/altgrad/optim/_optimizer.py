@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,17 +13,19 @@ from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
 from .._binding.group_rules import BOUND, GroupRules, check_bound, check_capturable, clip_of
 from .._binding.offload import Offload, check_offload
+from .._binding.rank_sets import check_group
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.early_norm import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.device_context import number_of
 from .._storage.checkpoint import encode_state_dict, fill_older, preserve_dtypes, picklable
-from .._storage.storage_line import check_group as check_storage_entry, storage_entry
+from .._storage.storage_line import LINE, storage_entry
 from .._storage.file_entries import decode_all
 from .._storage.draws import COUNT, unshare, bind_draws, seeded
 from .._storage.history import HISTORY, check_adaptive, bind_history
 from .._storage.step_states import bind_step_states
 from .._storage.grid import check_params
+from .._storage.line import Storage
 from .._storage.streams import check_streams, in_rule_names
 from .._storage.word import check_words
 from .._warn import warn
@@ -36,8 +39,9 @@ from ._keywords import OfTorch, document, filled, shown
 from ._numerics import Numerics
 from ._rule_names import RuleNames
 from ._traced import Traced, trace
+from ._ema import STATE, EmaMixin, averaged
 from ._statistics import StatisticsMixin, StepCounters
-from ._joint_step import check_group, joint_step
+from ._joint_step import joint_step
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
     from ..amp import GradScaler
 
 
-class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
+class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     """The base of all altgrad optimizers: a torch.optim.Optimizer whose step is compiled from rules.
 
     One program steps all parameters, whatever their groups, shapes and dtypes. It works with
@@ -72,7 +76,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
     fused_amp: bool
     _ranks = None
     _step_ranks = Ranks()
-    _agreed = frozenset()  # what all ranks are known to have said of their DTensors
+    _agreed = frozenset()  # what all ranks of a set are known to have said of their DTensors
     fallback: bool = True
 
     @shown
@@ -82,6 +86,9 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
             raise TypeError("altgrad.optim.Optimizer is the base of the optimizers and has no rule: use one of "
                             "altgrad.optim's classes, or FromRule")
         storage = given["storage"] or ""
+        if given["ema"] is not None:
+            storage = self._begin_ema(given["ema"], storage)
+            defaults = {**defaults, STATE: self._ema}
         check_streams(storage, f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
         self._words = type(self)._words | in_rule_names(storage, self._keys)
         check_words(self._words)
@@ -111,7 +118,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
     @property
     def _falls_back(self):
         """Whether torch steps parameters that kernels cannot; its class knows no storage of ours."""
-        return self.fallback and self._reference is not None and not self._words
+        return self.fallback and self._reference is not None and not any(self._storages())
 
     @property
     def process_group(self) -> "ProcessGroup | None":
@@ -149,25 +156,38 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         """Adds a param_group, as torch's optimizers do.
 
         Args:
-            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage of its
-                own.
+            param_group: A dict with "params" and whatever differs from the defaults. With "storage" its parameters are
+                stored otherwise, as "states=f32" for embeddings: its words replace those of the optimizer.
 
         Raises:
-            ValueError: The group names another storage, or a parameter is in a group already.
+            ValueError: A word of the group's storage is unknown, or a parameter is in a group already.
             TypeError: A parameter is no tensor, or of a dtype that the storage does not take.
             RuntimeError: A parameter is a shard, and `max_grad_norm` is given without a `process_group`.
         """
+        if isinstance(param_group, dict) and LINE in param_group:
+            param_group = {**param_group, **self._own_storage(param_group[LINE])}
         super().add_param_group(param_group)
         unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
-            check_storage_entry(self.param_groups[-1], storage_entry(self._words, self._keys),
-                                f"group {len(self.param_groups) - 1}", self._keys)
-            check_params(self, self.param_groups[-1]["params"])
+            check_params(self, self.param_groups[-1])
             check_ranks(self)
             check_offload(self)
         except (TypeError, ValueError, RuntimeError):
             del self.param_groups[-1]
             raise
+
+    def _own_storage(self, line):
+        """The entry of a group that says a storage of its own; the defaults get a seed where it is the first that draws."""
+        where = f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups)}"
+        check_streams(line, where, self._keys, self._only_with, self._keys)
+        words = self._storage_of({LINE: str(Storage(line))})
+        check_words(words)
+        if "rungs" in words and words["rungs"] != self._words.get("rungs"):
+            raise ValueError(f"{where} has the grid {words['rungs']!r} in its storage: one grid is for all param_groups, and the "
+                             "constructor takes it")
+        if COUNT not in self.defaults:
+            self.defaults.update(seeded(words, None))
+        return storage_entry(words, self._keys)
 
     @watched
     def step(self, closure: Callable[[], Any] | None = None, *, scaler: "GradScaler | None" = None,
@@ -216,6 +236,8 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         if own:
             scale, scaler = own._begin_step()
         scalars = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
+        if self._exchanged is not None:
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called within ema_weights()")
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a step of this optimizer "
                                "runs; call it afterwards")
@@ -307,7 +329,10 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         """(rule, options, whether it is differentiable); checks what the group says."""
         check_entries(self, group)
         check_capturable(group)
-        return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
+        rule = self._rule_of(group)
+        if self._ema is not None:
+            rule = averaged(rule, tuple(sorted({self._rule_of(of) for of in self.param_groups}, key=attrgetter("name"))))
+        return rule, self._options_of(group), bool(group.get("differentiable"))
 
     def _matrices_of(self, group, param):
         """The Matrices of a parameter, where its group says that it has some; else None."""
@@ -403,7 +428,7 @@ class Optimizer(RuleNames, StatisticsMixin, Traced, Numerics):
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._ranks is not None,
                     norm_in_backward=self.norm_in_backward, offload=self.offload, _numerics=self._numerics,
-                    _words=self._words, state=picklable(self),
+                    _words=self._words, **self._ema_entries(), state=picklable(self),
                     param_groups=self._counters.encode(self.param_groups))
         return kept
 

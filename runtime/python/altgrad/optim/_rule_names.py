@@ -6,6 +6,7 @@ import torch
 
 from .._storage.line import Storage
 from .._storage.master import extra_streams
+from .._storage.storage_line import LINE, merged
 from .._storage.word import class_of
 
 
@@ -54,10 +55,19 @@ class RuleNames:
         place = self._hypers.get(name, name)
         return place if isinstance(place, tuple) else (place, None)
 
-    def _stored(self, options):
-        """(the compiler's word, key in state) of everything that is stored with these options."""
+    def _storage_of(self, group):
+        """The Storage of a param_group, which may say more than the optimizer's."""
+        line = group.get(LINE)
+        return self._words if line is None else merged(self._words, line, tuple(self._keys.items()))
+
+    def _storages(self):
+        """The Storages that there are, one for each param_group."""
+        return list(map(self._storage_of, getattr(self, "param_groups", ()))) or [self._words]
+
+    def _stored(self, options, words):
+        """(the compiler's word, key in state) of everything that is stored with these options in a Storage."""
         return [(name, key) for name, key in self._keys.items() if name not in self._of_units
-                and self._only_with.get(name) in (None, *options)] + [(name, name) for name in self._inputs] + extra_streams(self._words)
+                and self._only_with.get(name) in (None, *options)] + [(name, name) for name in self._inputs] + extra_streams(words)
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))

@@ -77,10 +77,3 @@ def in_pieces(optimizer, rows):
 def _pieces(row):
     of = row.matrices
     return range(of.count) if of and of.apart and prod(shape_of(row.owner)) else [-1]
-
-
-def whole_ways(kind):
-    """What somebody may do whose ranks have parts of the matrices that a class multiplies, for the end of a sentence."""
-    if kind.__name__ == "Muon":
-        return "take altgrad.distributed.DistMuon"
-    return "train under torch.nn.parallel.DistributedDataParallel, where each rank has all of them"

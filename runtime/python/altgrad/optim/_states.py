@@ -12,6 +12,7 @@ from .._core import DTYPES, core, dtype_of, handle_of, int64s
 from .._library import Error, struct
 from .._storage.blocks import scale_key
 from .._storage.counts import count_of, is_count
+from ._ema import STATE as EMA
 
 _State = struct("State", sizes=POINTER(c_int64), strides=POINTER(c_int64), dims=c_int64, dtype=c_int32, copies=c_int32,
                 first=c_double)
@@ -21,10 +22,11 @@ def check_whole(optimizer, part, row, options):
     """Raises ValueError where a parameter has some of its states and lacks others.
 
     `part` is the Set of the row. Going on from zeros beside an old step count would be a large step.
-    A master and a copy are made of the parameter, and a state of an option begins when it is on.
+    A master, a copy and an average are made of the parameter, and a state of an option begins when it is on.
     """
     held = optimizer.state.get(row.owner, {})
-    needed = [(stream, stream.state) for stream in part.states if stream.role == "state"]
+    needed = [(stream, stream.state) for stream in part.states
+              if stream.role == "state" and not (stream.state == EMA and optimizer._ema is not None)]
     counted = optimizer._count_key
     if counted and (part.step or optimizer._always_counts):
         needed.append((None, counted))
@@ -139,7 +141,9 @@ def _made(optimizer, bundle, row, counts):
         state = held.get(key := stream.state)
         if state is None:
             state = new_state(bundle, row, index)
-            if stream.role == "state":
+            if stream.state == EMA and optimizer._ema is not None:
+                state.copy_(param)
+            elif stream.role == "state":
                 optimizer._begin_state(row, state)
             made.add(key)
         elif not _fits(stream, state, row):
@@ -148,7 +152,7 @@ def _made(optimizer, bundle, row, counts):
     if "copy_scale" in made:
         from ..quant._blocks import begin_copy  # late: it takes a second
         whole = {**held, **new}
-        begin_copy(in_order(whole.get("master", param), row.strides), whole, optimizer._words["copy"])
+        begin_copy(in_order(whole.get("master", param), row.strides), whole, optimizer._storage_of(optimizer.param_groups[row.group])["copy"])
     if part.step and not stored:
         # A buffer that was there before us has seen its first step.
         if made or row.owner not in optimizer._counts:

@@ -102,6 +102,7 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
     words = _words_by_key(Storage(storage), Adam._keys)
     state, errors, edits, seen = {}, [], [], set()
     for index, group in enumerate(groups):
+        target.enter(index)
         steps, own = set(), _words_of(group, words, f"param_group {index} of the file")
         for place in group["params"]:
             if place not in state_dict["state"]:
@@ -115,7 +116,7 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
             if report:
                 errors += _errors(place, adam, state[place], target)
         target.regroup(group, steps, f"group {index}")
-    for unknown in sorted({*words, *target.words} - seen - _KNOWN - {*Adam._keys.values()}) if seen else ():
+    for unknown in sorted({*words, *target.words}.union(*target.storages) - seen - _KNOWN - {*Adam._keys.values()}) if seen else ():
         raise ValueError(f"storage names {unknown!r}, and the states are {', '.join(sorted(seen))}")
     with torch.no_grad():
         for param, upper in edits:
@@ -191,10 +192,10 @@ class _Target:
     """The layout that is to be written: words of storage by keys of `state`, or another library's writer."""
 
     def __init__(self, to):
-        self.params, self.writer, self.words, self.kind = None, None, {}, to
+        self.params, self.writer, self.words, self.storages, self.kind = None, None, {}, (), to
         if isinstance(to, Optimizer):
             self.params = [param for group in to.param_groups for param in group["params"]]
-            self.words = _words_by_key(to._words, to._keys)
+            self.storages = [_words_by_key(words, to._keys) for words in to._storages()]
         elif isinstance(to, type) and issubclass(to, Optimizer):
             self.words = _words_by_key(to._words, to._keys)
         elif isinstance(to, str) and to in _WRITERS:
@@ -204,6 +205,10 @@ class _Target:
         else:
             raise ValueError(f"altgrad.transcode knows no {to!r}: `to` is an optimizer of altgrad.optim, a "
                              f"line of storage, or one of {', '.join(_WRITERS)}")
+
+    def enter(self, index):
+        """Writes by the storage of the param_group with this index from now on."""
+        self.words = self.storages[min(index, len(self.storages) - 1)] if self.storages else self.words
 
     def block_of(self, key, count):
         """The elements that share a scale in what is written; 0 where none do."""
