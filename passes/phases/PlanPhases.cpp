@@ -443,6 +443,7 @@ void PhasePlanner::addUnitSums(unsigned batch, StringRef suffix) {
         phase.unitSums.push_back(sum);
     if (phase.unitSums.empty())
       continue;
+    phase.exchange = exchange; // other devices may have slices of its tensors
     phase.name = ("units" + suffix).str();
     phase.domain = Domain::Rows;
     phase.set = set;
@@ -488,9 +489,9 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     } else if (auto product = dyn_cast<MultiplyOp>(op)) {
       products.push_back({batch, product});
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
-      if (isa<AcrossOp>(op) && exchange)
-        return op.emitOpError("is a sum that other devices' cannot join: leave out --exchange"), failure();
       auto across = dyn_cast<AcrossOp>(op);
+      if (across && !across.getUnits() && exchange)
+        return op.emitOpError("is a sum that other devices' cannot join: leave out --exchange"), failure();
       if (across)
         addSweep({});
       schedule.setBatch(&op, batch);

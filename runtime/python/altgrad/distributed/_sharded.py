@@ -44,8 +44,9 @@ class Sharded(Sending, torch.optim.Optimizer):
     ranks. Plain parameters beside them are the same on every rank, with gradients that are averages already.
 
     Args:
-        kind: A class of altgrad.optim. Of Muon and NorMuon each parameter is stepped as a whole by one rank, as DistMuon
-            has it; any other rule updates each element by itself.
+        kind: A class of altgrad.optim. Of Muon, NorMuon and the classes with numbers of rows and columns, such as
+            Adafactor, each parameter is stepped as a whole by one rank, as DistMuon has it; any other rule updates each
+            element by itself.
         params: Parameters or param_groups, the same on all ranks. Their memory moves into the buckets, and
             they become those of the first rank.
         process_group: The ranks that share the work; None: all.
@@ -80,13 +81,13 @@ class Sharded(Sending, torch.optim.Optimizer):
             raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
         group = check_group(dist.group.WORLD if process_group is None else process_group)
         check_kind(owner, kind)
-        self._whole = issubclass(kind, optim.Muon)
+        self._whole = kind._steps_wholes
         if self._whole and callable(words.get("use_muon")):
             raise TypeError(f"{owner}: use_muon is a function, which ranks cannot compare: give groups")
         if reduce_dtype not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: reduce_dtype is {reduce_dtype}; gradients travel in torch.float32 or torch.bfloat16")
         self._backward = way_of(owner, order)
-        if reproducible and self._whole:
+        if reproducible and issubclass(kind, optim.Muon):
             words["reproducible"] = True
         self._reproducible = reproducible
         self._inner, self._overlap, self._syncs, self._hooks = None, overlap, True, ()

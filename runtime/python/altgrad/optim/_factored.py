@@ -9,13 +9,14 @@ from typing_extensions import Unpack
 
 from ._keywords import OfTorch, Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
+from ._owners import MatrixOwners
 
 __all__ = ["Adafactor", "CAME", "SinkGD", "SM3"]
 
 
-class Factored(Named):
+class Factored(MatrixOwners, Named):
     """Numbers of rows and columns. A tensor counts as one matrix: its last dimension has the columns, and all others
-    together have the rows. They are float32, and a parameter that other ranks have parts of is refused."""
+    together have the rows. They are float32. Each DTensor goes to an owner, who steps it as a whole, and its parts back."""
 
 
 class Adafactor(Factored):

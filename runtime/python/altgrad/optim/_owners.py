@@ -1,4 +1,4 @@
-"""Muon of DTensors: matrices of which ranks have parts are stepped as wholes by their owners, as altgrad.distributed does it."""
+"""DTensors of optimizers of whole matrices: their owners step them, as altgrad.distributed does it."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ class MatrixOwners(Optimizer):
     `_sharded` is that, or None; a copy cannot have it, because it exchanges with other ranks.
     """
 
-    _sharded = None
+    _sharded, _steps_wholes = None, True
 
     def _is_shared(self):
-        return any([is_dtensor(param) for group in self.param_groups if group["use_muon"] for param in group["params"]])
+        return any([is_dtensor(param) for group in self.param_groups if group.get("use_muon", True) for param in group["params"]])
 
     def _over_ranks(self):
         """The Sharded that steps for this optimizer; None without DTensors among the matrices. All ranks ask at once."""
