@@ -87,6 +87,16 @@ def test_adafactor_is_torchs_and_each_reads_the_others_file(words):
     assert {len(state) for state in one.state_dict()["state"].values()} == {2, 3}  # vectors have one variance
 
 
+@pytest.mark.parametrize("name", ["Adafactor", "CAME", "SM3", "SinkGD"])
+def test_rows_and_columns_without_a_gradient_leave_the_others_finite(name):
+    params, optimizer = made(getattr(altgrad.optim, name), [(8, 9), (6, 4)])
+    for _ in range(2):
+        params[0].grad, params[1].grad = torch.randn(8, 9), torch.zeros(6, 4)
+        params[0].grad[3], params[0].grad[:, 2] = 0.0, 0.0
+        optimizer.step()
+    assert all(param.isfinite().all() for param in params)
+
+
 def test_a_file_of_torchs_in_bfloat16_goes_on_in_float32():
     theirs, two = made(torch.optim.Adafactor, dtype=torch.bfloat16)
     ours, one = made(altgrad.optim.Adafactor, dtype=torch.bfloat16)
