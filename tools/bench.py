@@ -8,6 +8,7 @@ The candidates of a case take turns within each round, so that a busy machine sl
     tools/bench.py --only 64M,f32,clip    the cases whose name has all of these words
     tools/bench.py --only ops             altgrad.ops beside torch's functions for gradients
     tools/bench.py --only grid            GridOptim beside the same formulas in torch
+    tools/bench.py --only factored        Adafactor beside torch's and transformers'
     tools/bench.py --only rounding        AdamW with stochastic rounding and with 8-bit states, beside torch's and torchao's
     tools/bench.py --only experts         64 experts of which 8 have gradients, in turn and always the same
     tools/bench.py --only host            bf16 gradients and weights, f32 masters and moments, beside the kernels of each --folder
@@ -31,7 +32,7 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import (backward, candidates, copies, experts, floor, grid, host, latency, measure, ops, program, report,  # noqa: E402
+from bench import (backward, candidates, copies, experts, factored, floor, grid, host, latency, measure, ops, program, report,  # noqa: E402
                    rounding, steps)
 
 
@@ -127,6 +128,8 @@ def main():
     for name in grid.CASES:
         if wanted(name, only):
             data["grid"][name] = grid.run(name, rounds, options.clock, progress(name))
+    data["factored"] = {name: factored.run(name, rounds, options.clock, progress(name))
+                        for name in factored.CASES if wanted(name, only)}
     data["host"] = {}
     for name, workload in host.cases(options.quick):
         if wanted(name, only):

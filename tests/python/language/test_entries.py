@@ -124,3 +124,16 @@ def test_an_entry_has_the_states_of_its_rule_and_no_step():
         @free.entry
         def later(y: ag.Param, t: ag.Step):
             return y / t
+
+
+def test_an_entry_leaves_an_average_of_weights_as_it_is():
+    param = torch.nn.Parameter(torch.ones(5))
+    optimizer = altgrad.optim.AdamWScheduleFree([param], lr=0.1, ema=0.5)
+    for _ in range(3):
+        param.grad = torch.ones(5)
+        optimizer.step()
+    before = optimizer.state[param]["ema"].clone(), param.detach().clone()
+    optimizer.eval()
+    assert torch.equal(optimizer.state[param]["ema"], before[0]) and not torch.equal(param, before[1])
+    optimizer.train()
+    torch.testing.assert_close(param.detach(), before[1])

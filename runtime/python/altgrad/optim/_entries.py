@@ -73,7 +73,8 @@ def _optimizer_of(optimizer, name):
             "__doc__": None, "__module__": __name__, "_entry": rule, "_owner_inputs": optimizer._inputs})
         own = known[name] = made.__new__(made)
         own.__setstate__({**optimizer.__getstate__(), "state": {}, "param_groups": [], "_left_behind": False,
-                          "fused_amp": False, "fallback": False, "_measures": False, "norm_in_backward": False})
+                          "fused_amp": False, "fallback": False, "_measures": False, "norm_in_backward": False,
+                          "_ema": None})  # an average of weights is of the rule's steps
     own = known[name]
     if own.param_groups is not optimizer.param_groups or own.state is not optimizer.state:
         own.param_groups, own.state, own._words = optimizer.param_groups, optimizer.state, optimizer._words
@@ -92,8 +93,8 @@ class _OfEntry:
     def _options_of(self, group):
         return tuple([option for option in super()._options_of(group) if option in self._entry.options()])
 
-    def _stored(self, options):
-        extra = extra_streams(self._words)
+    def _stored(self, options, words):
+        extra = extra_streams(words)
         return [(name, self._keys.get(name, name)) for name in self._entry.declared("state") + list(self._inputs)] + extra
 
     def _forget(self):
@@ -101,7 +102,7 @@ class _OfEntry:
         self._inputs = tuple(self._entry.declared("input"))
 
     def _names(self):
-        return [self._keys.get(name, name) for role in ("state", "unit", "scalar", "input") for name in self._entry.declared(role)]
+        return [self._keys.get(name, name) for role in ("state", "unit", "row", "column", "scalar", "input") for name in self._entry.declared(role)]
 
     def _needs_others(self):
         """Whether a parameter with a gradient lacks a state of the rule that this entry belongs to."""
