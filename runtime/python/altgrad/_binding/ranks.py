@@ -1,6 +1,8 @@
 """The processes that take a step together, and how what each of them counts comes to all of them."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import torch
 
@@ -95,7 +97,7 @@ class Ranks:
 
     def sum(self, shares):
         """The sum of what every rank counts: `shares` has what this one does for each of `tops`, 0-dim tensors or numbers."""
-        total = sum([of.sum(share) for of, share in zip(self.tops, shares)]) if self.tops else shares[0]
+        total = reduce(add, [of.sum(share) for of, share in zip(self.tops, shares)]) if self.tops else shares[0]
         return self._outer.sum(total if self._speaks else total * 0.0) if self._outer else total
 
     def worst(self, value):
