@@ -1,4 +1,7 @@
-"""A run of two ranks that ends at any moment and goes on from its last checkpoint: tools/soak.sh killed COUNT [SEED]."""
+"""A run of two ranks that ends at any moment and goes on from its last checkpoint: tools/soak.sh killed COUNT [SEED].
+
+The ways are DistAdamW, FSDP2, and DTensors of several meshes beside a plain parameter; runs take them in turn.
+"""
 
 import contextlib
 import datetime
@@ -15,6 +18,9 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_model_state_dict, get_optimizer_state_dict,
                                                      set_model_state_dict, set_optimizer_state_dict)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 import altgrad
 
@@ -40,21 +46,52 @@ class Writer(dcp.FileSystemWriter):
         return super().finish(*args, **words)
 
 
-def made(kind):
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(96, 64), torch.nn.Linear(64, 33))
+class Model(torch.nn.Module):
+    """The gradients of its loss are whole numbers, the same on all ranks: their averages over two and three are exact."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = torch.nn.Sequential(torch.nn.Linear(96, 64), torch.nn.Linear(64, 33))
+
+    def forward(self, step):
+        torch.manual_seed(step)
+        params = list(self.net.parameters())
+        grads = [6.0 * torch.randint(-10, 11, param.shape) for param in params]
+        placed = [distribute_tensor(grad, param.device_mesh, param.placements, src_data_rank=None) if isinstance(param, DTensor)
+                  else grad for param, grad in zip(params, grads)]
+        shares = [(param * grad).sum() for param, grad in zip(params, placed)]
+        return sum([share.full_tensor() if isinstance(share, DTensor) else share for share in shares])
+
+
+def on_meshes(model):
+    """Rows on one mesh, columns on another, a vector on a slice, and a plain one."""
+    flat, square = init_device_mesh("cpu", (RANKS,)), init_device_mesh("cpu", (1, RANKS), mesh_dim_names=("dp", "tp"))
+    first, second = model.net
+    for layer, name, mesh, placements in ((first, "weight", flat, [Shard(0)]), (second, "weight", square, [Replicate(), Shard(1)]),
+                                          (first, "bias", square["tp"], [Shard(0)])):
+        value = distribute_tensor(getattr(layer, name).detach(), mesh, placements, src_data_rank=None)
+        setattr(layer, name, torch.nn.Parameter(value))
+    return model
+
+
+# What becomes of the model, and the class that steps it.
+WAYS = {"DistAdamW": (lambda model: model, altgrad.distributed.DistAdamW), "FSDP2": (fully_shard, altgrad.optim.AdamW),
+        "meshes": (on_meshes, altgrad.optim.AdamW)}
+
+
+def made(kind, change=lambda model: model):
+    model = Model()
+    change(model)
     return model, kind(model.parameters(), **WORDS)
 
 
 def backward(model, step):
-    """Whole numbers, the same on all ranks: their averages over two and three are exact."""
-    torch.manual_seed(step)
-    grads = [6.0 * torch.randint(-10, 11, param.shape) for param in model.parameters()]
-    sum([(param * grad).sum() for param, grad in zip(model.parameters(), grads)]).backward()
+    model(step).backward()
 
 
 def numbers(model):
-    return [param.flatten().tolist() for param in model.parameters()]
+    return [(param.full_tensor() if isinstance(param, DTensor) else param).flatten().tolist() for param in model.parameters()]
 
 
 def whole(kind=altgrad.optim.AdamW):
@@ -72,9 +109,10 @@ def last_of(folder):
     return max([int(path.parent.name) for path in folder.glob("*/.metadata")], default=-1)
 
 
-def train(folder, fault):
+def train(folder, fault, way):
     """Goes on from the last checkpoint; `fault(point, step)` is called at many points."""
-    model, optimizer = made(altgrad.distributed.DistAdamW)
+    change, kind = WAYS[way]
+    model, optimizer = made(kind, change)
     first, at = last_of(folder) + 1, [0]
     if first:
         state = {"model": get_model_state_dict(model), "optim": get_optimizer_state_dict(model, optimizer, options=FLAT)}
@@ -82,9 +120,10 @@ def train(folder, fault):
         set_model_state_dict(model, state["model"])
         set_optimizer_state_dict(model, optimizer, state["optim"], options=FLAT)
     next(model.parameters()).register_post_accumulate_grad_hook(lambda _: fault("backward", at[0]))
-    optimizer.local_optimizer.register_step_post_hook(lambda *_: fault("updated", at[0]))
+    getattr(optimizer, "local_optimizer", optimizer).register_step_post_hook(lambda *_: fault("updated", at[0]))
     for at[0] in range(first, STEPS):
         fault("begin", at[0])
+        optimizer.zero_grad()
         backward(model, at[0])
         optimizer.step()
         state = {"model": get_model_state_dict(model), "optim": get_optimizer_state_dict(model, optimizer, options=FLAT)}
@@ -92,7 +131,7 @@ def train(folder, fault):
     return numbers(model)
 
 
-def rank_of(folder, store, rank, fault, answer):
+def rank_of(folder, store, rank, fault, answer, way):
     torch.set_num_threads(1)
 
     def here(point, step):
@@ -103,20 +142,20 @@ def rank_of(folder, store, rank, fault, answer):
     try:
         dist.init_process_group("gloo", store=dist.FileStore(str(store), RANKS), rank=rank, world_size=RANKS,
                                 timeout=datetime.timedelta(seconds=CALM))
-        answer.send(train(folder, here))
+        answer.send(train(folder, here, way))
     except BaseException as error:  # as CheckpointException is
         answer.send(f"{type(error).__name__}: {error}")
     os._exit(0)  # what is left of the group need not be waited for
 
 
-def run(folder, fault=None, after=None):
+def run(folder, fault=None, after=None, way="DistAdamW"):
     """{rank: its parameters, or what it says} of the ranks that live; one dies at `fault` (rank, point, step), or
     `after` (rank, seconds) of its first step. AssertionError where a rank does not end in time."""
     context, said = multiprocessing.get_context("forkserver"), {}
     context.set_forkserver_preload(["torch", "torch.distributed.checkpoint"])  # imported once
     with tempfile.TemporaryDirectory() as place:
         pipes = [context.Pipe(duplex=False) for _ in range(RANKS)]
-        ranks = [context.Process(target=rank_of, args=(folder, pathlib.Path(place, "store"), rank, fault, pipes[rank][1]))
+        ranks = [context.Process(target=rank_of, args=(folder, pathlib.Path(place, "store"), rank, fault, pipes[rank][1], way))
                  for rank in range(RANKS)]
         for process in ranks:
             process.start()
@@ -141,15 +180,15 @@ def main(count, seed):
         for number in range(count):
             folder = pathlib.Path(place, str(number))
             folder.mkdir()
-            kills = 0
+            kills, way = 0, list(WAYS)[number % len(WAYS)]
             while last_of(folder) < STEPS - 1:
-                said = run(folder, after=(dice.randrange(RANKS), dice.uniform(0.0, 0.5)))
+                said = run(folder, after=(dice.randrange(RANKS), dice.uniform(0.0, 0.5)), way=way)
                 kills += len([answer for answer in said.values() if isinstance(answer, list)]) < RANKS
                 assert all(not isinstance(answer, list) or answer == expected for answer in said.values()), said
-            done = run(folder)  # nothing is left to do, and the last checkpoint is read
-            assert all(done[rank] == expected for rank in range(RANKS)), f"seed {seed}, run {number}: {done}"
+            done = run(folder, way=way)  # nothing is left to do, and the last checkpoint is read
+            assert all(done[rank] == expected for rank in range(RANKS)), f"seed {seed}, run {number}, {way}: {done}"
             every += kills
-            print(f"run {number}: {kills} kills, {every} so far, and the parameters of an undisturbed run", flush=True)
+            print(f"run {number}, {way}: {kills} kills, {every} so far, and the parameters of an undisturbed run", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,19 @@
 """The processes that take a step together, and how what each of them counts comes to all of them."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import torch
 
 from .layout import is_dtensor
 from .rank_sets import RankSet
 from .shards import is_elsewhere, replicated_dims
+
+# Of the entries of a param_group, what is no tensor.
+_COMPARABLE = bool, int, float, str, tuple, type(None)
+# Entries that may be others on each rank.
+_OF_RANK = "seed", "draws"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,7 @@ class Ranks:
 
     def sum(self, shares):
         """The sum of what every rank counts: `shares` has what this one does for each of `tops`, 0-dim tensors or numbers."""
-        total = sum([of.sum(share) for of, share in zip(self.tops, shares)]) if self.tops else shares[0]
+        total = reduce(add, [of.sum(share) for of, share in zip(self.tops, shares)]) if self.tops else shares[0]
         return self._outer.sum(total if self._speaks else total * 0.0) if self._outer else total
 
     def worst(self, value):
@@ -99,17 +108,28 @@ class Ranks:
 
     def check(self, optimizer, rows):
         """Raises ValueError where another rank has other parts to add up than `rows`, on all ranks that have such parts.
-        All of them have others in the same step, so they ask in the same."""
+        All of them have others in the same step, so they ask in the same. The first time they also ask for versions and
+        options, and every rank hears of what is wrong."""
+        begins, wrong = not optimizer._agreed, None
+        agreed = set(optimizer._agreed)
         for of in self.sets:
             text = repr([(row.at.shape, row.line, row.index, row.share.key[1]) for row in rows
                          if row.at and row.at.parted and row.share.set is of])
-            if (known := (of.members, hash(text))) in optimizer._agreed:
-                continue
-            if (other := of.agree(text)) is not None:
-                raise ValueError(
-                    f"altgrad.optim.{type(optimizer).__name__}: rank {other} of {of} has other DTensors with gradients than "
-                    f"rank {of.first}, another order of them, or other options, so that the ranks cannot add up their parts")
-            optimizer._agreed = optimizer._agreed | {known}
+            for difference, words in [("has another version of altgrad or torch, another class or other options",
+                                repr(_facts(optimizer, self, of)))] * begins + [(
+                    "has other DTensors with gradients, another order of them, or other options", text)]:
+                if (known := (of.members, hash(words))) in agreed:
+                    continue
+                if (other := of.agree(words)) is not None:
+                    wrong = wrong or (f"rank {other} of {of} {difference} than rank {of.first}, so that the ranks cannot step and add up "
+                                      "their parts alike")
+                agreed.add(known)
+        for of in self.tops if begins and self.sets else ():
+            if of.worst(float(wrong is not None)):
+                wrong = wrong or "another rank has other DTensors, options or versions than those that share parameters with it"
+        if wrong:
+            raise ValueError(f"altgrad.optim.{type(optimizer).__name__}: {wrong}")
+        optimizer._agreed = frozenset(agreed)
 
 
 def ranks_of(optimizer):
@@ -138,3 +158,13 @@ def _speaks(tops, members, outer):
         raise ValueError(f"process_group has the ranks {sorted(shared)} of several meshes, none of which has all: give the "
                          "group of ranks that have no mesh in common")
     return here == min(shared, default=here)
+
+
+def _facts(optimizer, ranks, of):
+    """What all ranks of a set say alike: versions, the class, and the options of groups that have parameters of the set."""
+    from .. import __version__
+    groups = [{key: value for key, value in group.items() if key in optimizer.defaults and isinstance(value, _COMPARABLE)
+               and key not in _OF_RANK}
+              for group in optimizer.param_groups if any([is_dtensor(param) and not is_elsewhere(param)
+                                                          and ranks.share(param).set is of for param in group["params"]])]
+    return __version__, torch.__version__, type(optimizer).__name__, [sorted(group.items()) for group in groups]

@@ -11,7 +11,9 @@ import torch
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from .._binding.hooks import uncompiled
-from .._binding.ranks import ranks_of
+from .._binding.layout import is_dtensor, local_of
+from .._binding.ranks import Ranks, ranks_of
+from .._binding.shards import is_elsewhere
 from ..optim import Optimizer
 from ._scaler_state import ScalerState
 
@@ -170,6 +172,25 @@ class GradScaler(torch.amp.GradScaler):
             return optimizer.step(**kwargs)
         finally:
             del optimizer.grad_scale, optimizer.found_inf
+
+    @torch.no_grad()
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        """As torch's; DTensors, whose meshes may be several, and plain tensors beside them are unscaled where they lie, and what
+        is found on one rank is of all."""
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        if not any(map(is_dtensor, params)):
+            return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
+        lists, found = {}, {}
+        for grad in [local_of(param.grad) for param in params if param.grad is not None]:
+            if not allow_fp16 and grad.dtype == torch.float16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+            lists.setdefault((grad.device, grad.dtype), []).append(grad)
+        for (device, _), grads in lists.items():
+            flag = found.setdefault(device, found_inf.to(device, copy=True))
+            torch._amp_foreach_non_finite_check_and_unscale_(grads, flag, inv_scale.to(device))
+        every = Ranks([param.device_mesh for param in params if is_dtensor(param) and not is_elsewhere(param)]).worst(
+            sum([flag.to(found_inf.device) for flag in found.values()], torch.zeros_like(found_inf)))
+        return {found_inf.device: every.to(found_inf.dtype)}
 
     def _step_fused(self, optimizer, state, kwargs):
         self._flag = 0.0

@@ -23,6 +23,7 @@ from ._agreement import Change, are_same, check_changes, check_same, hook, find_
 from ._buckets import Bucket, check_kind, make_buckets, piggyback_words, take_reduce_dtype, way_of
 from ._dtensors import ShardedParameters, make_dtensors
 from ._files import REMEDY, encode_shards, gather_states, decode_shards
+from ._coming import Coming
 from ._flat_shard import PartOf
 from ._scaled import check_scaler, step_part
 from ._sending import Sending
@@ -60,6 +61,9 @@ class Sharded(Sending, torch.optim.Optimizer):
         reproducible: Whether norms have the bits of one process, too, on any number of ranks: they exchange one
             partial sum per 4,096 elements (4 bytes) instead of one number. A DTensor whose shards do not end on
             multiples of 4,096 elements is stepped by one rank as a whole.
+        model: The model whose parameters these are. Then what others have updated travels while its next forward goes on,
+            each module of which waits for its own parameters; so do `model.state_dict()` and the next step. Parameters that
+            are read otherwise, such as by `model.parameters()`, may be those before the step until `wait_parameters()`.
         words: What the class takes besides.
 
     Raises:
@@ -74,7 +78,7 @@ class Sharded(Sending, torch.optim.Optimizer):
 
     def __init__(self, kind: type[optim.Optimizer], params: ParamsT, *, process_group: Any = None,
                  bucket_bytes: int = 25 << 20, reduce_dtype: torch.dtype | None = None, overlap: bool = True,
-                 reproducible: bool = False, order: str = "reversed", **words: Any):
+                 reproducible: bool = False, order: str = "reversed", model: torch.nn.Module | None = None, **words: Any):
         owner = f"altgrad.distributed.{type(self).__name__}"
         reduce_dtype, words = take_reduce_dtype(owner, reduce_dtype, words)
         if not (dist.is_available() and dist.is_initialized()):
@@ -94,6 +98,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         super().__init__(params, {})
         self._group, self._ranks = group, RankSet([group])
         self._settings = kind, words, bucket_bytes, reduce_dtype
+        self._model, self._coming = model, Coming(model)
         self._bind()
 
     def _bind(self):
@@ -207,6 +212,7 @@ class Sharded(Sending, torch.optim.Optimizer):
 
     def _step_parts(self, run):
         """Brings gradients where they are stepped, has `run` step this rank's part, and gives every rank all parts."""
+        self._coming.wait()
         if not self._stepped and self._travels:
             warn_of_ddp(f"altgrad.distributed.{type(self).__name__}", self._at)
         used, self._whole_states, self._stepped = self._meet(), None, True
@@ -225,9 +231,11 @@ class Sharded(Sending, torch.optim.Optimizer):
 
     def _exchange_parameters(self):
         """Gives every rank what the others have stepped. Those that forward needs first come first."""
-        with exchange("the exchange of parameters"):
-            for work in [bucket.gather() for bucket in reversed(self._buckets)]:
-                work.wait()
+        self._coming.send(list(reversed(self._buckets)))
+
+    def wait_parameters(self) -> None:
+        """Waits until this rank has all that others have updated, which with `model` is not so when `step` returns."""
+        self._coming.wait()
 
     @contextmanager
     def ema_weights(self) -> Iterator[None]:
@@ -235,9 +243,11 @@ class Sharded(Sending, torch.optim.Optimizer):
         try:
             with self._inner.ema_weights():
                 self._exchange_parameters()
+                self._coming.wait()
                 yield
         finally:
             self._exchange_parameters()
+            self._coming.wait()
 
     def _tell_groups(self):
         for mine, inner in zip(self.param_groups, self._inner.param_groups):

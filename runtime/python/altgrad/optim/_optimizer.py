@@ -357,9 +357,9 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         kernel_params = [p for p in watched.params if id(p) not in fallback_ids]
         if fit != OTHER_GRADS or fallback_ids != (before.ids if before else ()):
             known = {}
+        check_adaptive(self, group_rules.clip, self.param_groups[0], fallback_part, self._ranks)
         self._step_ranks = ranks_of(self)
         is_joint = fallback_part is not None or self._step_ranks
-        check_adaptive(self, group_rules.clip, self.param_groups[0], fallback_part, self._ranks)
         compile_options = dict(clip=group_rules.clip, scaler=settings[0], statistics=self._measures, numerics=self._numerics,
                                keys=" ".join([f"{name}={key}" for name, key in self._keys.items()]),
                                multiplied=multiplies(group_rules.rules, watched.params), exchange=bool(is_joint))
