@@ -190,7 +190,7 @@ private:
   void writeSeparateSweeps(int stage, StringRef name, ArrayRef<Output> outputs);
   SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Output> outputs);
   Value createColumns(Location loc, bool runs);
-  Value keepColumns(Value value, int stage);
+  Value materializeColumns(Value value, int stage);
   void writeStores(int stage, StringRef name, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value commonCondition(int stage, unsigned set, ArrayRef<Output> always, ArrayRef<Output> conditional);
   Value blendWithOld(Body &body, const Output &output, Value code);
@@ -300,7 +300,7 @@ Value SweepWriter::clone(Body &body, Value value) {
   }
   bool isOfColumn = op && !isa<LoadOp>(op) && value.getType().isF32() && variances.of(value).isColumn();
   if (isOfColumn && (body.parts.walk != Walk::Columns || keptColumns.contains(value))) {
-    Value number = load(body, keepColumns(value, body.stage));
+    Value number = load(body, materializeColumns(value, body.stage));
     body.map.map(value, number);
     return number;
   }
@@ -338,7 +338,7 @@ Value SweepWriter::createColumns(Location loc, bool runs) {
 }
 
 // The list of a value that columns have, which is computed once for each before the sweep that is being written.
-Value SweepWriter::keepColumns(Value value, int stage) {
+Value SweepWriter::materializeColumns(Value value, int stage) {
   if (Value known = keptColumns.lookup(value))
     return known;
   Value list = createColumns(value.getLoc(), /*runs=*/false);

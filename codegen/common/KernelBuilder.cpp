@@ -87,8 +87,8 @@ Value KernelBuilder::chunkHeader(Value chunk, unsigned word) {
 
 std::pair<Row, Value> KernelBuilder::locateChunk(Value chunk) {
   Value index = chunkHeader(chunk, 0), first = chunkHeader(chunk, 1);
-  if (rowsBehind)
-    index = builder.add(index, rowsBehind);
+  if (rowIndex)
+    index = builder.add(index, rowIndex);
   return {row(index), first};
 }
 

@@ -103,8 +103,8 @@ public:
   /// Word 0 of a chunk is its row's index, word 1 its first element there.
   Value chunkHeader(Value chunk, unsigned word);
   std::pair<Row, Value> locateChunk(Value chunk);
-  /// The next calls of locateChunk() and openChunk() are about a row so far behind that of the chunk.
-  Value rowsBehind = {};
+  /// The next calls of locateChunk() and openChunk() are about the row that is this many rows after that of the chunk.
+  Value rowIndex = {};
   /// In a set whose rows of the table are rows of matrices: how many its tensor has, and which of them a row is.
   Value countRows(Row row);
   Value rowOfMatrix(Row row);

@@ -75,16 +75,16 @@ void altgrad::forEachRow(KernelBuilder &kernel, SweepOp sweep, Value item, funct
   if (isRun)
     rows = builder.minSigned(builder.sub(rows, kernel.rowOfMatrix(first)), kernel.i64(ALTGRAD_RUN_ROWS));
   kernel.loop(kernel.i64(0), rows, kernel.i64(isRun ? 1 : ALTGRAD_RUN_ROWS), [&](Value row) {
-    kernel.rowsBehind = row;
+    kernel.rowIndex = row;
     body();
   });
-  kernel.rowsBehind = {};
+  kernel.rowIndex = {};
 }
 
 Value altgrad::combineWithColumn(KernelBuilder &kernel, SweepOp sweep, Value value, Value at, unsigned alignment) {
   CodeBuilder &builder = kernel.builder;
   Reduction kind = *sweep.getCombine();
-  Value begins = builder.equal(kernel.rowsBehind, kernel.i64(0));
+  Value begins = builder.equal(kernel.rowIndex, kernel.i64(0));
   Value before = kernel.load(value.getType(), at, alignment);
   before = builder.select(begins, neutral(builder, kind, value.getType()), before);
   return accumulate(builder, kind, before, value);

@@ -29,7 +29,7 @@ SmallVector<Value> cloneSweepBody(CodeBuilder &builder, Region &body, const Body
 
 //===-- Walks over rows -----------------------------------------------------===//
 
-/// Calls `body` for each row of an item of a sweep, one after the other: KernelBuilder::rowsBehind says which.
+/// Calls `body` for each row of an item of a sweep, one after the other: KernelBuilder::rowIndex says which.
 void forEachRow(KernelBuilder &kernel, SweepOp sweep, Value item, function_ref<void()> body);
 /// What a walk stores of a column: `value`, combined with what the rows before have left at `at`.
 Value combineWithColumn(KernelBuilder &kernel, SweepOp sweep, Value value, Value at, unsigned alignment);

@@ -79,6 +79,16 @@ static unsigned countExcessNumbers(SweepOp sweep, unsigned numbers, const GpuTun
   return registers - std::min(registers, limit);
 }
 
+// Functions of three polynomials and more take what five loads of 32 bits leave, as do six loads, or two sums beside five.
+static bool hasManyElements(SweepOp sweep) {
+  unsigned bits = 0;
+  for (Value tensors : sweep.getLoads())
+    bits += getBits(tensors);
+  Block &body = sweep.getBody().front();
+  bool isLong = llvm::any_of(body, [](Operation &op) { return isa<math::PowFOp, math::AtanOp, math::Atan2Op>(op); });
+  return isLong || bits + (sweep.getNumResults() > 1 ? 32 : 0) > 5 * 32;
+}
+
 // Blocks per multiprocessor to request for a sweep whose uniform values may all be spilled to shared memory. The values
 // that a block of elements shares, and sums beside draws or a split master, stay in registers through the whole body.
 // Two sums beside a split master, as in LAMB, are not too many.
@@ -92,8 +102,9 @@ static unsigned chooseResidentBlocks(SweepOp sweep, const GpuTuning &tuning) {
   if ((draws && sums > 1) || (parts && sums > 2))
     pinned += sums * (sweep.getFastPath() ? tuning.registersPerGuardedSum : tuning.registersPerSum);
   // Lists per column come beside all others, and a walk with sums keeps two kinds of partial results.
-  bool hasColumns = llvm::any_of(streams, isPerColumn), keepsBoth = sweep.getCombine() && sums;
-  return tuning.residentBlocks - (pinned > tuning.pinnedRegisters || hasColumns) - keepsBoth;
+  bool hasColumns = llvm::any_of(streams, isPerColumn), hasTwoPartials = sweep.getCombine() && sums;
+  bool needsRegisters = pinned > tuning.pinnedRegisters || hasColumns || hasManyElements(sweep);
+  return tuning.residentBlocks - needsRegisters - hasTwoPartials;
 }
 
 static bool hasRegistersForPrefetch(SweepOp sweep, const GpuTuning &tuning) {

@@ -31,12 +31,12 @@ class Reference:
         self.defaults = {word.arg: word.value for word in made.keywords}
 
     def chain(self, name):
-        """The classes of this package from one up through its first bases."""
-        found = []
-        while name in self.classes:
-            found.append(self.classes[name])
-            base = next(iter(found[-1].bases), None)
-            name = base.id if isinstance(base, ast.Name) else None
+        """The classes of this package from one up through its bases, each base after the class that names it."""
+        found, waiting = [], [name]
+        while waiting:
+            if (node := self.classes.get(waiting.pop(0))) and node not in found:
+                found.append(node)
+                waiting = [base.id for base in node.bases if isinstance(base, ast.Name)] + waiting
         return found
 
     def annotations(self, name):
