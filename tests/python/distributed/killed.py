@@ -109,7 +109,7 @@ def last_of(folder):
     return max([int(path.parent.name) for path in folder.glob("*/.metadata")], default=-1)
 
 
-def train(folder, fault, way):
+def train(folder, fault, way="DistAdamW"):
     """Goes on from the last checkpoint; `fault(point, step)` is called at many points."""
     change, kind = WAYS[way]
     model, optimizer = made(kind, change)
