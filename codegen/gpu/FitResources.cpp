@@ -79,7 +79,8 @@ static unsigned countExcessNumbers(SweepOp sweep, unsigned numbers, const GpuTun
   return registers - std::min(registers, limit);
 }
 
-// Functions of three polynomials and more take what five loads of 32 bits leave, as do six loads, or two sums beside five.
+// A function of several polynomials takes the registers that four loads of 32 bits leave, as six loads do, and two sums
+// beside five loads.
 static bool hasManyElements(SweepOp sweep) {
   unsigned bits = 0;
   for (Value tensors : sweep.getLoads())
