@@ -86,7 +86,10 @@ static bool hasManyElements(SweepOp sweep) {
   for (Value tensors : sweep.getLoads())
     bits += getBits(tensors);
   Block &body = sweep.getBody().front();
-  bool isLong = llvm::any_of(body, [](Operation &op) { return isa<math::PowFOp, math::AtanOp, math::Atan2Op>(op); });
+  bool isLong = llvm::any_of(body, [](Operation &op) {
+    auto function = dyn_cast<FunctionOp>(op);
+    return function && llvm::is_contained({"math.powf", "math.atan2"}, function.getFunction());
+  });
   return isLong || bits + (sweep.getNumResults() > 1 ? 32 : 0) > 5 * 32;
 }
 

@@ -13,7 +13,8 @@ import runner
 NULL = type(None)
 ACCESS = ["in", "out", "inout"]
 SCOPES = ["step", "group", "tensor", "unit"]
-UNITS = ["none", "given", "matrices"]
+UNITS = ["none", "given", "matrices", "rows"]
+WALKS = ["runs", "heads", "columns"]
 HALVES = ["none", "low", "high"]
 KINDS = ["sweep", "fold", "total", "scalars", "matrix"]
 REDUCTIONS = ["add", "sumsq", "max", "and"]
@@ -22,19 +23,21 @@ BYTES = dict(zip(TYPES, (8, 8, 4, 4, 1)))
 ROLES = ["none", "param", "grad", "state", "master", "copy", "block_scale", "remainder", "input", "hyper", "step", "max_norm",
          "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random", "history", "tensor_scale"]
 
-# A type, a list of the words that there are, {key: ...} of an object, [...] of a list's entries.
+# A type, a list of the words that there are, {key: ...} of an object, [...] of a list's entries. Keys with a question
+# mark are there where a rule has values per column.
 SCHEMA = {
     "altgrad": int, "step": str, "producer": str, "host": (str,), "ptx": (str,), "sets": int, "units": (UNITS,),
     "places": (bool,),
     "row_words": int, "inputs": int, "group_scalars": int, "step_scalars": int,
-    "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int},
+    "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int,
+                  "columns?": {"slot": int, "lists": int, "runs": int}},
     "streams": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "format": str,
-                 "bits": int, "even": HALVES, "block": int, "columns": int, "slot": int, "set": int},),
+                 "bits": int, "even": HALVES, "block": int, "columns": int, "slot": int, "set": int, "per?": ["column"]},),
     "scalars": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "type": TYPES,
                  "scope": SCOPES, "slot": int, "set": {int, NULL}, "default": {int, float, NULL}},),
     "phases": ({"name": str, "symbol": str, "kind": KINDS,
                 "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int, "finishes": int,
-                "block": int, "tiles": int, "read": {int, float}, "written": {int, float}},),
+                "block": int, "tiles": int, "read": {int, float}, "written": {int, float}, "walk?": WALKS},),
     "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS},)},),
     "partials": ({"phase": int, "set": int, "word": int, "reduction": REDUCTIONS},),
     "warnings": ({"set": int, "stream": str, "hyper": {str, NULL}, "above": {int, float},
@@ -52,12 +55,14 @@ REQUESTS = {
     "unscale": ["--rule=lion", "--unscale", "--exchange", "--clip"],
     "units": ["--rule=adamw", "--clip=agc-unit"],
     "warnings": ["--rule=adamw", "--storage=m=f16 v=bf16"],
+    "columns": ["--rule=adafactor"],
 }
 
 
 def check(value, schema, place="manifest"):
     """Every key is there and none beside it, every value of its kind."""
     if isinstance(schema, dict):
+        schema = {key.rstrip("?"): part for key, part in schema.items() if not key.endswith("?") or key[:-1] in value}
         assert isinstance(value, dict) and value.keys() == schema.keys(), place
         for key, part in schema.items():
             check(value[key], part, f"{place}.{key}")
@@ -89,7 +94,8 @@ def test_the_compiler_writes_the_schema(made):
     assert bool(manifest["exchanges"]) == ("--exchange" in REQUESTS[name])
     assert len(manifest["partials"]) == 2 * (name == "exchange")  # the norms of LAMB's tensors
     assert name != "warnings" or {w["hyper"] for w in manifest["warnings"]} == {"beta1", "beta2", None}
-    assert (manifest["workspace"]["spills"] > 0) == (name == "spills" or name == "exchange")
+    assert (manifest["workspace"]["spills"] > 0) == (name in ("spills", "exchange"))
+    assert {phase.get("walk") for phase in manifest["phases"]} - {None} == (set(WALKS) if name == "columns" else set())
     for kind in ("streams", "scalars"):
         keys = [(entry["set"], entry["role"], entry["key"]) for entry in manifest[kind]]
         assert len(set(keys)) == len(keys)
@@ -106,7 +112,7 @@ def number(*names):
 
 
 STREAM = struct(("name", c_char_p), ("key", c_char_p), ("format", c_char_p),
-                *number("role", "access", "set", "bits", "block", "even"))
+                *number("role", "access", "set", "bits", "block", "even", "columns", "per_column"))
 SCALAR = struct(("name", c_char_p), ("key", c_char_p),
                 *number("role", "access", "type", "scope", "set", "bytes", "has_default"),
                 ("value", c_double))
@@ -139,6 +145,8 @@ def ask(lib, bundle, question, kind, *index):
 def wanted(entry, *left_out):
     """An entry of the manifest as it is answered."""
     entry = {key: value for key, value in entry.items() if key not in left_out}
+    if "block" in entry:
+        entry["per_column"] = int(entry.pop("per", "") == "column")
     if "default" in entry:
         default = entry.pop("default")
         entry.update(has_default=default is not None, value=default or 0, bytes=BYTES[entry["type"]])
@@ -155,8 +163,8 @@ def test_the_c_abi_answers_what_the_manifest_says(made):
         return function(bundle)
 
     assert count("set") == manifest["sets"]
-    for kind, info, left_out in (("stream", STREAM, ("slot", "columns")), ("scalar", SCALAR, ("slot",)),
-                                 ("phase", PHASE, ("symbol", "domain", "per_block", "finishes", "block", "tiles"))):
+    for kind, info, left_out in (("stream", STREAM, ("slot",)), ("scalar", SCALAR, ("slot",)),
+                                 ("phase", PHASE, ("symbol", "domain", "per_block", "finishes", "block", "tiles", "walk"))):
         entries = manifest[kind + "s"]
         assert count(kind) == len(entries)
         for index, entry in enumerate(entries):

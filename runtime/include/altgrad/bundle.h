@@ -12,7 +12,7 @@
 //   int64_t altgrad_prefetch;             bytes a sweep prefetches ahead on a
 //                                         host; 0 until the runtime sets it
 //
-// Manifest, all keys always present:
+// Manifest. Only "columns" of the workspace, and "walk" and "per" below, may be absent:
 //
 //   {"altgrad": 5, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],

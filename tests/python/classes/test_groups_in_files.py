@@ -13,7 +13,8 @@ from altgrad.optim import NewtonSchulz
 
 CLASSES = [kind for name in altgrad.optim.__all__ if inspect.isclass(kind := getattr(altgrad.optim, name))
            and issubclass(kind, altgrad.optim.Optimizer) and kind is not altgrad.optim.Optimizer
-           and kind is not altgrad.optim.AdaHessian]  # torch makes its states by a step without inputs
+           and kind not in (altgrad.optim.AdaHessian,  # torch makes its states by a step without inputs
+                            altgrad.optim.SinkGD)]  # has no states, which torch cannot load
 OPTIONS = [dict(cpu_offload=True), dict(full_state_dict=True), dict(full_state_dict=True, cpu_offload=True),
            dict(flatten_optimizer_state_dict=True), dict(flatten_optimizer_state_dict=True, cpu_offload=True)]
 # torch.distributed.checkpoint cannot load what has no states.
