@@ -156,7 +156,8 @@ def _read(entry, group, words, param, where):
               if t is not None} | ({tuple(param.shape)} if param is not None else set())
     if len(shapes) > 1:
         raise ValueError(f"{where} has states of shapes {', '.join(map(str, sorted(shapes)))}"
-                         + ("" if param is None else ", and of the parameter itself"))
+                         + ("" if param is None else ", and of the parameter itself")
+                         + "; transcode converts states with a value for each element, not those of rows and columns")
     if param is not None and param.numel():
         strides = (param if is_dense(param) else torch.empty_like(param)).stride()
         adam.states = {key: in_order(state, strides) for key, state in adam.states.items()}
