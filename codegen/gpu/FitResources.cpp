@@ -90,7 +90,7 @@ static bool hasManyElements(SweepOp sweep) {
     auto function = dyn_cast<FunctionOp>(op);
     return function && llvm::is_contained({"math.powf", "math.atan2"}, function.getFunction());
   });
-  return isLong || bits + (sweep.getNumResults() > 1 ? 32 : 0) > 5 * 32;
+  return isLong || bits > 5 * 32 || (bits == 5 * 32 && sweep.getNumResults() > 1);
 }
 
 // Blocks per multiprocessor to request for a sweep whose uniform values may all be spilled to shared memory. The values
