@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .._binding.layout import is_dtensor
+from .._binding.layout import PLAIN, is_dtensor
 from .._binding.ranks import ranks_of
 from ._optimizer import Optimizer
 
@@ -18,7 +18,9 @@ class MatrixOwners(Optimizer):
     _sharded, _steps_wholes = None, True
 
     def _is_shared(self):
-        return any([is_dtensor(param) for group in self.param_groups if group.get("use_muon", True) for param in group["params"]])
+        # Each step asks: of plain tensors a set of their types says it.
+        return any([is_dtensor(param) for group in self.param_groups if group.get("use_muon", True)
+                    and not PLAIN.issuperset(map(type, group["params"])) for param in group["params"]])
 
     def _over_ranks(self):
         """The Sharded that steps for this optimizer; None without DTensors among the matrices. All ranks ask at once."""
