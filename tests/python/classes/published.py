@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 CASES = [
@@ -189,3 +190,20 @@ def _adahessian(p, g, s, t, lr, betas, eps, weight_decay, hessian_power, **_):
     p = p * (1 - lr * weight_decay)
     m, v = s.average("m", betas[0], g), s.average("v", betas[1], s.held["input"] ** 2)
     return p - lr / (1 - betas[0] ** t) * m / ((v / (1 - betas[1] ** t)) ** (hessian_power / 2) + eps)
+
+
+def finds_its_rate(kind, reference, shapes, words):
+    """40 steps from zeros towards 1 of a class that finds `d`, and of its reference in float64, with the same `d` and weights."""
+    draws = torch.Generator().manual_seed(0)
+    params = [torch.nn.Parameter(torch.zeros(shape)) for shape in shapes]  # where p0 - p loses no digits
+    ours, theirs = kind(params, **words), reference(params, **words)
+    for _ in range(40):
+        grads = [at["p"].float() - 1 + 0.1 * torch.randn(at["p"].shape, generator=draws) for at in theirs.of]
+        for param, grad in zip(params, grads):
+            param.grad = grad
+        ours.step(), theirs.step(grads)
+        assert ours.param_groups[0]["d"].item() == pytest.approx(theirs.d, rel=1e-4)
+    for param, at in zip(params, theirs.of):
+        assert (param.detach() - at["p"]).abs().max() <= 2e-4 * at["p"].abs().max()
+    assert ours.param_groups[0]["k"].item() == 40
+    return theirs.d

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import altgrad
+from published import finds_its_rate
 
 SHAPES = (5, 7), (40, 33), (9,)
 
@@ -43,18 +44,7 @@ class Reference:
     {}, dict(weight_decay=0.1), dict(weight_decay=0.1, decouple=False), dict(use_bias_correction=True, lr=0.5),
     dict(safeguard_warmup=True, beta3=0.9), dict(d0=1e-4, d_coef=0.5, growth_rate=1.02, betas=(0.8, 0.99))])
 def test_it_is_the_authors(words):
-    draws = torch.Generator().manual_seed(0)
-    params = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]  # where p0 - p loses no digits
-    ours, theirs = altgrad.optim.Prodigy(params, **words), Reference(params, **words)
-    for _ in range(40):
-        grads = [at["p"].float() - 1 + 0.1 * torch.randn(at["p"].shape, generator=draws) for at in theirs.of]
-        for param, grad in zip(params, grads):
-            param.grad = grad
-        ours.step(), theirs.step(grads)
-        assert ours.param_groups[0]["d"].item() == pytest.approx(theirs.d, rel=1e-4)
-    for param, at in zip(params, theirs.of):
-        assert (param.detach() - at["p"]).abs().max() <= 2e-4 * at["p"].abs().max()
-    assert ours.param_groups[0]["k"].item() == 40
+    finds_its_rate(altgrad.optim.Prodigy, Reference, SHAPES, words)
 
 
 def test_files_schedulers_and_narrow_states():
