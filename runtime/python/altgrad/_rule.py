@@ -16,7 +16,7 @@ _LONG = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\("
 _SHORT = re.compile(r"^[ \t]*rule\s+([A-Za-z_]\w*)\s*\(", re.ASCII | re.MULTILINE)
 _PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b|\b(orthogonalize|product)\s*\(")
 # The roles of the short form that are states of a scope in the long one.
-_SCOPES = {"unit": "unit", "scalar": "tensor", "global": "step"}
+SCOPES = {"unit": "unit", "row": "row", "column": "column", "scalar": "tensor", "global": "step"}
 # A name, or a word of a rule with matrices: "steps=8".
 _OPTION = re.compile(r"[A-Za-z_][\w.$-]*(=[\w.$/|+-]+)?", re.ASCII)
 
@@ -36,8 +36,8 @@ class Rule:
     def declared(self, role):
         """The names of its arguments of a role, as its text declares them."""
         own, form = self._own()
-        if form is _LONG and role in _SCOPES:
-            return re.findall(rf"\bstate\s+%([\w.$-]+)\s*:\s*\w+\s+per\s+{_SCOPES[role]}\b", own)
+        if form is _LONG and role in SCOPES:
+            return re.findall(rf"\bstate\s+%([\w.$-]+)\s*:\s*\w+\s+per\s+{SCOPES[role]}\b", own)
         if form is _LONG:
             return re.findall(rf"\b{role}\s+%([\w.$-]+)\s*:\s*\w+\b(?!\s+per\b)", own)
         return [name for word, name in _arguments(own) if word == role]

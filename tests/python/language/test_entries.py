@@ -110,6 +110,9 @@ def test_a_text_with_entries(tmp_path):
     torch.testing.assert_close([param.data for param in own], before)
     with pytest.raises(ValueError, match="'step' of its own: give the entry another name"):
         altgrad.optim.FromRule("rule a(param w, grad g)\n  w = w - g\nrule a_step(param w, grad g)\n  w = w + g\n", entries=["step"])
+    with pytest.raises(ValueError, match="@a_b has a row 'r', which rule @a has not"):
+        altgrad.optim.FromRule("rule a(param w, grad g)\n  w = w - g\nrule a_b(param w, grad g, row r)\n  w = w + r\n  r = r + 1\n",
+                               entries=["b"])
     with pytest.raises(ValueError, match="@a_b has a input 'h', which rule @a has not"):
         altgrad.optim.FromRule("rule a(param w, grad g)\n  w = w - g\nrule a_b(param w, grad g, input h)\n  w = w + h\n", entries=["b"])
 

@@ -9,7 +9,7 @@ import torch
 from .._binding.hooks import uncompiled
 from .._binding.layout import PARAM_DTYPES
 from .._bundle import compile_sets
-from .._rule import Rule, find_rule, set_line
+from .._rule import SCOPES, Rule, find_rule, set_line
 from .._storage.blocks import scale_key
 from .._storage.master import extra_streams
 
@@ -23,7 +23,7 @@ def hypers_of(step: Rule, rule: Rule) -> "dict[str, float | None]":
     """The hyper-parameters of an entry with their defaults. Raises ValueError for what its rule does not have."""
     if step.declared("step"):
         raise ValueError(f"rule @{step.name} has a step, which rule @{rule.name} counts: leave it out")
-    for role in ("state", "unit", "scalar", "global", "input"):
+    for role in ("state", *SCOPES, "input"):
         own = [name for each in ("input", role if role != "input" else "state") for name in rule.declared(each)]
         for name in step.declared(role):
             if name not in own:
@@ -102,7 +102,8 @@ class _OfEntry:
         self._inputs = tuple(self._entry.declared("input"))
 
     def _names(self):
-        return [self._keys.get(name, name) for role in ("state", "unit", "row", "column", "scalar", "input") for name in self._entry.declared(role)]
+        return [self._keys.get(name, name) for role in ("state", *SCOPES, "input") if role != "global"
+                for name in self._entry.declared(role)]
 
     def _needs_others(self):
         """Whether a parameter with a gradient lacks a state of the rule that this entry belongs to."""
