@@ -152,9 +152,9 @@ Value KernelBuilder::columnStream(SpillOp spill, Row row) {
 }
 
 Value KernelBuilder::stream(Value tensors, Row row) {
-  if (auto spill = tensors.getDefiningOp<SpillOp>(); spill && spill.getTensors().getType().isPerColumn())
-    return columnStream(spill, row);
   if (auto spill = tensors.getDefiningOp<SpillOp>()) {
+    if (spill.getTensors().getType().isPerColumn())
+      return columnStream(spill, row);
     unsigned bytes = spill.getTensors().getType().getFormat().getBytes();
     // The units of a tensor lie without gaps, which tiles would meet.
     bool units = step.hasUnits();
