@@ -165,7 +165,7 @@ def _make(rule, storage, options, entries):
         raise ValueError(f"rule @{rule.name}: {error}: rename it") from None
     part, = bundle.sets
     keys = {stream.key: stream.key for stream in part.states
-            if stream.role == "state" and stream.block and not stream.per_column}
+            if stream.role == "state" and stream.block and not stream.geometry}
     hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
     step_states = tuple([scalar.key for scalar in states_of_step(bundle).values()])
     _check_names(rule, hypers, "hyper-parameter")
