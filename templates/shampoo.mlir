@@ -13,8 +13,8 @@ rule shampoo(param w, grad g, state m v, row_square row_gram row_root, column_sq
   column_now = column_gram / begun + eps * identity(column_gram)
   row_next = inverse_root(row_now, 2) if column_free else inverse_root(row_now, 4)
   column_next = inverse_root(column_now, 2) if row_free else inverse_root(column_now, 4)
-  row_root = row_next if root else row_root
-  column_root = column_next if root else column_root
+  row_root = row_root if row_free else row_next if root else row_root
+  column_root = column_root if column_free else column_next if root else column_root
   m = lerp(m, g, 1 - beta1)
   f = m / (1 - beta1 ^ t)
   v = lerp(v, g * g, 1 - graft_beta2) if graft else v
