@@ -298,12 +298,12 @@ static bool readsMoreOfElement(Value value, ArrayRef<Value> allowed, const Varia
 
 static LogicalResult verifyStore(Operation *op, Value value, Value stream, const Variances &variances) {
   auto tensors = dyn_cast<TensorsType>(stream.getType());
-  // step_c19
   BlockAttr block = variances.of(value);
   // step_c29
   if (tensors && (tensors.isSquare() || block.isSquare()) && block.getScope() >= Scope::Unit &&
       block != tensors.getBlock())
     return op->emitOpError() << "stores an element of another matrix to " << tensors;
+  // step_c19
   if (tensors && !block.covers(tensors.getBlock()))
     return op->emitOpError() << "stores a value that differs between elements of a block to " << tensors
                              << "; an altgrad.reduce over " << tensors.getBlock() << " gives one for each";
@@ -373,6 +373,11 @@ bool altgrad::isSumOfUnits(ReduceOp reduce, const Variances &variances) {
 
 LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
+  // matmul_c4
+  if (BlockAttr block = variances.of(value); block.isSquare())
+    return reduce.emitOpError() << "is of an element of a square of "
+                                << (block.isRowSquare() ? "rows x rows" : "columns x columns")
+                                << ", which has arithmetic, altgrad.matmul and altgrad.factorize";
   if (variances.getScope(value) == Scope::Unit && reduce.getOver().isOverRows() &&
       reduce.getReduction() == Reduction::AbsMax && reduce->getParentOfType<StepOp>())
     return success(); // a copy's scale over rows that differ

@@ -24,8 +24,8 @@ static bool isMatrix(Value value) {
 
 LogicalResult MatrixOp::verify() {
   TensorsType type = getMatrix().getType();
-  // matrix_c1
   const bool isOperand = type.isSquare() ? type.getFormat().isF32() : isOperandFormat(type.getFormat());
+  // matrix_c1
   if (!isOperand || (type.isShared() && !type.isSquare()))
     return emitOpError() << "is of " << type << "; products take bf16, f16 or f32, with a code for each element";
   return success();
@@ -231,7 +231,6 @@ static LogicalResult verifyGeometry(Operation &op, const Variances &variances) {
   if (!square || isa<MatmulOp, FactorizeOp, UpdateOp, CommitOp, SweepOp, MultiplyOp, YieldOp>(op))
     return success();
   const StringRef name = square.isRowSquare() ? "rows x rows" : "columns x columns";
-  // matmul_c4
   if (isa<ReduceOp, DrawOp, GramOp, ProductOp, OrthogonalizeOp, MatchNormOp, RowMeanSquareOp>(op))
     return op.emitOpError() << "is of an element of a square of " << name
                             << ", which has arithmetic, altgrad.matmul and altgrad.factorize";

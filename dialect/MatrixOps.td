@@ -407,7 +407,7 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
     altgrad.multiply square %a, %a by 2.0315 plus %a by -4.775 into %b : !altgrad.tensors<bf16>
     altgrad.multiply side %b, %x plus %x by 3.4445 into %y : !altgrad.tensors<bf16>
     altgrad.multiply square %r, %w into %t from 1.5 : !altgrad.tensors<f32>
-    altgrad.multiply matmul %q transposed, %x into %y : !altgrad.tensors<f32 per rows x rows>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
+    altgrad.multiply matmul %q transposed, %v into %z : !altgrad.tensors<f32 per rows x rows>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
     ```
 
     Of the other forms, those of `matmul` and `factorize`, the types of all operands are written where they differ. A

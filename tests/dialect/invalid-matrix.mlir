@@ -312,7 +312,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows, stat
 altgrad.step @s(in %x: !altgrad.tensors<f32>, out %l: !altgrad.tensors<f32 per rows x rows>) {
   %v = dequantize %x : !altgrad.tensors<f32>
   %e = element %v
-  %c = collect %e : f32 to !altgrad.tensors<f32>
+  %c = collect %e : f32 to !altgrad.reals
   // step_c29
   // expected-error@+1 {{'altgrad.commit' op stores an element of another matrix to '!altgrad.tensors<f32 per rows x rows>'}}
   commit always %c to %l : !altgrad.tensors<f32 per rows x rows>
