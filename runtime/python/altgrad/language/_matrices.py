@@ -46,8 +46,9 @@ def matrix(value: Symbol, dtype: str = "f32") -> Symbol:
 
 def _gram(x, side):
     kind = x.kind.replace("tensors", "squares")
-    made = x.trace.emit("altgrad.gram {}", [x], f"!altgrad.{x.kind}", kind, ELEMENT, x.root)
-    x.trace.grams.setdefault(made.name, (x, side))
+    known = x.trace.emit("altgrad.gram {}", [x], f"!altgrad.{x.kind}", kind, ELEMENT, x.root)
+    made = x.trace.make(x.trace, known.name, kind, ELEMENT, x.root)  # the two are one operation
+    x.trace.grams[id(made)] = made, x, side
     return made
 
 
@@ -63,9 +64,9 @@ def product_of(left: Any, right: Any) -> Symbol:
     left, right = [one.of if isinstance(one, Transposed) else lifted(one) for one in (left, right)]
     if left is right and turned[0] != turned[1] and not square_of(left.kind):
         return _gram(left, "rows" if turned[1] else "columns")
-    if not any(turned) and not square_of(left.kind) and not square_of(right.kind):
+    if not any(turned) and "squares" in left.kind + right.kind and not square_of(left.kind) and not square_of(right.kind):
         return product(left, right)
-    left, right = [square_of_gram(one) if one.name in one.trace.grams else one for one in (left, right)]
+    left, right = [square_of_gram(one) if id(one) in one.trace.grams else one for one in (left, right)]
     if "squares" in left.kind + right.kind:
         fail("a product of a polynomial of x @ x.T with another matrix than x: multiply the other one with x @ x.T itself")
     (rows, inner), (others, columns) = _extents(left, turned[0]), _extents(right, turned[1])
@@ -81,7 +82,7 @@ def product_of(left: Any, right: Any) -> Symbol:
 
 
 def _factorize(word, name, square, *operands, more=""):
-    squares = [square_of_gram(one) if isinstance(one, Symbol) and one.name in one.trace.grams else lifted(one) for one in (square, *operands)]
+    squares = [square_of_gram(one) if isinstance(one, Symbol) and id(one) in one.trace.grams else lifted(one) for one in (square, *operands)]
     if not square_of(squares[0].kind) or {one.kind for one in squares} != {squares[0].kind}:
         fail(f"{name}() takes a square, as an ag.Square or x @ x.T is one" + ", and a basis of as many rows" * bool(operands))
     words = f"altgrad.factorize {word} {{}}" + " by {}" * bool(operands) + more

@@ -32,7 +32,7 @@ class Trace:
         self.places: list[tuple[CodeType, int, int]] = []
         self.known: dict[str, Symbol] = {}
         self.sides: dict[str, str] = {}  # of what is of a square, by its name: "rows" or "columns"
-        self.grams: dict[str, tuple[Symbol, str]] = {}  # x, and the side, of x @ x.T and x.T @ x
+        self.grams: dict[int, tuple[Symbol, Symbol, str]] = {}  # by id, x @ x.T or x.T @ x, x, and the side
 
     def argument(self, name: str, kind: str, level: int, role: str, side: str = "") -> Symbol:
         """An argument of the rule; `side` of a square."""

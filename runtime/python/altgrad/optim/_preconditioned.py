@@ -10,71 +10,25 @@ from typing_extensions import Unpack
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor
 from ._shapes import matrices_of
+from ._timed import Timed
 
 __all__ = ["SOAP", "Shampoo"]
 
 
-class Preconditioned(Named):
-    """An optimizer of matrices whose rule has options for some of its steps, which the host chooses by the count of each
-    parameter: what is computed in every k-th step costs nothing in the steps between.
+class Preconditioned(Timed, Named):
+    """An optimizer of matrices with squares, of which some steps compute more than others.
 
     A parameter of one dimension, and a side that is longer than `max_precond_dim`, have no square.
     """
 
     def _group_rule_with(self, group_rule, matrices, param):
-        rule, options = group_rule
-        group = self._group_of(param)
-        return rule, (*options, *self._sides_without(group, param), *self._words_of(param, group))
-
-    def _words_of(self, param, group):
-        """The options of a parameter's next step."""
-        raise NotImplementedError
-
-    def _sides_without(self, group, param):
-        """The options that say which sides have no square."""
-        matrices = self._matrices_of(group, param)
+        rule, options = super()._group_rule_with(group_rule, matrices, param)
         sizes = (matrices.rows, matrices.columns) if matrices else (1, 1)
-        return [word for word, size in zip(("row_free", "column_free"), sizes) if not 1 < size <= group["max_precond_dim"]]
+        most = self._group_of(param)["max_precond_dim"]
+        return rule, (*options, *[word for word, size in zip(("row_free", "column_free"), sizes) if not 1 < size <= most])
 
     def _matrices_of(self, group, param):
-        if param.dim() < 2:
-            return None
-        return matrices_of({"flatten": True, "split": None}, param)
-
-    def _group_of(self, param):
-        return next(group for group in self.param_groups if any([param is one for one in group["params"]]))
-
-    def _count_of(self, param):
-        """How many steps a parameter has made. On a device it is asked where tables are made, and counted in between."""
-        if self._calls is not None and id(param) in self._calls:
-            return self._calls[id(param)]
-        count = self.state.get(param, {}).get("step")
-        return 0 if count is None else int(count)
-
-    def _words_now(self):
-        """Of each parameter with a gradient, the options of its next step."""
-        return tuple([self._words_of(param, group) for group in self.param_groups
-                      for param in group["params"] if param.grad is not None])
-
-    _calls: "dict[int, int] | None" = None  # by the id of a parameter on a device; None: states are on the host
-
-    def _settings_for(self, scaler):
-        return *super()._settings_for(scaler), self._words_now()
-
-    def _rebuild(self, fit, settings):
-        self._calls = None
-        super()._rebuild(fit, settings)
-        if self._built and not self._built.on_host:
-            self._calls = {id(row.owner): self._count_of(row.owner) for row in self._built.rows}
-
-    def _run(self, scalars, scaler, own):
-        super()._run(scalars, scaler, own)
-        for param in self._calls or ():
-            self._calls[param] += 1
-
-    def _forget(self):
-        self._calls = None
-        super()._forget()
+        return matrices_of({"flatten": True, "split": None}, param) if param.dim() > 1 else None
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group of parameters.
