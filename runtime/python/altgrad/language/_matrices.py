@@ -52,6 +52,11 @@ def _gram(x, side):
     return made
 
 
+def _are_apart(left, right):
+    """Whether one is x @ x.T and the other follows from another matrix than x."""
+    return left.root != right.root and any([id(one) in one.trace.grams for one in (left, right)])
+
+
 def _extents(matrix, transposed):
     side = square_of(matrix.kind)
     extents = (side, side) if side else ("rows", "columns")
@@ -64,7 +69,7 @@ def product_of(left: Any, right: Any) -> Symbol:
     left, right = [one.of if isinstance(one, Transposed) else lifted(one) for one in (left, right)]
     if left is right and turned[0] != turned[1] and not square_of(left.kind):
         return _gram(left, "rows" if turned[1] else "columns")
-    if not any(turned) and "squares" in left.kind + right.kind and not square_of(left.kind) and not square_of(right.kind):
+    if not any(turned) and "squares" in left.kind + right.kind and not square_of(left.kind + right.kind) and not _are_apart(left, right):
         return product(left, right)
     left, right = [square_of_gram(one) if id(one) in one.trace.grams else one for one in (left, right)]
     if "squares" in left.kind + right.kind:

@@ -45,6 +45,10 @@ class Trace:
         for operand in operands:
             if operand.trace is not self:
                 fail("a value of another trace: a rule keeps nothing from one call of its function to the next")
+        sides = {self.sides.get(operand.name, "") for operand in operands if operand.level >= UNIT and operand.kind in ("f32", "i1")}
+        if len(sides) > 1:
+            side = max(sides)
+            fail(f"an element of a square of {side} x {side} meets one of another matrix: x @ y multiplies matrices")
         text = words.format(*[operand.name for operand in operands]) + (f" : {types}" if types else "")
         if text not in self.known:
             self.known[text] = self.make(self, f"%{len(self.lines)}", kind, level, root)
