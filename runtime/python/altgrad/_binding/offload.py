@@ -9,6 +9,14 @@ from .._core import core
 from .layout import is_dtensor
 from .early_norm import in_ranks
 from .device_context import unwritten
+from .host_threads import HostThreads
+
+
+def take_offload(owner, given):
+    """`offload` as it is given, a bool or "bound". Raises ValueError for anything else."""
+    if given not in (False, True, "bound"):
+        raise ValueError(f"{owner}: offload is {given!r}, not False, True or 'bound'")
+    return given if given == "bound" else bool(given)
 
 
 def check_offload(optimizer):
@@ -177,9 +185,17 @@ class Buckets:
 class Offload:
     """The HostCopies of an optimizer, whose gradients come to the host while backward goes on, and are summed there."""
 
-    def __init__(self, lock):
+    def __init__(self, lock, bound):
         self._host_copies, self._streams, self._handles = {}, {}, []
         self._lock, self._rows, self._coming = lock, {}, deque()
+        self._bound, self._threads = bound, None
+
+    def threads(self, groups):
+        """A context in which the host has the threads for steps of these param_groups."""
+        if self._threads is None:
+            index = next((param.device.index for of in groups for param in of["params"] if param.is_cuda), None)
+            self._threads = HostThreads(self._bound, index)
+        return self._threads.here()
 
     def host_copy(self, owner):
         """The HostCopy of a parameter; None of one on the CPU."""
@@ -210,10 +226,11 @@ class Offload:
             host_copy.fetch(early=True)
             if host_copy in self._rows:
                 self._coming.append(host_copy)
-            while self._coming and self._coming[0].arrived():
-                table, row = self._rows[self._coming.popleft()]
-                if table() is not None:
-                    table().sum(row)
+            with self._threads.here():
+                while self._coming and self._coming[0].arrived():
+                    table, row = self._rows[self._coming.popleft()]
+                    if table() is not None:
+                        table().sum(row)
         finally:
             self._lock.release()
 

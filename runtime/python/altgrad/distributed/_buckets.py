@@ -150,8 +150,8 @@ class Bucket(PendingBucket):
 
 
 def piggyback_words(ranks, params):
-    """The words behind each rank's part of the last bucket: one for each rank, and one for each parameter."""
-    return -(-(ranks + params) // _ALIGNED) * _ALIGNED
+    """The words behind each rank's part of the last bucket: one for each rank, one for each parameter, and one for all of them."""
+    return -(-(ranks + 1 + params) // _ALIGNED) * _ALIGNED
 
 
 def layout_of(tensor, moves=False):

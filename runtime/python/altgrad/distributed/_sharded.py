@@ -264,7 +264,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         if self._travels:  # before all else: others may have sent theirs during backward
             self._send_rest(change <= Change.REGROUPED)
         used = [param in self._used or param.grad is not None for param in self._order]
-        changes, used = self._exchange_changes(change, used)
+        edited = not self._travels and any([bucket.is_edited() for bucket in self._buckets])
+        changes, (edited, *used) = self._exchange_changes(change, [edited, *used])
         check_changes(f"altgrad.distributed.{type(self).__name__}", changes, change, why)
         if change == Change.OTHERS:
             self._clear()
@@ -273,6 +274,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         if change == Change.REGROUPED:
             self._regroup()
         if not self._travels:
+            for bucket in self._buckets:
+                bucket.edited = edited
             self._send_rest(True)
         return used
 
