@@ -121,6 +121,7 @@ def prove(folder, cases, layouts=LAYOUTS, reproducible=True):
 
 
 def main(cases):
+    ranks.WAIT = 3600  # of 100 runs, which other processes may hold up
     for case, reproducible in itertools.product(cases or CASES, (True, False)):
         with tempfile.TemporaryDirectory() as place:
             prove(pathlib.Path(place), [case], reproducible=reproducible)
