@@ -2,6 +2,7 @@
 
 import weakref
 from collections import defaultdict, deque
+from contextlib import nullcontext
 
 import torch
 
@@ -29,6 +30,11 @@ def check_offload(optimizer):
 def home_of(optimizer, param):
     """The device on which the states of a parameter lie."""
     return torch.device("cpu") if optimizer.offload else param.device
+
+
+def at_home(optimizer, state):
+    """A state where its parameter is stepped."""
+    return state.to("cpu") if optimizer.offload else state
 
 
 # Bytes of parameters that are stepped at once, while the numbers of others travel.
@@ -226,7 +232,7 @@ class Offload:
             host_copy.fetch(early=True)
             if host_copy in self._rows:
                 self._coming.append(host_copy)
-            with self._threads.here():
+            with self._threads.here() if self._threads else nullcontext():
                 while self._coming and self._coming[0].arrived():
                     table, row = self._rows[self._coming.popleft()]
                     if table() is not None:
