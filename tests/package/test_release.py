@@ -12,6 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+YAML = "{extends: default, rules: {line-length: {max: 120}, document-start: disable, truthy: {check-keys: false}, " \
+       "comments: {min-spaces-from-content: 1}}}"
+
+
 def tracked(*patterns):
     done = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
@@ -68,6 +72,18 @@ def test_workflows_run_scripts_that_exist():
     assert len(workflows) == 3 and scripts
     for script in scripts:
         assert (ROOT / script).stat().st_mode & 0o111, script
+
+
+def test_workflows_pass_their_linters(tmp_path):
+    """The schema of a workflow, what makes one unsafe (an action that is not pinned to a commit), and its layout."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    done = subprocess.run([tmp_path / "bin/pip", "install", "-q", "zizmor", "yamllint", "check-jsonschema"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"pip cannot get the linters: {done.stderr.splitlines()[-1]}")
+    for words in (["check-jsonschema", "--builtin-schema", "vendor.github-workflows"], ["zizmor", "--offline"], ["yamllint", "-d", YAML]):
+        done = subprocess.run([tmp_path / "bin" / words[0], *words[1:], *tracked(".github/workflows/*.yml")], cwd=ROOT,
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_licences_of_what_is_linked_in():
