@@ -86,7 +86,7 @@
 // of a tensor, and "columns" its first row. The rows of an item are done one after
 // the other. Such a tensor is no slice.
 //
-// Places. For each set "places" says whether what an element becomes hangs on where it is in its tensor. Elements of
+// Places. For each set "places" says whether what an element becomes depends on where it is in its tensor. Elements of
 // other sets may lie in any order, the same in all lists.
 //
 // Phases. "kind" is sweep, fold (a tensor's partial sums), total (the step's), scalars or
