@@ -36,7 +36,7 @@ from ._checks import check_entries, check_ranks, check_tuples
 from ._fork_safety import register
 from ._inputs import given_inputs, Inputs
 from ._fallback import find_fallback, warn_once
-from ._keywords import OfTorch, document, filled, shown
+from ._keywords import OfTorch, check_group_keys, document, filled, shown
 from ._numerics import Numerics
 from ._rule_names import RuleNames
 from ._traced import Traced, trace
@@ -162,11 +162,14 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
 
         Raises:
             ValueError: A word of the group's storage is unknown, or a parameter is in a group already.
-            TypeError: A parameter is no tensor, or of a dtype that the storage does not take.
+            TypeError: A parameter is no tensor, or of a dtype that the storage does not take, or a key is another
+                library's, such as Dion's "algorithm".
             RuntimeError: A parameter is a shard, and `max_grad_norm` is given without a `process_group`.
         """
-        if isinstance(param_group, dict) and LINE in param_group:
-            param_group = {**param_group, **self._own_storage(param_group[LINE])}
+        if isinstance(param_group, dict):
+            check_group_keys(self._next_group(), param_group, self.defaults)
+            if LINE in param_group:
+                param_group = {**param_group, **self._own_storage(param_group[LINE])}
         super().add_param_group(param_group)
         unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
@@ -177,9 +180,12 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             del self.param_groups[-1]
             raise
 
+    def _next_group(self):
+        return f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups)}"
+
     def _own_storage(self, line):
         """The entry of a group that says a storage of its own; the defaults get a seed where it is the first that draws."""
-        where = f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups)}"
+        where = self._next_group()
         check_streams(line, where, self._keys, self._only_with, self._keys)
         words = self._storage_of({LINE: str(Storage(line))})
         check_words(words)
