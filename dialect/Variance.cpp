@@ -21,8 +21,8 @@ BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) cons
   if (unsigned state = update ? cast<OpResult>(result).getResultNumber() : 0) // one per column stays so
     if (BlockAttr block = of(update.getStates()[state - 1]); block.isColumn())
       return block;
-  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
-          op))
+  if (isa<IndexOp, DrawOp, RandomOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, SelectByAspectOp,
+          OrthogonalizeOp>(op))
     return ofElement;
   if (isa<RowMeanSquareOp>(op))
     return ofUnit;

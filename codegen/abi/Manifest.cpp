@@ -83,9 +83,8 @@ static StringRef getUnits(StepOp step, unsigned set) {
   };
   if (llvm::any_of(step.getBody().getOps<PhaseOp>(), multipliesUnits))
     return "matrices";
-  if (step.hasColumns(set))
-    return "rows";
-  return step.hasUnits(set) ? "given" : "none";
+  constexpr StringLiteral words[] = {"none", "given", "rows"};
+  return words[unsigned(step.getRowKind(set))];
 }
 
 static llvm::json::Object describeProduct(MultiplyOp product) {
