@@ -130,6 +130,11 @@ static constexpr AllowedOperation operations[] = {
      "%c = altgrad.lerp %m to %g by %w : f32", real([](auto a, auto b, auto c) { return a + c * (b - a); })},
     {"altgrad.binade", "f32", "the largest power of two that is at most the magnitude", "%c = altgrad.binade %g : f32",
      real(binade)},
+    {"altgrad.random", "f32",
+     "a random number for this element in this step: uniform, from 0 to 1, or normal, of mean 0 and variance 1; two "
+     "keys "
+     "of 0 to 31 give independent ones",
+     "%c = altgrad.random normal key(1) : f32"},
     {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0", "%c = altgrad.index : i64"},
     {"altgrad.tag", "i64", "the number that the caller gave this tensor", "%c = altgrad.tag : i64"},
     {"altgrad.dim", "i64",

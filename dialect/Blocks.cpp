@@ -217,7 +217,7 @@ LogicalResult ReduceOp::verify() {
       return emitOpError() << "over " << (isOverColumn() ? "column" : stringifyScope(getScope()))
                            << " is of one element, not of a vector";
     // reduce_c5
-    if (isOverColumn() && isBoolean(getReduction()))
+    if (isOverColumn() && isBoolean(getReduction()) && !isa<RuleOp>((*this)->getParentOp()))
       return emitOpError() << "combines flags by '" << stringifyReduction(getReduction())
                            << "'; over columns there are 'add', 'sumsq', 'max' and 'absmax', of numbers";
     return success();
@@ -228,7 +228,7 @@ LogicalResult ReduceOp::verify() {
   if (failed(verifySupportedBlock(getOver(), [&] { return emitOpError(); })))
     return failure();
   // reduce_c3
-  if (isBoolean(getReduction()))
+  if (isBoolean(getReduction()) && !isa<RuleOp>((*this)->getParentOp()))
     return emitOpError() << "combines flags by '" << stringifyReduction(getReduction())
                          << "'; over blocks there are 'add', 'sumsq', 'max' and 'absmax', of numbers";
   return success();
@@ -299,7 +299,7 @@ static bool readsMoreOfElement(Value value, ArrayRef<Value> allowed, const Varia
 static LogicalResult verifyStore(Operation *op, Value value, Value stream, const Variances &variances) {
   auto tensors = dyn_cast<TensorsType>(stream.getType());
   BlockAttr block = variances.of(value);
-  // step_c29
+  // step_c28
   if (tensors && (tensors.isSquare() || block.isSquare()) && block.getScope() >= Scope::Unit &&
       block != tensors.getBlock())
     return op->emitOpError() << "stores an element of another matrix to " << tensors;
@@ -359,16 +359,17 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
   return success();
 }
 
-bool altgrad::isSumOfTensors(ReduceOp reduce, const Variances &variances) {
-  Value value = reduce.getValue();
-  return reduce.getScope() == Scope::Step && reduce.getReduction() == Reduction::Add && value.getType().isF32() &&
-         variances.getScope(value) == Scope::Tensor && value.getDefiningOp();
-}
-
-bool altgrad::isSumOfUnits(ReduceOp reduce, const Variances &variances) {
-  Value value = reduce.getValue();
-  return reduce.getScope() == Scope::Tensor && reduce.getReduction() == Reduction::Add && value.getType().isF32() &&
-         variances.getScope(value) == Scope::Unit && value.getDefiningOp();
+std::optional<Scope> altgrad::getReducedScope(ReduceOp reduce, const Variances &variances) {
+  BlockAttr over = reduce.getOver(), of = variances.of(reduce.getValue());
+  const bool isOfColumn = of.covers(BlockAttr::getColumn(reduce.getContext()));
+  auto found = [](bool isNew, Scope scope) { return isNew ? std::optional(scope) : std::nullopt; };
+  if (of.getScope() == Scope::Block && (!isOfColumn || (reduce.isOverBlock() && over.isRun())))
+    return found(!reduce.isOverBlock() || !of.covers(over), Scope::Block);
+  if (of.getScope() == Scope::Block)
+    return found(over.getScope() != Scope::Block, Scope::Column);
+  if (of.getScope() == Scope::Unit)
+    return found(over.isColumn() || over.getScope() < Scope::Unit, Scope::Unit);
+  return found(of.getScope() == Scope::Tensor && over.getScope() == Scope::Step, Scope::Tensor);
 }
 
 LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances) {
@@ -387,7 +388,8 @@ LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances
   if (reduce.isOverBlock() && variances.of(value).covers(reduce.getOver()))
     return reduce.emitOpError("reduces a value that is the same for all elements of its block; leave the reduction "
                               "out, or the block of the state or copy that stores it");
-  if (variances.isElement(value) && variances.of(value).covers(BlockAttr::getColumn(reduce.getContext())))
+  if (variances.isElement(value) && !(reduce.isOverBlock() && reduce.getOver().isRun()) &&
+      variances.of(value).covers(BlockAttr::getColumn(reduce.getContext())))
     return reduce.emitOpError("reduces a value that is the same for all elements of a column; use the value itself, "
                               "or reduce what differs within the column");
   if (!variances.isElement(value))

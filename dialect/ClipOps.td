@@ -112,14 +112,17 @@ def Altgrad_RoundOp : Altgrad_Op<"round", [Pure]> {
 }
 
 def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
-  let summary = "the sum of a scalar over the tensors of a set, or over the units of a tensor";
+  let summary = "the sum or the largest of a scalar over the tensors of a set, or over the units of a tensor";
   let description = [{
     The scalars of the tensors are added in the order of the tensors, in f32. `reduce` adds elements;
     this operation adds numbers that are computed from each tensor's sum. With `units`, the numbers of the units of a
-    tensor are added, in the shape of the chunks of a tensor, and the sum is one for each tensor.
+    tensor are added, in the shape of the chunks of a tensor, and the sum is one for each tensor. With `max` the
+    result is the largest number, NaN if one is. `set` says whose tensors these are where the number says nothing of that, as
+    an extent.
 
     ```mlir
     %total = across %square
+    %most = across max units %length
     ```
 
     Constraints:
@@ -127,12 +130,15 @@ def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
     - (across_c1) the number differs between tensors, and not within a tensor; with `units`, it differs between units;
     - (across_c2) the number is not an argument of the step.
   }];
-  let arguments = (ins F32:$number, UnitAttr:$units);
+  let arguments = (ins F32:$number, UnitAttr:$units, UnitAttr:$most, OptionalAttr<I64Attr>:$set);
   let results = (outs F32:$sum);
   let builders = [OpBuilder<(ins "::mlir::Type":$sum, "::mlir::Value":$number), [{
-    build($_builder, $_state, sum, number, /*units=*/false);
+    build($_builder, $_state, sum, number, /*units=*/false, /*most=*/false, /*set=*/::mlir::IntegerAttr());
   }]>];
-  let assemblyFormat = "(`units` $units^)? $number attr-dict";
+  let assemblyFormat = "(`max` $most^)? (`units` $units^)? $number (`set` $set^)? attr-dict";
+  let extraClassDeclaration = [{
+    Reduction getKind() { return getMost() ? Reduction::Max : Reduction::Add; }
+  }];
 }
 
 def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure,

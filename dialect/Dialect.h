@@ -27,6 +27,9 @@ class YieldOp;
 class CommitOp;
 class EmitOp;
 
+/// What a row of the table is: the finest set of elements, but for a column, that something of a step is one for.
+enum class RowKind { Tensor, Unit, MatrixRow };
+
 /// Memory that an operation of a phase touches.
 struct MemoryAccess {
   mlir::Value memory;        ///< an argument of the step or a list in the workspace; null: a word

@@ -85,6 +85,13 @@ LogicalResult DrawOp::verify() {
   return success();
 }
 
+LogicalResult RandomOp::verify() {
+  // random_c1
+  if (getKey() < 0 || getKey() > maxKey)
+    return emitOpError() << "has the key " << getKey() << ", a number of 0 to " << maxKey;
+  return success();
+}
+
 LogicalResult CollectOp::verify() {
   Type element = getElement().getType();
   if (isa<RealsType>(getList().getType()) && element.isF32())

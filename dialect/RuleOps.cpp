@@ -66,6 +66,21 @@ static Value foldSelects(Value value, const DenseMap<Value, bool> &decided) {
   return value;
 }
 
+bool RuleOp::draws(ArrayRef<StringRef> options) {
+  DenseMap<Value, bool> known = decide(options);
+  SetVector<Value> needed;
+  for (Value value : getYield().getOperands())
+    needed.insert(foldSelects(value, known));
+  for (size_t i = 0; i < needed.size(); ++i) {
+    Operation *op = needed[i].getDefiningOp();
+    if (isa_and_present<RandomOp>(op))
+      return true;
+    for (Value operand : op ? op->getOperands() : OperandRange(nullptr, 0))
+      needed.insert(foldSelects(operand, known));
+  }
+  return false;
+}
+
 // Whether some new value is computed from a state, once choices are decided.
 static bool isRead(BlockArgument state, YieldOp yield, const DenseMap<Value, bool> &decided) {
   llvm::SetVector<Value> needed;
@@ -258,8 +273,7 @@ LogicalResult RuleOp::verifyRegions() {
       return failure();
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
       // rule_c10
-      if (!isSumOfTensors(reduce, variances) && !isSumOfUnits(reduce, variances) &&
-          failed(verifyReduced(reduce, variances)))
+      if (!getReducedScope(reduce, variances) && failed(verifyReduced(reduce, variances)))
         return failure();
       bool isOfRun = reduce.isOverBlock() && !isOverTile(reduce);
       // rule_c15

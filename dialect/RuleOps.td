@@ -60,8 +60,7 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     - (rule_c7) a default is finite;
     - (rule_c8) exactly one argument has the role `param`, and exactly one `grad`;
     - (rule_c9) at most one argument has the role `step`;
-    - (rule_c10) the operand of a reduction differs from element to element; a sum over the step may also be of an
-      f32 that differs between tensors, and a sum over the tensor of one that differs between units;
+    - (rule_c10) the operand of a reduction differs within what it is over;
     - (rule_c11) a `per` stands behind a state or a hyper, as in the table above;
     - (rule_c12) `yield` gives one value for each state;
     - (rule_c13) at most one argument has the role `value`;
@@ -105,6 +104,8 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     /// are true and the others have their defaults.
     ::llvm::DenseMap<::mlir::Value, bool> decide(
         ::llvm::ArrayRef<::llvm::StringRef> options);
+    /// Whether what it yields has random numbers when the options named are true and the others have their defaults.
+    bool draws(::llvm::ArrayRef<::llvm::StringRef> options);
     /// The states that are stored when the options named are true and the others
     /// Whether a state gets another value with these options. A square that does not is stored where it is read.
     bool changes(::mlir::BlockArgument state, ::llvm::ArrayRef<::llvm::StringRef> options);
@@ -160,6 +161,11 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
     where the rows are the units. A tensor counts as one matrix with the rows of all its matrices. The elements of a
     column are added in order, 32 rows at a time, and then these sums in order.
 
+    In a rule, what is one for each row, unit or column is reduced over columns, rows, the tensor or the step, and what
+    is one for each tensor over the step: each of these numbers counts once. Those of rows are combined in the shape of
+    the chunks of a tensor, those of columns as the elements of its first row, those of tensors in order; a square is
+    rounded before it is added.
+
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
     %m = altgrad.reduce absmax %w over block<1x32> : f32
@@ -170,9 +176,9 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
 
     - (reduce_c1) the scope is a block, a unit, a tensor or the step; it is not a group;
     - (reduce_c2) a block is one of several elements that targets can cut, as in `!altgrad.tensors`;
-    - (reduce_c3) over a block the reduction is of numbers: `add`, `sumsq`, `max` or `absmax`;
+    - (reduce_c3) in a step the reduction over a block is of numbers: `add`, `sumsq`, `max` or `absmax`;
     - (reduce_c4) only over blocks it is of vectors;
-    - (reduce_c5) over a column the reduction is of numbers.
+    - (reduce_c5) in a step the reduction over a column is of numbers.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        Altgrad_Reduced:$value, Altgrad_BlockAttr:$over);
@@ -255,6 +261,53 @@ def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
     `:` type($bits)
   }];
   let hasVerifier = 1;
+}
+
+def Altgrad_UniformOp : Altgrad_Op<"uniform", [Pure]> {
+  let summary = "a number from 0 to 1 of random bits";
+  let description = [{
+    The result is the upper 24 bits over 2^24: a multiple of 2^-24 that is at least 0 and less than 1. It is exact.
+
+    ```mlir
+    %u = altgrad.uniform %r : i32 to f32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[I32, VectorOfRankAndType<[1], [I32]>]>:$bits);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$number);
+  let assemblyFormat = "$bits attr-dict `:` type($bits) `to` type($number)";
+}
+
+def Altgrad_Distribution : Altgrad_Enum<"Distribution", "how random numbers are distributed", [
+    I32EnumCase<"Uniform", 0, "uniform">,
+    I32EnumCase<"Normal", 1, "normal">]>;
+def Altgrad_DistributionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Distribution, "distribution">;
+
+def Altgrad_RandomOp : Altgrad_Op<"random", [Pure, HasParent<"::altgrad::RuleOp">]> {
+  let summary = "a random number for this element in this step";
+  let description = [{
+    `uniform` is at least 0 and less than 1 (`uniform`). `normal` has mean 0 and variance 1. It is
+    sqrt(-2 log(1 - u)) cos(2 pi v) of two uniform numbers u and v (Box and Muller, 1958), in f32, and each operation
+    is rounded; its magnitude is at most 5.77.
+
+    The bits are draws of 32 bits (`draw`) by the step's seed and its count of draws. The number of the store is
+    192 + 2 n for u, or for the uniform number, and 193 + 2 n for v, where n is the key. So two keys give independent
+    numbers, and numbers of one key are the same.
+
+    ```mlir
+    %z = altgrad.random normal key(1) : f32
+    ```
+
+    Constraints:
+
+    - (random_c1) the key is 0 to 31.
+  }];
+  let arguments = (ins Altgrad_DistributionAttr:$distribution, I64Attr:$key);
+  let results = (outs F32:$number);
+  let assemblyFormat = "`` $distribution `key` `(` $key `)` attr-dict `:` type($number)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    static constexpr int64_t maxKey = 31, firstStore = 192;
+  }];
 }
 
 def Altgrad_BinadeOp : Altgrad_Op<"binade", [Pure, SameOperandsAndResultType]> {

@@ -15,56 +15,44 @@ using namespace altgrad;
 
 CommitOp StepOp::getCommit() { return cast<CommitOp>(getBody().front().getTerminator()); }
 
-static bool reducesOver(Operation *op, Scope scope) {
-  if (auto sweep = dyn_cast<SweepOp>(op))
-    return llvm::any_of(llvm::seq(sweep.getNumResults()),
-                        [&](unsigned index) { return sweep.getScope(index) == scope; });
-  auto reduce = dyn_cast<ReduceOp>(op);
-  auto norm = dyn_cast<NormOp>(op);
-  return (reduce && reduce.getScope() == scope) || (norm && norm.getScope() == scope);
+// What an operation needs the rows of its set to be.
+static RowKind getRowKind(Operation *op) {
+  auto isOver = [](Scope scope) { return scope == Scope::Unit ? RowKind::Unit : RowKind::Tensor; };
+  if (auto sweep = dyn_cast<SweepOp>(op)) {
+    auto isOverUnit = [&](unsigned index) { return sweep.getScope(index) == Scope::Unit; };
+    return sweep.getWalk() != Walk::Chunks && sweep.getWalk() < Walk::RowSquares ? RowKind::MatrixRow
+           : llvm::any_of(llvm::seq(sweep.getNumResults()), isOverUnit) ? RowKind::Unit
+                                                                        : RowKind::Tensor;
+  }
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.isOverColumn() ? RowKind::MatrixRow : isOver(reduce.getScope());
+  if (auto norm = dyn_cast<NormOp>(op))
+    return isOver(norm.getScope());
+  return isUnitLength(op) ? RowKind::Unit : RowKind::Tensor;
 }
 
-bool StepOp::hasColumns(std::optional<unsigned> set) {
-  auto isOfColumns = [&](BlockArgument argument) {
+RowKind StepOp::getRowKind(std::optional<unsigned> set) {
+  RowKind kind = RowKind::Tensor;
+  for (BlockArgument argument : getBody().getArguments()) {
     auto tensors = dyn_cast<TensorsType>(argument.getType());
-    return tensors && tensors.isPerColumn() && (!set || getSet(argument).value_or(0) == *set);
-  };
-  auto reduces = [&](Operation *op) {
+    if (set && getSet(argument).value_or(0) != *set)
+      continue;
+    kind = std::max(kind, tensors && tensors.isPerColumn()    ? RowKind::MatrixRow
+                          : getScope(argument) == Scope::Unit ? RowKind::Unit
+                                                              : RowKind::Tensor);
+  }
+  walk([&](Operation *op) {
     auto phase = op->getParentOfType<PhaseOp>();
-    auto reduce = dyn_cast<ReduceOp>(op);
-    auto sweep = dyn_cast<SweepOp>(op);
-    bool isOfSet = !set || !phase || phase.getSet().value_or(0) == *set;
-    bool isOverColumn = (reduce && reduce.isOverColumn()) || (sweep && sweep.getWalk() != Walk::Chunks && sweep.getWalk() < Walk::RowSquares);
-    return isOfSet && isOverColumn ? WalkResult::interrupt() : WalkResult::advance();
-  };
-  return llvm::any_of(getBody().getArguments(), isOfColumns) || walk(reduces).wasInterrupted();
+    if (!set || !phase || phase.getSet().value_or(0) == *set)
+      kind = std::max(kind, ::getRowKind(op));
+  });
+  return kind;
 }
 
-bool StepOp::hasUnits(std::optional<unsigned> set) {
-  if (hasColumns(set))
-    return true;
-  auto isOfUnits = [&](BlockArgument argument) {
-    return getScope(argument) == Scope::Unit && (!set || getSet(argument).value_or(0) == *set);
-  };
-  auto reduces = [&](Operation *op) {
-    auto phase = op->getParentOfType<PhaseOp>();
-    bool isOfSet = !set || !phase || phase.getSet().value_or(0) == *set;
-    return isOfSet && (reducesOver(op, Scope::Unit) || isUnitLength(op)) ? WalkResult::interrupt()
-                                                                         : WalkResult::advance();
-  };
-  return llvm::any_of(getBody().getArguments(), isOfUnits) || walk(reduces).wasInterrupted();
-}
-
-// Rows of the table are units: a sum over rows counts what is of a tensor once for
-// each of its units.
+// Rows of the table are units, and a scalar has one place for each tensor.
 static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
-  for (Operation &op : step.getBody().front())
-    // step_c26
-    if (auto across = dyn_cast<AcrossOp>(op); across && !across.getUnits())
-      return op.emitOpError("is over tensors, in a step that reduces over their "
-                            "units: its rows are units");
   CommitOp commit = step.getCommit();
-  // step_c27
+  // step_c26
   if (Value condition = commit.getCondition(); condition && variances.getScope(condition) >= Scope::Unit)
     return commit.emitOpError("has a condition that differs between units");
   auto isOne = [&](Value value, Value target) {
@@ -131,7 +119,7 @@ LogicalResult StepOp::verifyRegions() {
     // step_c22
     if (!isOfRun && ++reductions[set] > maxReductions)
       return reduce.emitOpError() << "is one of more than " << maxReductions << " over one set of tensors";
-    // step_c28
+    // step_c27
     if (isOfRun && ++ofRuns[set] > maxRunReductions)
       return reduce.emitOpError() << "is one of more than " << maxRunReductions << " over blocks of one set of tensors";
   }

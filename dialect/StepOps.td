@@ -94,10 +94,9 @@ def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
     - (step_c23) a history is an f32 of the step or of each tensor, and it is not `out`;
     - (step_c24) only `percentile` reads a history;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
-    - (step_c26) a step that reduces over units adds nothing up across tensors;
-    - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`;
-    - (step_c28) a set has at most 128 reductions over blocks of neighbours;
-    - (step_c29) what is stored to squares is an element of such squares.
+    - (step_c26) a value that differs between units is no condition, and only written to what is `per_unit`;
+    - (step_c27) a set has at most 128 reductions over blocks of neighbours;
+    - (step_c28) what is stored to squares is an element of such squares.
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];
@@ -108,10 +107,10 @@ def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
     Access getAccess(::mlir::BlockArgument argument) { return of(argument).getAccess(); }
     Scope getScope(::mlir::BlockArgument argument) { return of(argument).getScope(); }
     ::llvm::StringRef getKey(::mlir::BlockArgument argument) { return of(argument).getKey(); }
-    /// Whether something, of a set, is reduced over units or one of each: rows of the table are units then.
-    bool hasUnits(::std::optional<unsigned> set = {});
-    /// Whether something, of a set, is one for each column of a matrix: its units are the rows then.
-    bool hasColumns(::std::optional<unsigned> set = {});
+    /// What a row of the table is, of a set or of any: a unit where something is reduced over units or one of each,
+    /// and a row of the matrix where something is so of columns.
+    RowKind getRowKind(::std::optional<unsigned> set = {});
+    bool hasUnits(::std::optional<unsigned> set = {}) { return getRowKind(set) != RowKind::Tensor; }
     /// Whose tensors or groups an argument is of; none: of the step, or of all.
     std::optional<unsigned> getSet(::mlir::BlockArgument argument);
     unsigned getSetCount();
@@ -199,6 +198,7 @@ def Altgrad_UpdateOp : Altgrad_NamedResultsOp<"update", [Pure, AttrSizedOperandS
         hyper(%lr, %b1, %b2, %eps, %decay) step(%t)
     %x1 = update @sgd {maximize} param(%x) grad(%y) state() hyper(%lr)
     %dx = update @sgd param(%x) grad(%y) state() hyper(%lr) value(%x)
+    %z1 = update @langevin param(%z) grad(%y) state() hyper(%lr) random(%seed, %draws)
     ```
 
     Constraints:
@@ -209,20 +209,23 @@ def Altgrad_UpdateOp : Altgrad_NamedResultsOp<"update", [Pure, AttrSizedOperandS
     - (update_c4) there is one operand for each hyper-parameter;
     - (update_c5) there is a step count exactly if the rule has one;
     - (update_c6) a scalar state has the type that the rule gives it;
-    - (update_c7) there is one operand for each input of the rule.
+    - (update_c7) there is one operand for each input of the rule;
+    - (update_c8) there are a seed and a count of draws if the rule has random numbers with these options.
   }];
   let arguments = (ins FlatSymbolRefAttr:$rule, StrArrayAttr:$options,
                        Altgrad_RealsType:$param, Altgrad_RealsType:$grad,
                        Variadic<Altgrad_RealsType>:$states,
                        Variadic<AnyTypeOf<[F32, F64, I64]>>:$scalar_states,
                        Variadic<F64>:$hypers, Optional<I64>:$step,
-                       Optional<Altgrad_RealsType>:$value, Variadic<Altgrad_RealsType>:$inputs);
+                       Optional<Altgrad_RealsType>:$value, Variadic<Altgrad_RealsType>:$inputs,
+                       Optional<I64>:$seed, Optional<I64>:$draws);
   let results = (outs Altgrad_RealsType:$new_param,
                       Variadic<AnyTypeOf<[Altgrad_RealsType, F32, F64, I64]>>:$new_states);
   let assemblyFormat = [{
     $rule `` custom<Options>($options) `param` `(` $param `)` `grad` `(` $grad `)`
     `state` `(` $states `)` (`scalar` `(` custom<Scalars>($scalar_states, type($scalar_states))^ `)`)? `hyper` `(` $hypers `)` (`step` `(` $step^ `)`)?
-    (`value` `(` $value^ `)`)? (`input` `(` $inputs^ `)`)? attr-dict
+    (`value` `(` $value^ `)`)? (`input` `(` $inputs^ `)`)?
+    (`random` `(` $seed^ `,` $draws `)`)? attr-dict
   }];
 }
 

@@ -72,5 +72,9 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
   // update_c5
   if (steps.size() != (update.getStep() ? 1 : 0))
     return complain("step", update.getStep() ? 1 : 0, steps);
+  // update_c8
+  if (bool(update.getSeed()) != bool(update.getDraws()) || (!update.getSeed() && rule.draws(options)))
+    return update.emitOpError() << "gives no seed and no count of draws, rule '" << rule.getSymName()
+                                << "' has random numbers: write random(%seed, %draws)";
   return success();
 }

@@ -34,9 +34,9 @@ private:
   llvm::DenseMap<uint64_t, BlockAttr> rowWords; // of the workspace, in phases
 };
 
-/// Whether a reduction adds up a number that each tensor has, over the step, or each unit, over its tensor.
-bool isSumOfTensors(ReduceOp reduce, const Variances &variances);
-bool isSumOfUnits(ReduceOp reduce, const Variances &variances);
+/// Whose numbers a reduction of a rule combines, each once: those of elements (`block`), columns, units or tensors.
+/// Nothing where all that it is over share one number.
+std::optional<Scope> getReducedScope(ReduceOp reduce, const Variances &variances);
 
 /// These emit an error and fail: if `reduce` gives nothing new; if a step reduces what blocks share, stores what they
 /// do not share, or does either in a way that no target can cut; if an operation of ClipOps.td or of MatrixOps.td may

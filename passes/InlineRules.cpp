@@ -1,10 +1,14 @@
 // update ==> the body of its rule, with its options decided.
 #include "passes/Passes.h"
 
+#include "dialect/RowSets.h"
 #include "dialect/Variance.h"
+#include "dialect/WalkBack.h"
 #include "dialect/frontend/RulePath.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
+#include <limits>
 
 namespace altgrad {
 #define GEN_PASS_DEF_INLINERULESPASS
@@ -90,8 +94,8 @@ namespace {
 // its own set. Notes these, and adds them up once all rules are inlined.
 class StepReductions {
 public:
-  // What became of a rule's reductions in one application. A sum of a number of each tensor becomes an `across`.
-  void add(ArrayRef<std::pair<ReduceOp, Operation *>> clones, const Variances &ofRule);
+  // What became of a reduction of a rule in one application.
+  void add(ReduceOp reduce, Operation *share) { shares[reduce].push_back(share); }
   // The set's own in the order of the sets, as norms have them.
   void combine(StepOp step);
 
@@ -99,19 +103,6 @@ private:
   llvm::MapVector<Operation *, SmallVector<Operation *>> shares; // by the reduction of the rule
 };
 } // namespace
-
-void StepReductions::add(ArrayRef<std::pair<ReduceOp, Operation *>> clones, const Variances &ofRule) {
-  for (auto [reduce, clone] : clones) {
-    if (isSumOfTensors(reduce, ofRule)) {
-      OpBuilder builder(clone);
-      auto across = AcrossOp::create(builder, clone->getLoc(), reduce.getType(), clone->getOperand(0));
-      clone->replaceAllUsesWith(across);
-      clone->erase();
-      clone = across;
-    }
-    shares[reduce].push_back(clone);
-  }
-}
 
 static Value combine(OpBuilder &builder, Location loc, Reduction how, Value one, Value other) {
   switch (how) {
@@ -144,14 +135,80 @@ void StepReductions::combine(StepOp step) {
     sortTopologically(&step.getBody().front()); // who reads a sum follows all of its shares
 }
 
-// A sum of a number of each unit becomes an `across`.
-static Operation *addUnits(Operation *clone) {
-  OpBuilder builder(clone);
-  auto across = AcrossOp::create(builder, clone->getLoc(), clone->getResult(0).getType(), clone->getOperand(0),
-                                 /*units=*/true);
-  clone->replaceAllUsesWith(across);
-  clone->erase();
-  return across;
+namespace {
+// Operations in place of one of a rule, in order.
+struct Expansion {
+  OpBuilder &builder;
+  Location loc;
+  IntegerAttr set = {}; // of the rule's tensors, where there are several
+  SmallVector<Operation *> made = {};
+
+  template <typename Op, typename... Args> Value make(Args &&...args) {
+    return made.emplace_back(Op::create(builder, loc, std::forward<Args>(args)...))->getResult(0);
+  }
+  Value number(float value) { return make<arith::ConstantOp>(builder.getF32FloatAttr(value)); }
+  Value across(Value x, bool units, Reduction kind) {
+    return make<AcrossOp>(x.getType(), x, units, kind == Reduction::Max, units ? IntegerAttr() : set);
+  }
+};
+} // namespace
+
+// Which flags are true, and which are not, are numbers: their sum is a count, and their largest is 0 where all are.
+static bool isReductionExpanded(ReduceOp reduce, Scope of) {
+  return of != Scope::Block || (isBoolean(reduce.getReduction()) && (reduce.isOverBlock() || reduce.isOverColumn()));
+}
+
+// In a tensor's first row each column counts once.
+static Value reduceColumns(Expansion &to, Value x, Reduction kind, Scope over) {
+  Value index = to.make<IndexOp>(to.builder.getI64Type());
+  Value columns = to.make<DimOp>(to.builder.getI64Type(), Dimension::Columns);
+  Value isFirst = to.make<arith::CmpIOp>(arith::CmpIPredicate::slt, index, columns);
+  Value none = to.number(kind == Reduction::Max ? -std::numeric_limits<float>::infinity() : 0);
+  return to.make<ReduceOp>(kind, to.make<arith::SelectOp>(isFirst, x, none), over);
+}
+
+// `x` is the operand in the step: one for each element, column, unit or tensor.
+static void expandReduction(Expansion &to, ReduceOp reduce, Value x, Scope of) {
+  const Reduction given = reduce.getReduction();
+  const bool isAll = given == Reduction::And;
+  const Reduction kind =
+      isAll || given == Reduction::Max || given == Reduction::AbsMax ? Reduction::Max : Reduction::Add;
+  if (isBoolean(given))
+    x = to.make<arith::SelectOp>(x, to.number(!isAll), to.number(isAll));
+  else if (given == Reduction::SumSq)
+    x = to.make<arith::MulFOp>(x, x);
+  else if (given == Reduction::AbsMax)
+    x = to.make<math::AbsFOp>(x);
+  else if (isa<BlockArgument>(x)) // a phase keeps what it computes
+    x = to.make<RoundOp>(x.getType(), x, FormatAttr::getNamed(to.builder.getContext(), "f32"));
+  const bool isOverStep = reduce.getScope() == Scope::Step;
+  if (of == Scope::Column)
+    x = reduceColumns(to, x, kind, isOverStep ? Scope::Step : Scope::Tensor);
+  else if (of == Scope::Block)
+    x = to.make<ReduceOp>(kind, x, reduce.getOver());
+  if (of == Scope::Unit)
+    x = to.across(x, /*units=*/true, kind);
+  if (isOverStep && of != Scope::Column)
+    x = to.across(x, /*units=*/false, kind);
+  if (isAll)
+    to.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, x, to.number(0));
+}
+
+// A number from 0 to 1, or the normal one that two of them make.
+static void drawRandom(Expansion &to, RandomOp random, UpdateOp update) {
+  auto uniform = [&](int64_t which) {
+    Value bits = to.make<DrawOp>(to.builder.getI32Type(), update.getSeed(), update.getDraws(),
+                                 RandomOp::firstStore + 2 * random.getKey() + which);
+    return to.make<UniformOp>(to.builder.getF32Type(), bits);
+  };
+  Value first = uniform(0);
+  if (random.getDistribution() == Distribution::Uniform)
+    return;
+  Value rest = to.make<arith::SubFOp>(to.number(1), first);
+  Value squared = to.make<arith::MulFOp>(to.number(-2), to.make<math::LogOp>(rest));
+  Value radius = to.make<math::SqrtOp>(squared);
+  Value angle = to.make<arith::MulFOp>(to.number(6.283185307179586f), uniform(1));
+  to.make<arith::MulFOp>(radius, to.make<math::CosOp>(angle));
 }
 
 static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &reductions) {
@@ -169,6 +226,10 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
   for (BlockArgument option : rule.getByRole(Role::option))
     decide(option);
   Variances variances(rule);
+  auto step = update->getParentOfType<StepOp>();
+  IntegerAttr set;
+  if (step.getSetCount() > 1)
+    set = builder.getI64IntegerAttr(RowSets(step).of(update.getParam()).value_or(0));
   for (Operation &op : rule.getBody().front().without_terminator()) {
     if (op.getNumResults() && known.count(op.getResult(0))) {
       decide(op.getResult(0));
@@ -179,15 +240,20 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
         map.map(select.getResult(), map.lookup(it->second ? select.getTrueValue() : select.getFalseValue()));
         continue;
       }
-    added.push_back(builder.clone(op, map));
-    changeIteration(added.back(), update);
     auto reduce = dyn_cast<ReduceOp>(op);
+    auto random = dyn_cast<RandomOp>(op);
+    Expansion expansion{builder, op.getLoc(), set};
+    Scope of = reduce ? getReducedScope(reduce, variances).value_or(Scope::Block) : Scope::Block;
+    if (random && update.getSeed())
+      drawRandom(expansion, random, update);
+    else if (reduce && isReductionExpanded(reduce, of))
+      expandReduction(expansion, reduce, map.lookup(reduce.getValue()), of);
+    else
+      changeIteration(expansion.made.emplace_back(builder.clone(op, map)), update);
+    llvm::append_range(added, expansion.made);
+    map.map(op.getResults(), added.back()->getResults());
     if (reduce && reduce.getScope() == Scope::Step)
       ofStep.emplace_back(reduce, added.back());
-    if (reduce && isSumOfUnits(reduce, variances)) {
-      added.back() = addUnits(added.back());
-      map.map(reduce.getResult(), added.back()->getResult(0));
-    }
   }
   auto stored = rule.getStoredStates(getOptions(update));
   SmallVector<Value> results;
@@ -205,15 +271,20 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
     else if (llvm::is_contained(stored, state))
       collect(map.lookup(value));
   llvm::append_range(results, scalars);
+  // A number of the step is written by one application, and has the shares of all.
+  DenseSet<Value> needed;
+  walkBack(results, [&](Value value) { return needed.insert(value).second; });
+  DenseSet<Operation *> shares;
+  for (auto [reduce, share] : ofStep)
+    if (needed.contains(share->getResult(0))) {
+      reductions.add(reduce, share);
+      shares.insert(share);
+    }
   update.replaceAllUsesWith(results);
   // What only an untaken choice used.
   for (Operation *op : llvm::reverse(added))
-    if (op->use_empty()) {
-      llvm::erase_if(ofStep, [&](const auto &reduction) { return reduction.second == op; });
+    if (op->use_empty() && !shares.contains(op))
       op->erase();
-    }
-  if (!ofStep.empty())
-    reductions.add(ofStep, variances);
   if (failed(checkUnstored(update, rule, map)))
     return failure();
   update.erase();

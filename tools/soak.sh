@@ -6,6 +6,8 @@
 # is more than twice float32's, or 2.5 times in 4 bits: tools/soak.sh narrow 500 36000
 # or lets optimizers, scalers, files and C ABI calls live at random beside torch: tools/soak.sh lives MINUTES [--seed N]
 # or compares random rules with units, blocks and tiles with NumPy: tools/soak.sh rules MINUTES [--seed N]
+# or compares COUNT random rules over all geometries and storages with NumPy, and their bits on the CPU with those of PTX
+# in the interpreter: tools/soak.sh geometries COUNT [--seed N]
 # or lives each life twice, once through a file, in two groups, in another order of memory, to the same bits:
 # tools/soak.sh pairs MINUTES [--seed N]
 # or kills COUNT runs of two ranks at random moments, again and again, each of which goes on from its last checkpoint to
@@ -42,6 +44,16 @@ if [ "$1" = lives ] || [ "$1" = rules ] || [ "$1" = pairs ]; then
     ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
   [ "$1" = lives ] || set -- "$@" --kind "$1"
   exec "$python" "$root/tests/soak/lives.py" "${@:2}"
+fi
+if [ "$1" = geometries ]; then
+  export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
+    ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so} ALTGRAD_PTXINTERP=${ALTGRAD_PTXINTERP:-$root/build/tests/ptx/libptxinterp.so}
+  bits=$(mktemp)
+  trap 'rm -f "$bits"' EXIT
+  "$python" "$root/tests/soak/geometries.py" "${2:-100}" "$bits" "${@:3}"
+  ALTGRAD_STANDS_FOR_CUDA=cpu FAKE_CUDA_EAGER=1 FAKE_CUDA_HOST=1 FAKE_CUDA_CAPABILITY=90 LD_LIBRARY_PATH=$root/build/tests/cuda \
+    PYTHONPATH=$root/tests/standin:$PYTHONPATH "$python" "$root/tests/soak/geometries.py" "${2:-100}" "$bits" "${@:3}" --same
+  exit
 fi
 if [ "$1" = classes ]; then
   export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \

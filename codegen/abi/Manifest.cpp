@@ -88,9 +88,8 @@ static StringRef getUnits(StepOp step, unsigned set) {
   };
   if (llvm::any_of(step.getBody().getOps<PhaseOp>(), multipliesUnits))
     return "matrices";
-  if (step.hasColumns(set))
-    return "rows";
-  return step.hasUnits(set) ? "given" : "none";
+  constexpr StringLiteral words[] = {"none", "given", "rows"};
+  return words[unsigned(step.getRowKind(set))];
 }
 
 // An operand of a product of matrices that say their rows and columns: the bytes of lists before it, or the number of a

@@ -44,7 +44,11 @@ Value ScalarLowering::total(TotalOp op) {
   Value sum = kernel.loopWith(begin, end, kernel.i64(1), neutral(builder, op.getReduction(), type),
                               [&](Value index, SmallVector<Value> carried) -> SmallVector<Value> {
                                 Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
-                                return {combine(builder, op.getReduction(), carried[0], kernel.load(type, word, 4))};
+                                Value one = kernel.load(type, word, 4);
+                                if (op.getTensors())
+                                  one = builder.select(kernel.isFirstRow(kernel.row(index)), one,
+                                                       neutral(builder, op.getReduction(), type));
+                                return {combine(builder, op.getReduction(), carried[0], one)};
                               })[0];
   return getTotal(builder, op.getReduction(), sum);
 }

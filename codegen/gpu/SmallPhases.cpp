@@ -43,9 +43,11 @@ Value SmallPhases::total(TotalOp op) {
       range.first, to, kernel.i64(ALTGRAD_BLOCK_THREADS), none, [&](Value base, SmallVector<Value> sum) {
         Value index = builder.add(base, gpu.inBlock);
         Value last = builder.sub(to, kernel.i64(1));
-        Value own = kernel.load(type, kernel.word(Space::Row, op.getWord(), Row{builder.minSigned(index, last), {}}),
-                                sharedWordBytes);
+        Row row{builder.minSigned(index, last), {}};
+        Value own = kernel.load(type, kernel.word(Space::Row, op.getWord(), row), sharedWordBytes);
         Value inside = builder.less(index, to);
+        if (op.getTensors())
+          inside = builder.bitAnd(inside, kernel.isFirstRow(kernel.row(row.index)));
         own = builder.select(inside, own, none);
         gpu.barrier(); // nobody still reads what was there
         kernel.store(own, gpu.sharedWord(gpu.inBlock), sharedWordBytes);

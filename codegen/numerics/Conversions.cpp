@@ -187,6 +187,13 @@ Value altgrad::roundToBinade(CodeBuilder &b, Value x) {
   return bits.cast(bits.select(nan, bits.constant(0x7fc00000u), power), bits.f32());
 }
 
+// Below 2^24 a signed integer is an f32, and so is its product with a power of two.
+Value altgrad::uniformNumber(CodeBuilder &b, Value bits) {
+  Bits words{b, bits.getType()};
+  Value upper = b.shiftRight(bits, b.integer(bits.getType(), 8));
+  return b.mulF(arith::SIToFPOp::create(b, words.f32(), upper), words.number(powerBits(-24)));
+}
+
 Value altgrad::copySign(CodeBuilder &b, Value x, Value y) {
   Integers words = getWords(b, x.getType());
   Value raw = b.cast(words.type, canonicalNan(b, y));

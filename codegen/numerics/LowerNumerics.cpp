@@ -89,6 +89,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
                           .Case([&](UpperCodeOp op) { return lowerUpperCode(b, op); })
                           .Case([&](LowerCodeOp op) { return lowerLowerCode(b, op); })
                           .Case([&](JoinCodesOp op) { return lowerJoinCodes(b, op, machine->isPtx()); })
+                          .Case([&](UniformOp op) { return uniformNumber(b, op.getBits()); })
                           .Case([&](BinadeOp op) { return roundToBinade(b, op.getNumber()); })
                           .Case([&](math::FPowIOp op) { return powerBySquaring(b, op.getLhs(), op.getRhs()); })
                           .Default([&](Operation *op) { return lowerFunction(b, op, exponentials > 16); });

@@ -14,6 +14,8 @@ namespace altgrad {
 Value canonicalNan(CodeBuilder &b, Value number);
 /// 2^floor(log2 |x|) of an f32 (or a vector); 0, infinity and NaN stay.
 Value roundToBinade(CodeBuilder &b, Value x);
+/// The upper 24 bits of an i32 (or a vector) over 2^24.
+Value uniformNumber(CodeBuilder &b, Value bits);
 /// |x| with the sign of y (f32 or f64, or vectors); the sign of a NaN counts as
 /// positive.
 Value copySign(CodeBuilder &b, Value x, Value y);

@@ -22,9 +22,9 @@ LogicalResult altgrad::checkDraws(SweepOp sweep, const Target &target) {
   }
   if (bytes <= target.cpu.drawBytes)
     return success();
-  return emitError(loc) << "'altgrad.sweep' op rounds " << draws << " values of an element by draws, which take "
+  return emitError(loc) << "'altgrad.sweep' op makes " << draws << " draws for each element, which take "
                         << (bytes >> 10) << " KB of a thread's stack, at most " << (target.cpu.drawBytes >> 10)
-                        << "; let fewer lists round stochastically";
+                        << "; let fewer lists round stochastically, or take fewer random numbers";
 }
 
 HostDraws::HostDraws(const HostEmitter &emitter) : HostEmitter(emitter) {

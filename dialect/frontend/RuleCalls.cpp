@@ -85,6 +85,7 @@ static constexpr Function functions[] = {
 static constexpr StringRef reductions[] = {"sum", "mean",   "rms", "norm", "sumsq", "max",
                                            "min", "absmax", "all", "any",  "count"};
 static constexpr StringRef matrixCalls[] = {"matrix", "product", "orthogonalize", "scale_by_shape"};
+static constexpr StringRef randomCall = "random";
 
 static constexpr Replacement replacements[] = {
     {"pow power powf", "x ^ 2"},
@@ -113,6 +114,8 @@ static constexpr Replacement replacements[] = {
     {"eye", "identity(s)"},
     {"zeros_like", "0.0"},
     {"ones_like", "1.0"},
+    {"rand", "random(uniform, key=1)"},
+    {"randn", "random(normal, key=1)"},
     {"softsign soft_sign", "x / (1 + abs(x))"},
     {"expit logistic", "sigmoid(x)"},
     {"std", "sqrt(mean(x * x) - mean(x) ^ 2)"},
@@ -123,7 +126,7 @@ static constexpr Replacement replacements[] = {
 
 bool RuleParser::isCall(StringRef name) {
   return llvm::any_of(functions, [&](const Function &one) { return one.name() == name; }) ||
-         llvm::is_contained(reductions, name) || llvm::is_contained(matrixCalls, name);
+         llvm::is_contained(reductions, name) || llvm::is_contained(matrixCalls, name) || name == randomCall;
 }
 
 static std::string describeUnknown(StringRef name) {
@@ -135,6 +138,7 @@ static std::string describeUnknown(StringRef name) {
     known.push_back(one.name());
   known.append(std::begin(reductions), std::end(reductions));
   known.append(std::begin(matrixCalls), std::end(matrixCalls));
+  known.push_back(randomCall);
   return describeChoices(name, known);
 }
 
@@ -151,6 +155,8 @@ Term RuleParser::parseCall() {
     return parseReduction(name);
   if (llvm::is_contained(matrixCalls, name.text))
     return parseMatrixCall(name);
+  if (name.is(randomCall))
+    return parseRandom(name);
   fail(name.text, names.count(name.text) ? "'" + name.text + "' is a value and no function: a product is written a * b"
                                          : "there is no function '" + name.text + "'" + describeUnknown(name.text));
   return {};
@@ -230,8 +236,6 @@ Term RuleParser::parseReduction(const RuleToken &name) {
 }
 
 Term RuleParser::reduce(StringRef name, Term x, BlockAttr over) {
-  if ((name == "all" || name == "any" || name == "count") && over.getScope() != Scope::Tensor)
-    return terms->fail(name + " is over the tensor alone");
   if (name == "all")
     return terms->reduce(Reduction::And, x, over);
   if (name == "count")
@@ -253,8 +257,36 @@ Term RuleParser::reduce(StringRef name, Term x, BlockAttr over) {
     return total;
   if (name == "norm")
     return terms->apply("math.sqrt", total);
-  Term mean = x.level == Level::Unit ? terms->arithmetic('/', total, terms->countUnits()) : terms->mean(total, over);
+  Term mean = terms->mean(total, over);
   return name == "mean" ? mean : terms->apply("math.sqrt", mean);
+}
+
+//===-- Random numbers --------------------------------------------------------------------===//
+
+// random(normal, key=1)
+Term RuleParser::parseRandom(const RuleToken &name) {
+  static constexpr StringLiteral usage = "write random(normal, key=1) or random(uniform, key=1)";
+  RuleToken opening = token;
+  open();
+  std::optional<Distribution> distribution = symbolizeDistribution(token.text);
+  if (!distribution)
+    return fail(usage), Term();
+  advance();
+  if (!expect(",", usage) || !token.is("key"))
+    return fail(usage), Term();
+  advance();
+  if (!expect("=", usage))
+    return {};
+  RuleToken at = token;
+  Term key = parseChoice();
+  if (bad || !close(opening))
+    return {};
+  if (key.value || !key.isWhole || key.number < 0 || key.number > RandomOp::maxKey)
+    return fail(at.text,
+                "a key is a whole number of 0 to " + Twine(RandomOp::maxKey) + "; two keys give independent numbers"),
+           Term();
+  place(name);
+  return terms->random(*distribution, int64_t(key.number));
 }
 
 //===-- Matrices ------------------------------------------------------------------------===//

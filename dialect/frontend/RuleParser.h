@@ -66,6 +66,7 @@ private:
   BlockAttr parseOver();
   Term reduce(llvm::StringRef name, Term x, BlockAttr over);
   RuleToken parseWord();
+  Term parseRandom(const RuleToken &name);
   Term parseMatrixCall(const RuleToken &name);
   Term parseOrthogonalize(const RuleToken &name, const RuleToken &opening, Term x);
   Term parseProductCall(const RuleToken &name, const RuleToken &opening, Term left);

@@ -2,6 +2,7 @@
 #include "dialect/frontend/RuleTerms.h"
 #include "dialect/WalkBack.h"
 
+#include "dialect/Variance.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
 
@@ -267,22 +268,20 @@ static constexpr StringLiteral levels[] = {"a constant",
 Term RuleTerms::reduce(Reduction kind, Term x, BlockAttr over) {
   bool ofConditions = isBoolean(kind);
   if (ofConditions != x.isCondition())
-    return fail(ofConditions ? "all, any and count take a comparison of elements, such as count(g > 0)"
-                             : comparisonAsNumber);
-  // A sum over the step may be of a number that each tensor has.
-  bool isOfTensors =
-      over.getScope() == Scope::Step && kind == Reduction::Add && x.level > Level::Hyper && x.level <= Level::Tensor;
-  bool isOfUnits = over.getScope() == Scope::Tensor && kind == Reduction::Add && x.level == Level::Unit;
+    return fail(ofConditions ? "all, any and count take a comparison, such as count(g > 0)" : comparisonAsNumber);
+  Scope scope = over.getScope();
+  bool isOfUnits = x.level == Level::Unit && (scope < Scope::Unit || over.isColumn());
+  bool isOfTensors = x.level > Level::Hyper && x.level <= Level::Tensor && scope == Scope::Step;
   if (!x.isElement() && !isOfTensors && !isOfUnits)
     return fail("a reduction of " + levels[int(x.level)] +
                 ", which is the same for all elements: reduce elements, or use the number itself");
   std::optional<Met> met = ofConditions ? Met{{x.value}, x.level, false, {}} : meet(x, isOfTensors || isOfUnits);
   if (!met)
     return {};
-  Level level = over.getScope() == Scope::Block  ? Level::Element
-                : over.getScope() == Scope::Unit ? Level::Unit
-                : over.getScope() == Scope::Step ? Level::Global
-                                                 : Level::Tensor;
+  Level level = scope == Scope::Block  ? Level::Element
+                : scope == Scope::Unit ? Level::Unit
+                : scope == Scope::Step ? Level::Global
+                                       : Level::Tensor;
   Type type = kind == Reduction::And ? Type(builder.getI1Type()) : builder.getF32Type();
   return make("altgrad.reduce", met->values, type, level,
               {builder.getNamedAttr("over", over),
@@ -303,17 +302,30 @@ Term RuleTerms::count() {
   return arithmetic('*', matrix, extent(Dimension::Batch));
 }
 
-Term RuleTerms::countUnits() { return arithmetic('/', count(), extent(Dimension::Unit)); }
+// How many numbers of a tensor a reduction over it, or over one of its rows or columns, is of.
+Term RuleTerms::countReduced(Scope of, BlockAttr over) {
+  if (of == Scope::Tensor) { // one; a constant would be the same for all tensors
+    Term some = apply("arith.maximumf", {count(), Term::of(1)});
+    return arithmetic('/', some, some);
+  }
+  if (of == Scope::Unit)
+    return arithmetic('/', count(), extent(Dimension::Unit));
+  if (of == Scope::Column)
+    return extent(Dimension::Columns);
+  if (over.isColumn())
+    return arithmetic('*', extent(Dimension::Rows), extent(Dimension::Batch));
+  if (over.getScope() == Scope::Block)
+    return Term::of(double(over.getRows() * over.getColumns()));
+  return over.getScope() == Scope::Unit ? extent(Dimension::Unit) : count();
+}
 
 Term RuleTerms::mean(Term total, BlockAttr over) {
   if (!total.value)
     return {};
-  Term size = over.getScope() == Scope::Tensor ? count()
-              : over.isColumn()                ? arithmetic('*', extent(Dimension::Rows), extent(Dimension::Batch))
-              : over.getScope() == Scope::Unit ? extent(Dimension::Unit)
-              : over.getScope() == Scope::Step ? reduce(Reduction::Add, count(), over)
-                                               : Term::of(double(over.getRows() * over.getColumns()));
-  return arithmetic('/', total, size);
+  Variances variances(cast<RuleOp>(builder.getInsertionBlock()->getParentOp()));
+  Scope of = getReducedScope(total.value.getDefiningOp<ReduceOp>(), variances).value_or(Scope::Block);
+  Term size = countReduced(of, over);
+  return arithmetic('/', total, over.getScope() == Scope::Step ? reduce(Reduction::Add, size, over) : size);
 }
 
 Term RuleTerms::applySingle(StringRef op, Terms operands) {
@@ -475,4 +487,10 @@ Term RuleTerms::orthogonalize(Term x, Term eps, ArrayRef<NamedAttribute> words) 
 Term RuleTerms::scaleByShape(ShapeScale scale) {
   return make("altgrad.scale_by_shape", {}, builder.getF64Type(), Level::Tensor,
               builder.getNamedAttr("by", ShapeScaleAttr::get(builder.getContext(), scale)));
+}
+
+Term RuleTerms::random(Distribution distribution, int64_t key) {
+  return make("altgrad.random", {}, builder.getF32Type(), Level::Element,
+              {builder.getNamedAttr("distribution", DistributionAttr::get(builder.getContext(), distribution)),
+               builder.getNamedAttr("key", builder.getI64IntegerAttr(key))});
 }

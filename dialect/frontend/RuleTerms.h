@@ -69,8 +69,6 @@ public:
   Term mean(Term total, BlockAttr over);
   Term extent(Dimension dimension);
   Term count();
-  /// Of the units of a tensor.
-  Term countUnits();
   Term descend(Terms operands);
   Term matrix(Term x, FormatAttr format);
   Term gram(Term x);
@@ -83,6 +81,7 @@ public:
   BlockAttr getSquare(const Term &x);
   Term orthogonalize(Term x, Term eps, llvm::ArrayRef<mlir::NamedAttribute> words);
   Term scaleByShape(ShapeScale scale);
+  Term random(Distribution distribution, int64_t key);
   /// A function that there is in f32 alone: a number below elements is rounded in front of it.
   Term applySingle(llvm::StringRef op, Terms operands);
   /// An operation of elements that gives f32.
@@ -95,6 +94,7 @@ public:
   mlir::OpBuilder builder;
 
 private:
+  Term countReduced(Scope of, BlockAttr over);
   struct Met {
     llvm::SmallVector<mlir::Value, 4> values;
     Level level = Level::Constant;

@@ -179,9 +179,10 @@ void SetBuilder::update() {
   for (BlockArgument hyper : rule.getByRole(Role::hyper))
     numbers.push_back(hypers[rule.getName(hyper)]);
   NamedOpBuilder ops = step.ops("", rule.getLoc());
-  auto update =
-      ops.makeMany<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand, gradient,
-                             operands, scalarOperands, numbers, count, inRungs ? before : Value(), inputs);
+  bool draws = rule.draws(storage.options);
+  auto update = ops.makeMany<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
+                                       gradient, operands, scalarOperands, numbers, count, inRungs ? before : Value(),
+                                       inputs, draws ? step.scalar("seed") : Value(), draws ? step.count : Value());
   after = update.getNewParam();
   if (inRungs)
     after = writeRung(param->target, after);

@@ -76,7 +76,8 @@ unsigned SetStorage::getStoreIndex(StringRef stream) const {
 }
 
 bool SetStorage::draws() const {
-  return drawsRungs() || llvm::any_of(words, [](const StorageWord &word) { return word.stochastic(); });
+  return drawsRungs() || (rule && rule.draws(options)) ||
+         llvm::any_of(words, [](const StorageWord &word) { return word.stochastic(); });
 }
 
 bool SetStorage::splitsMaster() const { return isSplit(word("master")); }

@@ -9,7 +9,7 @@ using namespace altgrad;
 static bool dependsOnPosition(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getScope() == Scope::Block || reduce.getScope() == Scope::Unit;
-  return isa<IndexOp, MatrixOp, OrthogonalizeOp, RowMeanSquareOp>(op);
+  return isa<IndexOp, RandomOp, MatrixOp, OrthogonalizeOp, RowMeanSquareOp>(op);
 }
 
 // Extents alone are the caller's word. An option that leaves an operation out is not looked at.

@@ -41,6 +41,7 @@ std::optional<double> ScalarInterpreter::evaluateList(Operation &op) {
       .Case<ScaleOp>([&](auto) { return number(0) * number(1); })
       .Case<ScaledQuotientOp>([&](auto) { return number(0) / number(1); })
       .Case<JoinOp>([&](auto) { return number(0) + number(1); })
+      .Case<UniformOp>([&](auto) { return double(draw * 0x10001u >> 8) * 0x1p-24; })
       .Case<ReduceOp>([&](ReduceOp op) -> Result {
         if (op.getReduction() == Reduction::And)
           return std::nullopt;

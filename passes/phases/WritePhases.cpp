@@ -25,7 +25,7 @@ public:
 private:
   void writeSweep(SweepOp sweep);
   void writeFold(const Partial &partial, bool overTensors);
-  void writeTotal(Value sum, Reduction how, unsigned word, unsigned set);
+  void writeTotal(Value sum, Reduction how, unsigned word, unsigned set, bool ofTensors = false);
   void writeScalar(Operation *op);
   void writeBack(ArrayRef<ScalarWrite> writes);
   Value getScalar(Value value);
@@ -86,15 +86,17 @@ void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
 }
 
 // Over the words of a set's rows.
-void PhaseWriter::writeTotal(Value sum, Reduction how, unsigned word, unsigned set) {
+void PhaseWriter::writeTotal(Value sum, Reduction how, unsigned word, unsigned set, bool ofTensors) {
   auto rows = plan.sets.count() > 1 ? builder.getI64IntegerAttr(set) : IntegerAttr();
-  storeToWorkspace(sum, TotalOp::create(builder, sum.getType(), how, word, rows));
+  storeToWorkspace(sum, TotalOp::create(builder, sum.getType(), how, word, rows, ofTensors));
 }
 
 void PhaseWriter::writeScalar(Operation *op) {
-  if (auto across = dyn_cast<AcrossOp>(op))
-    return writeTotal(across.getSum(), Reduction::Add, plan.words.lookup(across.getNumber()).number,
-                      plan.sets.of(across.getNumber()).value_or(0));
+  if (auto across = dyn_cast<AcrossOp>(op)) {
+    unsigned set = plan.sets.of(across.getNumber()).value_or(across.getSet().value_or(0));
+    return writeTotal(across.getSum(), across.getKind(), plan.words.lookup(across.getNumber()).number, set,
+                      across->getParentOfType<StepOp>().hasUnits(set));
+  }
   auto work = dyn_cast<PhaseWork>(op);
   SmallVector<MemoryAccess> own = work ? work.getReads() : SmallVector<MemoryAccess>();
   for (Value operand : op->getOperands())
@@ -129,7 +131,7 @@ void PhaseWriter::write(const Phase &phase) {
     else
       writeTotal(partial.value(), partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep));
   for (AcrossOp sum : phase.unitSums) {
-    auto fold = FoldOp::create(builder, sum.getType(), Reduction::Add, plan.words.lookup(sum.getNumber()).number,
+    auto fold = FoldOp::create(builder, sum.getType(), sum.getKind(), plan.words.lookup(sum.getNumber()).number,
                                /*tensor=*/true, /*rows=*/true);
     WorkspaceStoreOp::create(builder, fold, Space::Row, plan.words.lookup(sum.getSum()).number);
   }

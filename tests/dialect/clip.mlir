@@ -34,7 +34,10 @@ altgrad.step @parts(in %a: !altgrad.tensors<bf16>, in %limit: f32, inout history
   %j = clip_coefficient %n to %bound
   %each = norm l1 %x over tensor
   // CHECK: across %{{.*}}
-  %all = across %each
+  %sum = across %each
+  // CHECK: across max %{{.*}}
+  %most = across max %each
+  %all = arith.addf %sum, %most : f32
   %two = arith.addf %j, %k : f32
   %both = arith.addf %two, %all : f32
   commit always %n to %past : f32, %both to %c : f32

@@ -34,12 +34,15 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 // -----
 
-altgrad.rule @r(param %w: f32, grad %g: f32) {
+altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %y = element %x
+  %up = arith.cmpf ogt, %y, %y : f32
   // reduce_c3
-  // expected-error@+2 {{'altgrad.reduce' op combines flags by 'count'; over blocks there are 'add', 'sumsq', 'max' and 'absmax', of numbers}}
-  %up = arith.cmpf ogt, %w, %g : f32
-  %m = altgrad.reduce count %up over block<1x32> : i1
-  altgrad.yield param(%m) state()
+  // expected-error@+1 {{'altgrad.reduce' op combines flags by 'count'; over blocks there are 'add', 'sumsq', 'max' and 'absmax', of numbers}}
+  %m = reduce count %up over block<1x32> : i1
+  %z = collect %m : f32 to !altgrad.reals
+  commit always %z to %w : !altgrad.tensors<f32>
 }
 
 // -----

@@ -313,7 +313,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, out %l: !altgrad.tensors<f32 per r
   %v = dequantize %x : !altgrad.tensors<f32>
   %e = element %v
   %c = collect %e : f32 to !altgrad.reals
-  // step_c29
+  // step_c28
   // expected-error@+1 {{'altgrad.commit' op stores an element of another matrix to '!altgrad.tensors<f32 per rows x rows>'}}
   commit always %c to %l : !altgrad.tensors<f32 per rows x rows>
 }

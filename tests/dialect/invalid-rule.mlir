@@ -233,13 +233,15 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f32 per step) {
 
 // -----
 
-altgrad.rule @r(param %w: f32, grad %g: f32) {
-  %p = cmpf ogt, %g, %w : f32
+altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %y = element %x
+  %p = arith.cmpf ogt, %y, %y : f32
   // reduce_c5
   // expected-error@+1 {{'altgrad.reduce' op combines flags by 'count'; over columns there are 'add', 'sumsq', 'max' and 'absmax', of numbers}}
-  %n = altgrad.reduce count %p over column : i1
-  %x = addf %w, %n : f32
-  altgrad.yield param(%x)
+  %n = reduce count %p over column : i1
+  %z = collect %n : f32 to !altgrad.reals
+  commit always %z to %w : !altgrad.tensors<f32>
 }
 
 // -----
@@ -253,7 +255,16 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %c: f32 per column) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32, state %c: f32 per column) {
   // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements of a column; use the value itself, or reduce what differs within the column}}
-  %n = altgrad.reduce add %c over row : f32
+  %n = altgrad.reduce add %c over column : f32
   %x = mulf %w, %n : f32
   altgrad.yield param(%x) state(%c)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // random_c1
+  // expected-error@+1 {{'altgrad.random' op has the key 32, a number of 0 to 31}}
+  %z = altgrad.random normal key(32) : f32
+  altgrad.yield param(%z) state()
 }

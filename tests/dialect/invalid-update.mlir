@@ -114,6 +114,20 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 // -----
 
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %z = altgrad.random normal key(0) : f32
+  altgrad.yield param(%z) state()
+}
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c8
+  // expected-error@+1 {{'altgrad.update' op gives no seed and no count of draws, rule 'r' has random numbers: write random(%seed, %draws)}}
+  %w = update @r param(%v) grad(%v) state() hyper()
+  commit
+}
+
+// -----
+
 // expected-note@+1 {{it is defined here}}
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in %lr: f32) {
   %v = dequantize %x : !altgrad.tensors<f32>

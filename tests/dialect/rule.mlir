@@ -13,3 +13,11 @@ altgrad.rule @sgd(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0e-3,
   // CHECK: altgrad.yield param(%{{[0-9a-z]+}}){{$}}
   altgrad.yield param(%w1) state()
 }
+
+// CHECK-LABEL: altgrad.rule @noisy
+altgrad.rule @noisy(param %w: f32, grad %g: f32) {
+  // CHECK: altgrad.random normal key(3) : f32
+  %z = altgrad.random normal key(3) : f32
+  %w1 = addf %w, %z : f32
+  altgrad.yield param(%w1) state()
+}

@@ -105,6 +105,8 @@ CONTEXTS = {
     "Altgrad_IndexOp": step,
     "Altgrad_TagOp": step,
     "Altgrad_DrawOp": lambda text: step(text, RANDOM),
+    "Altgrad_UniformOp": lambda text: step("%r = altgrad.draw seed(%seed) step(%t) store(0) : i32\n" + text, RANDOM),
+    "Altgrad_RandomOp": lambda text: "altgrad.rule @r(param %w: f32, grad %g: f32) {\n" + text + "\naltgrad.yield param(%z) state()\n}",
     "Altgrad_DimOp": step,
     "Altgrad_ScaledQuotientOp": lambda text: step("%x = element %w\n" + rename(text, w="x", scale="x", inverse="x")),
     "Altgrad_BinadeOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
@@ -144,13 +146,14 @@ CONTEXTS = {
     "Altgrad_CoefficientOp": lambda text: step(rename(text.split("\n")[0], k="j") + "\n" + text.split("\n")[1],
                                                ", in %norm: f32, in %max_norm: f32"),
     "Altgrad_RoundOp": lambda text: step(text, ", in %norm: f32"),
-    "Altgrad_AcrossOp": lambda text: step("%square = norm l2 %w over tensor\n" + text),
+    "Altgrad_AcrossOp": lambda text: step("%square = norm l2 %w over tensor\n%length = norm l2 %w over unit\n" + text),
     "Altgrad_PercentileOp": lambda text: step(
         text, ", inout history %norms: f32, in %norm: f32, in %percent: f32", WRITE.format("w") + ", %norm to %norms : f32"),
     "Altgrad_ScaleOp": lambda text: step(text, ", in %k: f32"),
     "Altgrad_UpdateOp": lambda text: step(
-        rename(text, m="w", v="w", x="w", y="g"),
-        "".join(f", in %{name}: f64" for name in ("lr", "b1", "b2", "eps", "decay")) + ", in %t: i64"),
+        rename(text, m="w", v="w", x="w", y="g", z="w"),
+        "".join(f", in %{name}: f64" for name in ("lr", "b1", "b2", "eps", "decay")) + "".join(
+            f", in %{name}: i64" for name in ("t", "seed", "draws"))),
     "Altgrad_QuantizeOp": lambda text: step(rename(text, w1="w"), RANDOM),
     "Altgrad_CommitOp": lambda text: step(
         "", ", in %norm: f32, out %gnorm: f32, inout %t: i64", text, REALS

@@ -42,8 +42,11 @@ public:
   // The type of parameters that are codes of the storage's grid.
   const std::optional<c10::ScalarType> &codes() const { return codes_; }
 
-  // Whether some numbers are rounded by draws.
-  bool draws() const { return storage.find("stochastic") != std::string::npos || !wordOf(storage, "rungs").empty(); }
+  // Whether some numbers are rounded by draws, or a rule may have random ones.
+  bool draws() const {
+    return storage.find("stochastic") != std::string::npos || !wordOf(storage, "rungs").empty() ||
+           spec.text().find("random") != std::string::npos;
+  }
 
   // Whether the storage says something of a stream, by its rule's name.
   bool names(const std::string &stream) const { return !wordOf(storage, stream).empty(); }

@@ -21,7 +21,7 @@ MISTAKES = [
     (lambda self, group, p, g, state, total: p.sub_(g @ g.T), "x.T of a tensor: there is no such thing"),
     (lambda self, group, p, g, state, total: p.sub_(g) if g > 0 else None, "a branch on elements: it has no one side for all of them"),
     (lambda self, group, p, g, state, total: p.sub_(torch.tan(g)), "torch.tan of elements: there is no such function of elements yet"),
-    (lambda self, group, p, g, state, total: p.sub_(torch.randn_like(g)), "torch.randn_like: there are no random numbers in a rule yet"),
+    (lambda self, group, p, g, state, total: p.sub_(torch.randn_like(g)), "torch.randn_like: a rule has random numbers of its own"),
     (lambda self, group, p, g, state, total: p.sub_(g[0]), "an element by its index: a rule is the same for all elements"),
     (lambda self, group, p, g, state, total: p.sub_(g.item()), r"item\(\) of a tensor with many elements"),
     (lambda self, group, p, g, state, total: p.sub_(g.bfloat16()), "torch's bfloat16: there is no such function"),

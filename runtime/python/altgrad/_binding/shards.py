@@ -167,7 +167,7 @@ def check_local_shard(at, bundle, index):
                              f"multiple of the {stream.block} in a block of {stream.key!r}: choose blocks that divide it, "
                              "and shard dimension 0")
     if at.offset is None and any([single.role == "random" for single in bundle.singles]):
-        raise ValueError("it is sharded in columns, and the storage rounds by the place in the whole: shard dimension 0")
+        raise ValueError("it is sharded in columns, and draws are by the place in the whole: shard dimension 0")
 
 
 def check_units(at):

@@ -1,4 +1,4 @@
-"""The seed of an optimizer that rounds stochastically, and the count of its steps that have drawn."""
+"""The seed of an optimizer that rounds stochastically or has random numbers, and the count of its steps that have drawn."""
 
 from operator import index
 
@@ -11,14 +11,14 @@ SEED, COUNT = "seed", "draws"
 _HALF = 2 ** 63
 
 
-def seeded(words, seed):
-    """The entries of a param_group for the seed and the count; {} where no word rounds stochastically.
+def seeded(words, seed, drawn=False):
+    """The entries of a param_group for the seed and the count; {} where no word rounds stochastically and no rule has `drawn`.
 
     Without a `seed` torch's generator gives one. Raises TypeError or ValueError.
     """
-    if not any([_draws(name, word.split(",")[1:]) for name, word in words.items()]):
+    if not drawn and not any([_draws(name, word.split(",")[1:]) for name, word in words.items()]):
         if seed is not None:
-            raise ValueError(f"seed={seed!r}, but no word of the storage says stochastic")
+            raise ValueError(f"seed={seed!r}, but no word of the storage says stochastic, and no rule has random numbers")
         return {}
     if seed is None:
         seed = int(torch.randint(_HALF - 1, (), dtype=torch.int64, device="cpu"))

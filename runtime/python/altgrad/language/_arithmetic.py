@@ -4,7 +4,7 @@ from numbers import Real
 from typing import Any
 
 from ._errors import fail
-from ._trace import ELEMENT, Symbol, Trace, current
+from ._trace import COLUMN, ELEMENT, UNIT, Symbol, Trace, current
 
 _WHOLE = {"addf": "addi", "subf": "subi", "mulf": "muli"}
 _SIGNED = {"olt": "slt", "ole": "sle", "ogt": "sgt", "oge": "sge", "oeq": "eq", "une": "ne"}
@@ -65,7 +65,8 @@ def square_of_gram(value: Symbol) -> Symbol:
 
 
 def level_of(*values: Any) -> int:
-    return max([value.level for value in values if isinstance(value, Symbol)], default=0)
+    levels = {value.level for value in values if isinstance(value, Symbol)}
+    return ELEMENT if {UNIT, COLUMN} <= levels else max(levels, default=0)
 
 
 def meet(*values: Any, element: bool = False) -> tuple[list[Symbol], str, int]:
@@ -75,7 +76,7 @@ def meet(*values: Any, element: bool = False) -> tuple[list[Symbol], str, int]:
         if isinstance(value, Symbol) and value.kind == "i1":
             fail("a comparison is no number: write ag.where(condition, a, b)")
     trace, level = trace_of(*values), level_of(*values)
-    to, kind = (narrow, "f32") if level == ELEMENT or element else (wide, "f64")
+    to, kind = (narrow, "f32") if level >= COLUMN or element else (wide, "f64")
     return [to(value, trace) for value in values], kind, level
 
 
@@ -90,7 +91,7 @@ def of_elements(word: str, *values: Any) -> Symbol:
     operands, _, level = meet(*values, element=True)
     trace = trace_of(*values)
     result = trace.emit(word + " " + ", ".join(["{}"] * len(values)), operands, "f32", "f32", level)
-    return result if level == ELEMENT else wide(result, trace)
+    return result if level >= COLUMN else wide(result, trace)
 
 
 def _whole(a, b):
@@ -132,14 +133,14 @@ def choose(condition: Any, a: Any, b: Any) -> Symbol:
         return a if condition else b
     if not isinstance(condition, Symbol) or condition.kind != "i1":
         fail("where() wants a comparison first, such as ag.where(g > 0, a, b)")
-    (a, b), kind, level = meet(a, b, element=condition.level == ELEMENT)
-    return condition.trace.emit("select {}, {}, {}", [condition, a, b], kind, kind, max(level, condition.level))
+    (a, b), kind, _ = meet(a, b, element=condition.level >= COLUMN)
+    return condition.trace.emit("select {}, {}, {}", [condition, a, b], kind, kind, level_of(condition, a, b))
 
 
 def power(a: Any, n: Any) -> Symbol:
     check(a), check(n)
     trace, level = trace_of(a, n), level_of(a, n)
-    if level < ELEMENT:
+    if level < COLUMN:
         if isinstance(n, int):
             n = trace.constant(n, "i64")
         if isinstance(n, Symbol) and n.kind == "i64":

@@ -184,7 +184,7 @@ MAKERS = {"zeros": 0.0, "ones": 1.0, "empty": 0.0, "full": None, "tensor": None,
 def _make(name, args, kwargs):
     """zeros, ones_like, tensor and so on."""
     if name in ("rand_like", "randn_like", "bernoulli", "rand", "randn", "normal", "randint"):
-        fail(f"torch.{name}: there are no random numbers in a rule yet")
+        fail(f"torch.{name}: a rule has random numbers of its own and not those of torch's generator: write a rule with ag.random")
     if name in ("tensor", "as_tensor", "scalar_tensor", "new_tensor"):
         value = (args[1:] if name == "new_tensor" else args)[0] if args else kwargs["data"]
         if type(value) is Proxy:

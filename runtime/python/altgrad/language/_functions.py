@@ -3,8 +3,9 @@
 from typing import Any
 
 from . import _matrices, _reductions
-from ._arithmetic import apply, choose, meet, of_elements, power
-from ._trace import Symbol
+from ._arithmetic import apply, choose, level_of, meet, of_elements, power
+from ._errors import fail
+from ._trace import ELEMENT, Symbol, current
 
 
 def sqrt(x: Any) -> Any:
@@ -145,13 +146,25 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return choose(condition, a, b)
 
 
+def random(distribution: str = "normal", key: int = 0) -> Symbol:
+    """A random number for each element and step: "normal" of mean 0 and variance 1, or "uniform" from 0 to 1.
+
+    Two keys, whole numbers of 0 to 31, give independent numbers. The optimizer's seed gives the sequence.
+    """
+    if distribution not in ("normal", "uniform"):
+        fail(f'no numbers are distributed {distribution!r}; there are "normal" and "uniform"')
+    if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < 32:
+        fail(f"key={key!r}: a key is a whole number of 0 to 31")
+    return current("ag.random").emit(f"altgrad.random {distribution} key({key})", [], "f32", "f32", ELEMENT)
+
+
 def rms(x: Symbol, over: str = "tensor") -> Any:
     """The root of the mean of squares, of the tensor or of each "unit"."""
-    return sqrt(_reductions.mean(_reductions.reduce("sumsq", x, over), over))
+    return sqrt(_reductions.mean(_reductions.reduce("sumsq", x, over), over, level_of(x)))
 
 
 EXTENTS = "rows", "columns", "numel", "unit"
 FUNCTIONS = {function.__name__: function for function in (
-    abs, atan2, cbrt, clamp, copysign, cos, erf, exp, exp2, expm1, floor, fma, lerp, log, log1p, log2, maximum, minimum, pow, rms, rsqrt,
+    abs, atan2, cbrt, clamp, copysign, cos, erf, exp, exp2, expm1, floor, fma, lerp, log, log1p, log2, maximum, minimum, pow, random, rms, rsqrt,
     sigmoid, sign, sin, softplus, sqrt, tanh, _reductions.total, where, _matrices.descend, _matrices.matrix, _matrices.orthogonalize, _matrices.product,
     _matrices.scale_by_shape)}

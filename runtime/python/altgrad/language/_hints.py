@@ -14,11 +14,12 @@ _INSTEAD = {
     "power": "x ** 2", "greater": "a > b", "less": "a < b", "absolute": "ag.abs(x)", "numel": "ag.numel", "nelement": "ag.numel",
     "size": "ag.rows or ag.columns", "shape": "ag.rows or ag.columns", "std": "ag.sqrt((x * x).mean() - x.mean() ** 2)",
     "where": "ag.where(condition, a, b)",
+    **dict.fromkeys(("rand", "rand_like"), 'ag.random("uniform", key=0)'), **dict.fromkeys(("randn", "randn_like"), 'ag.random("normal", key=0)'),
 }
 _NOTHING = {"item", "float", "double", "half", "bfloat16", "to", "cpu", "cuda", "clone", "detach", "contiguous", "type", "data", "copy"}
 _LATER = {
     "total": "sums over all tensors", "when": "branches on the step", "eigh": "eigenvectors", "qr": "QR", "cholesky": "roots of matrices",
-    "inverse_root": "roots of matrices", "rand": "draws", "randn": "draws",
+    "inverse_root": "roots of matrices",
 }
 
 

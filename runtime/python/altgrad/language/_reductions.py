@@ -2,28 +2,26 @@
 
 import re
 
-from ._arithmetic import check, meet
+from ._arithmetic import apply, check, meet
 from ._errors import fail
-from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, TENSOR, UNIT, Symbol, current
+from ._trace import COLUMN, ELEMENT, GLOBAL, HYPER, LEVELS, TENSOR, UNIT, Symbol, current
 
-_LEVELS = {"step": GLOBAL, "tensor": TENSOR, "unit": UNIT, "row": UNIT, "column": ELEMENT}
+_LEVELS = {"step": GLOBAL, "tensor": TENSOR, "unit": UNIT, "row": UNIT, "column": COLUMN}
 
 
 def reduce(how: str, value: Symbol, over: str) -> Symbol:
-    block = isinstance(over, str) and re.fullmatch(r"block<[1-9]\d*x[1-9]\d*>", over)
+    (operand,), _, level = meet(value, element=True)
+    return _reduced(how, operand, level, over, "f32", "f32")
+
+
+def _reduced(how, operand, level, over, kind, result):
+    block = isinstance(over, str) and re.fullmatch(r"block<([1-9]\d*)x[1-9]\d*>", over)
     if not block and (not isinstance(over, str) or over not in _LEVELS):
         fail(f'no reduction over {over!r}: write "tensor", "row", "column", "unit" (one index of dimension 0), "step" (all tensors) or "block<1x32>"')
-    (operand,), _, level = meet(value, element=over in ("step", "tensor"))
-    of_tensors = over == "step" and how == "add" and HYPER < level <= TENSOR
-    of_units = over == "tensor" and how == "add" and level == UNIT
-    if level < ELEMENT and not of_tensors and not of_units:
-        fail(f"a reduction of {LEVELS[level]}, which is the same for all elements of a unit: reduce elements, or use the number itself")
-    return value.trace.emit(f"altgrad.reduce {how} {{}} over {over}", [operand], "f32", "f32",
-                            ELEMENT if block else _LEVELS[over])
-
-
-def is_of_units(value: Symbol) -> bool:
-    return value.level == UNIT
+    differs = {COLUMN: over != "column" and (not block or block[1] == "1"), UNIT: over in ("column", "tensor", "step")}
+    if level < ELEMENT and not differs.get(level, HYPER < level <= TENSOR and over == "step"):
+        fail(f"a reduction of {LEVELS[level]}, which is the same for all that it is over: reduce elements, or use the number itself")
+    return operand.trace.emit(f"altgrad.reduce {how} {{}} over {over}", [operand], kind, result, ELEMENT if block else _LEVELS[over])
 
 
 def total(value: Symbol) -> Symbol:
@@ -31,27 +29,34 @@ def total(value: Symbol) -> Symbol:
     return reduce("add", value, "step")
 
 
-def mean(total: Symbol, over: str, of_units: bool = False) -> Symbol:
-    """What of a `total` is each one's; `of_units`: it is of numbers of units."""
-    if of_units:
-        return total / (extent("numel") / extent("unit"))
-    if over == "tensor":
-        return total / extent("numel")
-    if over in ("unit", "row"):
-        return total / extent("unit")
+def mean(total: Symbol, over: str, of: int = ELEMENT) -> Symbol:
+    """A `total` of numbers of this level over how many there are."""
+    size = _size(over, of)
+    return total / (reduce("add", size, "step") if over == "step" else size)
+
+
+def _size(over, of):
+    """How many numbers of a tensor a reduction over it, or over one of its rows or columns, is of."""
+    if of == UNIT:
+        return extent("numel") / extent("unit")
+    if of == COLUMN and not over.startswith("block"):
+        return extent("columns")
+    if of < UNIT:  # one; a constant would be the same for all tensors
+        some = apply("maximumf", extent("numel"), 1.0)
+        return some / some
     if over == "column":
-        return total / (extent("rows") * extent("batch"))
-    if over == "step":
-        return total / reduce("add", extent("numel"), "step")
-    rows, columns = map(int, re.findall(r"\d+", over))
-    return total / float(rows * columns)
+        return extent("rows") * extent("batch")
+    if over.startswith("block"):
+        rows, columns = map(int, re.findall(r"\d+", over))
+        return float(rows * columns)
+    return extent("unit" if over in ("unit", "row") else "numel")
 
 
-def of_condition(how: str, value: Symbol, kind: str) -> Symbol:
+def of_condition(how: str, value: Symbol, kind: str, over: str = "tensor") -> Symbol:
     check(value)
-    if value.kind != "i1" or value.level < ELEMENT:
+    if value.kind != "i1":
         fail("all() and count() take a comparison of elements, such as (g > 0).count()")
-    return value.trace.emit(f"altgrad.reduce {how} {{}} over tensor", [value], "i1", kind, TENSOR)
+    return _reduced(how, value, value.level, over, "i1", kind)
 
 
 def extent(name: str) -> Symbol:

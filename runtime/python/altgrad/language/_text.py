@@ -8,7 +8,7 @@ from typing import Any
 from ._arithmetic import check, level_of, narrow, wide
 from ._errors import ShardLocation, RuleError, code_of, fail_at
 from ._signature import Column, Global, Param, Row, Scalar, Signature, Square, State, Step, Unit
-from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
+from ._trace import COLUMN, ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
 
 
@@ -59,7 +59,7 @@ def _arguments(signature, options, trace):
             kind, level = role.kind, _NUMBERS[type(role)]
             rest = f" per {role.word}" + (f" = {spelled(role.first)}" if role.first else "")
         elif isinstance(role, Column):
-            rest = " per column"
+            rest, level = " per column", COLUMN
         elif isinstance(role, Square):
             rest = f" per {role.side} x {role.side}"
         given[name] = trace.argument(name, kind, level, word, getattr(role, "side", ""))
@@ -144,15 +144,16 @@ class Results:
         role, level = self.signature.order[name], level_of(value)
         if isinstance(value, Symbol) and (value.kind == "i1" or value.trace is not self.trace):
             self.fail(f"the new {name} is a comparison or of another trace: write ag.where(condition, a, b)")
-        if isinstance(role, Param) and level < ELEMENT:
+        if isinstance(role, Param) and level < COLUMN:
             self.fail(f"the new {name} is one number for the whole tensor: return p - …")
         if isinstance(value, Symbol) and level == ELEMENT and (side := getattr(role, "side", "")) != self.trace.sides.get(value.name, ""):
             self.fail(f"the new {name} is {_kind_of(self.trace.sides.get(value.name, ''))}, and {name} is {_kind_of(side)}: x @ y "
                       "multiplies matrices", name)
-        if isinstance(role, Unit) and level == ELEMENT:
+        if isinstance(role, Unit) and level >= COLUMN:
             self.fail(f'the new {name} differs within a {role.word}: write .mean("{role.word}"), .sum("{role.word}") or .max("{role.word}")', name)
-        if isinstance(role, Column) and level < ELEMENT:
-            self.fail(f'the new {name} is one number for all columns: write .mean("column"), .sum("column") or .max("column")', name)
+        if isinstance(role, Column) and level != COLUMN:
+            words = "is one number for all columns" if level < COLUMN else "differs within a column"
+            self.fail(f'the new {name} {words}: write .mean("column"), .sum("column") or .max("column")', name)
         if isinstance(role, Scalar) and level > TENSOR:
             self.fail(f'the new {name} differs within a tensor: write .mean(), .sum() or .max()', name)
         if isinstance(role, Global) and level > HYPER:

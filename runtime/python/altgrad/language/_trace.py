@@ -6,9 +6,10 @@ from typing import Any
 
 from ._errors import fail, here
 
-# Where a value may differ: it is one number for the lower of these, and another for each of the higher ones.
-CONSTANT, GLOBAL, HYPER, STEP, TENSOR, UNIT, ELEMENT = range(7)
-LEVELS = "a constant", "a number of all tensors", "a number of the hyper-parameters", "a number of the step", "a number of the tensor", "a number of the unit", "an element"
+# Where a value may differ: it is one number for the lower of these, and another for each of the higher ones. What is of units
+# meets what is of columns as an element.
+CONSTANT, GLOBAL, HYPER, STEP, TENSOR, UNIT, COLUMN, ELEMENT = range(8)
+LEVELS = "a constant", "a number of all tensors", "a number of the hyper-parameters", "a number of the step", "a number of the tensor", "a number of the unit", "a number of the column", "an element"
 
 now: "ContextVar[Trace | None]" = ContextVar("now", default=None)
 

@@ -38,7 +38,7 @@ def _in_place(sign: str) -> Callable[[Any, Any], Any]:
 
 
 def _floor(a: Any, b: Any) -> Symbol:
-    if arithmetic.level_of(a, b) == arithmetic.ELEMENT:
+    if arithmetic.level_of(a, b) >= arithmetic.COLUMN:
         fail("// and % are for numbers of the step, not for elements: write ag.floor(a / b)")
     return arithmetic.apply("math.floor", arithmetic.apply("divf", a, b))
 
@@ -94,12 +94,12 @@ class Value(Symbol):
 
     def sum(self, over: str = "tensor") -> Symbol:
         """The sum of all elements of the tensor, of each "row", "column" or "unit", of each "block<1x32>", or of all tensors
-        of the "step". What is one for each row is added up over the rows of the tensor."""
+        of the "step". What is one for each row, column or tensor counts once for each."""
         return reductions.reduce("add", self, over)
 
     def mean(self, over: str = "tensor") -> Symbol:
         """The sum divided by how many there are."""
-        return reductions.mean(self.sum(over), over, of_units=reductions.is_of_units(self))
+        return reductions.mean(self.sum(over), over, self.level)
 
     def max(self, over: str = "tensor") -> Symbol:
         """The largest element; NaN if there is one."""
@@ -113,13 +113,13 @@ class Value(Symbol):
         """The root of the sum of squares."""
         return arithmetic.apply("math.sqrt", reductions.reduce("sumsq", self, over))
 
-    def all(self) -> Symbol:
-        """Whether a comparison holds for every element of the tensor."""
-        return reductions.of_condition("and", self, "i1")
+    def all(self, over: str = "tensor") -> Symbol:
+        """Whether a comparison holds for every element of the tensor, or of each row, column, unit or block."""
+        return reductions.of_condition("and", self, "i1", over)
 
-    def count(self) -> Symbol:
-        """For how many elements of the tensor a comparison holds."""
-        return reductions.of_condition("count", self, "f32")
+    def count(self, over: str = "tensor") -> Symbol:
+        """For how many elements of the tensor, or of each row, column, unit or block, a comparison holds."""
+        return reductions.of_condition("count", self, "f32", over)
 
     # What has a meaning for tensors and numbers, and none here.
 

@@ -166,7 +166,7 @@ def _make(storage, kinds):
         "__module__": __name__, "__signature__": signature, "_kinds": kinds, "_keys": keys, "_storage": str(Storage(storage)),
         "_rules": {name: rule if rule.text is None else Rule(rule.name, text, "<rules>") for name, rule in rules.items()},
         "_hypers": {part: place if place[1] is not None else place[0] for part, place in places.items()},
-        "_recipe": (_again, (str(Storage(storage)), tuple(kinds.items()))), **gathered})
+        "_recipe": (_again, (str(Storage(storage)), tuple(kinds.items()))), "_draws": any([kind._draws for kind in kinds.values()]), **gathered})
 
 
 def _again(storage: str, kinds: "Mapping[str, Any]") -> type:

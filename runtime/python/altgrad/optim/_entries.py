@@ -28,8 +28,10 @@ def hypers_of(step: Rule, rule: Rule) -> "dict[str, float | None]":
         for name in step.declared(role):
             if name not in own:
                 raise ValueError(f"rule @{step.name} has a {role} {name!r}, which rule @{rule.name} has not: give it one, or leave it out")
-    part, = compile_sets([set_line(step, (), {})], [step]).sets
-    return {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
+    bundle = compile_sets([set_line(step, (), {})], [step])
+    if any([single.role == "random" for single in bundle.singles]):
+        raise ValueError(f"rule @{step.name} has random numbers, which an entry has not: draw them in rule @{rule.name}")
+    return {hyper.key: hyper.default if hyper.has_default else None for hyper in bundle.sets[0].hypers}
 
 
 def method_of(name: str, doc: str) -> Any:

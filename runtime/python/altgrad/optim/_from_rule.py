@@ -187,7 +187,7 @@ def _make(rule, storage, options, entries, timed):
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys, "_step_states": step_states,
         "_inputs": tuple([stream.key for stream in part.states if stream.role == "input"]),
         "_tensor_states": tuple([stream.state for stream in part.states if stream.role == "state" and stream.key not in keys]),
-        "_multiplies": bundle if part.multiplies else None,
+        "_multiplies": bundle if part.multiplies else None, "_draws": any([single.role == "random" for single in bundle.singles]),
         "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name, entries, timed)),
     })
     return made

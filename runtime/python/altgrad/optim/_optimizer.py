@@ -79,6 +79,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     _step_ranks = Ranks()
     _agreed = frozenset()  # what all ranks of a set are known to have said of their DTensors
     fallback: bool = True
+    _draws = False  # whether a rule has random numbers
 
     @shown
     def __init__(self, params: ParamsT, defaults: dict[str, Any], **shared: Unpack[OfTorch]):
@@ -93,7 +94,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         check_streams(storage, f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
         self._words = type(self)._words | in_rule_names(storage, self._keys)
         check_words(self._words)
-        defaults = {**defaults, **storage_entry(self._words, self._keys), **seeded(self._words, given["seed"])}
+        defaults = {**defaults, **storage_entry(self._words, self._keys), **seeded(self._words, given["seed"], self._draws)}
         if given["max_grad_norm"] is not None:
             defaults = {**defaults, BOUND: check_bound(given["max_grad_norm"])}
         self.fused_amp, self.fallback = bool(given["fused_amp"]), bool(given["fallback"])
@@ -193,7 +194,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             raise ValueError(f"{where} has the grid {words['rungs']!r} in its storage: one grid is for all param_groups, and the "
                              "constructor takes it")
         if COUNT not in self.defaults:
-            self.defaults.update(seeded(words, None))
+            self.defaults.update(seeded(words, None, self._draws))
         return storage_entry(words, self._keys)
 
     @watched

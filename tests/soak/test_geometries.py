@@ -1,0 +1,32 @@
+"""A slice of what tools/soak.sh geometries tries, and that it notices another number."""
+
+import geometries
+import geometryrule
+import numpy as np
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(30))
+def test_a_random_rule_has_numpys_numbers(seed):
+    bits, words = geometries.told(seed)
+    assert words is None, words
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("where", ["sums", "elements", "draws"])
+def test_another_number_is_noticed(monkeypatch, where):
+    reduced, draws = geometryrule.reduced, geometryrule.rounding.draws
+    if where == "sums":
+        monkeypatch.setattr(geometryrule, "reduced", lambda how, x, over: [part * np.float32(1.001) for part in reduced(how, x, over)])
+    elif where == "elements":
+        monkeypatch.setitem(geometryrule.UNARY, "abs({})", lambda x: np.abs(x) * x.dtype.type(1.001))
+    else:
+        monkeypatch.setattr(geometryrule.rounding, "draws", lambda index, *place: draws(index + 1, *place))
+    assert sum(geometries.told(seed)[1] is not None for seed in range(12)) >= 2
