@@ -20,6 +20,7 @@ namespace {
 // A sentence of MLIR's, and the text around the place that it is about.
 struct Mistake {
   StringRef words;  // of MLIR
+  StringRef above;  // from the beginning of the text
   StringRef before; // on the same line
   StringRef after;  // to the end of the text
   bool inRule;      // and not in a step, whose sweeps have codes and vectors, too
@@ -354,12 +355,14 @@ static std::optional<std::string> rephrase(const Mistake &mistake) {
     return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) + "' is no type; " + types).str();
   if (mistake.contains("undefined symbol alias id"))
     return ("'!" + mistake.quoted() + "' is no type; " + types).str();
-  if (mistake.contains("expected '=' after SSA name"))
-    if (StringRef value = mistake.before.trim();
-        value.consume_front("altgrad.commit ") || value.consume_front("commit "))
+  if (mistake.contains("expected '=' after SSA name")) {
+    // What is written may stand on a line of its own.
+    StringRef value = mistake.above.rsplit("commit").second.trim();
+    if (value.starts_with("%") && !value.contains('=') && !llvm::any_of(value, llvm::isSpace))
       return ("commit says when it writes: write commit always " + value + " " +
               mistake.line().split(':').first.trim() + ", or commit if %ok " + value + " where a value decides")
           .str();
+  }
   for (auto [part, sentence] : sentences)
     if (mistake.contains(part))
       return sentence.str();
@@ -388,7 +391,7 @@ static LogicalResult reword(Diagnostic &diagnostic, function_ref<std::string(Str
   std::string words = diagnostic.str();
   StringRef above = StringRef(text).drop_back(after.size());
   bool inRule = above.rfind("altgrad.rule") + 1 >= above.rfind("altgrad.step") + 1; // npos + 1 is 0
-  std::optional<std::string> plain = rephrase({words, before, after, inRule});
+  std::optional<std::string> plain = rephrase({words, above, before, after, inRule});
   if (!plain)
     return failure();
   if (plain->empty())

@@ -173,7 +173,7 @@ bool altgrad::hasLimits(StepOp step) {
   for (BlockArgument argument : step.getBody().getArguments()) {
     Role role = step.getRole(argument);
     if (role == Role::hyper && !step.getDefault(argument))
-      return false; // what is lost hangs on what is not known
+      return false; // what is lost depends on what is not known
     auto tensors = dyn_cast<TensorsType>(argument.getType());
     narrow |= tensors && (role == Role::param || role == Role::state) && !tensors.getFormat().isF32();
   }

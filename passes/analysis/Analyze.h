@@ -47,7 +47,7 @@ llvm::Error verifyValues(StepOp step, const llvm::StringMap<double> &hypers);
 mlir::FailureOr<Findings> analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
                                   const llvm::StringMap<double> &hypers);
 
-/// Of each set of a step: whether what an element becomes hangs on where it is in its tensor, by an index, a draw, a
+/// Of each set of a step: whether what an element becomes depends on where it is in its tensor, by an index, a draw, a
 /// block, a unit or as a matrix. `rules` as above; a rule that is not found asks for nothing.
 llvm::SmallVector<bool> findPositionDependentSets(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules);
 

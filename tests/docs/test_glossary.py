@@ -14,7 +14,8 @@ NOT_OURS = {"findInstanceOf"}  # of MLIR
 def gone(title):
     rows = GLOSSARY.split(f"## {title}\n")[1].split("\n## ")[0].splitlines()
     cells = [re.split(r"(?<!\\)\|", row)[1] for row in rows if row.startswith("| `")]
-    return [word.replace(r"\|", "|") for cell in cells for word in re.findall("`([^`]*)`", cell)]
+    # A long pattern has spaces at which its cell breaks.
+    return [word.replace(r"\|", "|").replace("| ", "|") for cell in cells for word in re.findall("`([^`]*)`", cell)]
 
 
 def identifiers(text):

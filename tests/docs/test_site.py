@@ -2,12 +2,16 @@
 import ast
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 
 import altgrad.distributed
 import pages
 import pytest
+
+sys.path.insert(0, str(pages.ROOT / "tools/site"))
+import pictures  # noqa: E402
 
 
 def test_the_pages_of_the_site_are_put_together(tmp_path):
@@ -39,9 +43,37 @@ def test_the_reference_shows_the_keywords_and_arguments_that_help_shows(tmp_path
     assert {of.arg for of in init.args.args + init.args.kwonlyargs} - {"self"} == set(inspect.signature(altgrad.optim.AdamW).parameters)
 
 
-def test_the_site_builds_without_a_warning():
+@pytest.fixture(scope="module")
+def built():
+    """What tools/site.sh prints."""
     done = subprocess.run([pages.ROOT / "tools/site.sh"], text=True, capture_output=True)
     if "No matching distribution" in done.stderr or "Temporary failure in name resolution" in done.stderr:
         pytest.skip("pip cannot get MkDocs")
     assert done.returncode == 0, done.stderr
-    assert int(re.search(r"index.html: (\d+) pages", done.stdout)[1]) > 50
+    return done.stdout
+
+
+@pytest.fixture
+def chromium():
+    if not shutil.which("chromium") and not shutil.which("chromium-browser"):
+        pytest.skip("there is no chromium")
+
+
+def test_the_site_builds_without_a_warning(built):
+    assert int(re.search(r"index.html: (\d+) pages", built)[1]) > 50
+
+
+@pytest.mark.parametrize("width", pictures.WIDTHS)
+@pytest.mark.parametrize("page", ["index", "runtime/python/guide/Muon", "tools/Measured", "dialect/Glossary", "api/optim"])
+def test_nothing_of_a_page_is_cut(built, chromium, page, width):
+    address = pictures.serve(pages.ROOT / "build/site")
+    assert pictures.find_cut(address, f"{page}.html", width) == []
+
+
+def test_what_is_cut_is_found(chromium, tmp_path):
+    """Hidden overflow is no scrolling, and a table that scrolls is one that a desk cuts."""
+    inside = '<p style="width: 1500px">wide</p>'
+    (tmp_path / "page.html").write_text(f'<body style="overflow-x: hidden"><article><p>fits</p>{inside}'
+                                        f'<div class="md-typeset__scrollwrap" style="overflow-x: auto">{inside}</div></article>')
+    address = pictures.serve(tmp_path)
+    assert [pictures.find_cut(address, "page.html", width) for width in (390, 1280)] == [["P wide"], ["TABLE wide", "P wide"]]

@@ -47,12 +47,14 @@ STEPPED = dict(version="2.11.0+cu130", cuda="13.0", known=True, ms=3.0)
 
 @pytest.mark.parametrize("found, state, words", [
     (STEPPED, OK, "ok torch: 2.11.0+cu130, for CUDA 13.0"),
-    (STEPPED, OK, "ok torch's objects: libaltgrad_core.so reads them where they lie"),
+    (STEPPED, OK, "ok torch's objects: libaltgrad_core.so reads them in memory"),
     (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one"),
     ({**STEPPED, "cuda": None}, OK, "for CPUs only"),
     ({**STEPPED, "version": "2.9.1"}, NOTE, "note torch: 2.9.1, for CUDA 13.0 -> altgrad is tested with torch 2.10"),
-    ({**STEPPED, "known": False}, NOTE, "note torch's objects: this torch lays them out in another way than altgrad knows, or this Python has no GIL -> nothing: altgrad asks torch"),
+    ({**STEPPED, "known": False}, NOTE, "note torch's objects: their layout is none that altgrad knows, or this Python has no GIL -> nothing to do: altgrad calls torch"),
     (dict(failed="No module named 'torch'"), BAD, "BAD torch: No module named 'torch' -> pip install torch"),
+    (dict(failed="no answer within 120 s"), BAD, "BAD torch: no answer within 120 s -> the machine may be busy"),
+    (dict(failed="ended by signal 11"), BAD, "-c 'import torch' may say more"),
     ({}, BAD, "BAD torch: the check ended without an answer"),
     (dict(version="2.11.0", failed="no bundle"), BAD, "BAD a step: no bundle")])
 def test_torch_its_objects_and_a_step(found, state, words):

@@ -93,7 +93,7 @@
 // "column_squares" has the chunks of squares for items, which are listed behind all others. Such a tensor is one
 // matrix and no slice, and it has no units.
 //
-// Places. For each set "places" says whether what an element becomes hangs on where it is in its tensor. Elements of
+// Places. For each set "places" says whether what an element becomes depends on where it is in its tensor. Elements of
 // other sets may lie in any order, the same in all lists.
 //
 // Phases. "kind" is sweep, fold (a tensor's partial sums), total (the step's), scalars or

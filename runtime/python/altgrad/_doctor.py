@@ -82,25 +82,31 @@ def torch(found):
     """Lines about torch, libaltgrad_core.so and a first step, from what a process found that tried them."""
     failed = found.get("failed")
     if "version" not in found:
-        return [Line(BAD, "torch", failed or "the check ended without an answer",
-                     "pip install torch: altgrad.optim steps torch's parameters")]
+        return [Line(BAD, "torch", failed or "the check ended without an answer", _torch_advice(failed or ""))]
     kind = f"for CUDA {found['cuda']}" if found.get("cuda") else "for CPUs only"
     lines = [Line(OK, "torch", f"{found['version']}, {kind}")]
     if tuple(map(_digits, found["version"].split(".")[:2])) < (2, 10):
         lines[0] = Line(NOTE, "torch", f"{found['version']}, {kind}",
                         "altgrad is tested with torch 2.10 and newer")
     if found.get("known"):
-        lines.append(Line(OK, "torch's objects", "libaltgrad_core.so reads them where they lie"))
+        lines.append(Line(OK, "torch's objects", "libaltgrad_core.so reads them in memory"))
     elif "known" in found:
-        lines.append(Line(NOTE, "torch's objects", "this torch lays them out in another way than altgrad knows, or this "
-                          "Python has no GIL",
-                          "nothing: altgrad asks torch instead, and a step of many small tensors takes longer"))
+        lines.append(Line(NOTE, "torch's objects", "their layout is none that altgrad knows, or this Python has no GIL",
+                          "nothing to do: altgrad calls torch instead, and a step of many small tensors takes longer"))
     if "ms" in found:
         lines.append(Line(OK, "a step", f"AdamW on the CPU, {found['ms']:.1f} ms, the first one"))
     else:
         lines.append(Line(BAD, "a step", failed or "the check ended without an answer",
                           "the lines above may say why; if they do not, report this message"))
     return lines
+
+
+def _torch_advice(failed):
+    if "No module named 'torch'" in failed:
+        return "pip install torch: altgrad.optim steps torch's parameters"
+    if failed.startswith(_probe.NO_ANSWER):
+        return "the machine may be busy: run this again when it is not"
+    return f"{sys.executable} -c 'import torch' may say more; a new pip install of torch may help"
 
 
 def _digits(text):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 SECONDS = 120
+NO_ANSWER = "no answer within"
 
 # torch, the library for it, one step. What has been found is printed before more is tried.
 TORCH = """
@@ -67,7 +68,7 @@ def ask(script, *arguments):
                               text=True, errors="replace", timeout=SECONDS,
                               stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        return {"failed": f"no answer within {SECONDS} s"}
+        return {"failed": f"{NO_ANSWER} {SECONDS} s"}
     except OSError as error:
         return {"failed": str(error)}
     found = {}

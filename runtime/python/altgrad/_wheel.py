@@ -2,7 +2,8 @@
 the templates, the bundles that were compiled from them, and what C and C++ programs are built with.
 
 Used by setuptools alone (pyproject.toml). $ALTGRAD_BUILD names another CMake
-build folder than build/.
+build folder than build/, and $ALTGRAD_REPOSITORY the address of the repository for
+the metadata.
 """
 
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
+from setuptools.command.egg_info import egg_info
 from setuptools.command.sdist import sdist
 from setuptools.errors import SetupError
 
@@ -98,11 +100,33 @@ def needed_glibc(path):
     return 0
 
 
+def absolute_links(text, address, tag):
+    """A page of Markdown at the top of the repository, whose links and pictures lead to `tag` at its address."""
+    def absolute(found):
+        return f"{found[1]}{address}/{'raw' if found[1].startswith('!') else 'blob'}/{tag}/{found[2]}"
+
+    return re.sub(r"(!?\[[^]]*\]\()(?![a-z]+:|#)([^)\s]+)", absolute, text)
+
+
 def _strip(path):
     tool = next(filter(None, map(shutil.which, _STRIP)), None)
     if not tool:
         raise SetupError(f"none of {', '.join(_STRIP)} is on PATH: install binutils or llvm-22")
     subprocess.run([tool, str(path)], check=True)
+
+
+class EggInfo(egg_info):
+    """Gives the metadata the addresses of a release. Without $ALTGRAD_REPOSITORY there are none, and links stay relative."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        address, metadata = os.environ.get("ALTGRAD_REPOSITORY", "").rstrip("/"), self.distribution.metadata
+        if address:
+            tag = f"v{metadata.get_version()}"
+            metadata.project_urls = {"Source": address, "Issues": f"{address}/issues",
+                                     "Documentation": f"{address}/blob/{tag}/runtime/python/Guide.md",
+                                     "Changelog": f"{address}/blob/{tag}/tools/Changelog.md"}
+            metadata.long_description = absolute_links(metadata.long_description, address, tag)
 
 
 class BuildPy(build_py):

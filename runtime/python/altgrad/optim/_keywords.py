@@ -42,6 +42,8 @@ class Shared(TypedDict, total=False):
             gradients come to the host while backward runs, and are summed for the norm as they arrive;
             parameters go back while others are stepped. Gradients are known again by their version counter, as with
             `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
+            Several ranks of a launcher on one host share its cores. "bound" has the threads of a step run on the cores of
+            this rank's share alone, of those near its GPU where Linux says which these are.
             It has not been run on a GPU yet, but on a device of the tests whose memory is the CPU's.
         numerics: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
@@ -63,7 +65,7 @@ class Shared(TypedDict, total=False):
     process_group: "ProcessGroup | None"
     statistics: bool
     norm_in_backward: bool
-    offload: bool
+    offload: bool | str
     numerics: str | None
     storage: StorageLike
     ema: float | None
@@ -136,6 +138,7 @@ _MIGRATION = {
     "master_weight_dtype": 'write storage="master=f32", or "master=bf16+i16"',
     "exp_avg_dtype": 'write storage="m=bf16"',
     "exp_avg_sq_dtype": 'write storage="v=bf16,stochastic"',
+    "store_param_remainders": 'write storage="master=bf16+i16"',
     "adam_w_mode": "AdamW decays weights apart from the gradient, and Adam adds the decay to it",
     "set_grad_none": "write optimizer.zero_grad(set_to_none=...)",
     "mu": "write momentum=",
@@ -143,6 +146,9 @@ _MIGRATION = {
     "cautious_wd": "write cautious=True",
     "use_polar_express": 'write orthogonalize=altgrad.optim.NewtonSchulz(coefficients="polar_dion")',
     "newton_schulz_func": "write orthogonalize=altgrad.optim.NewtonSchulz(...)",
+    "algorithm": 'write "use_muon": False in a group that AdamW steps',
+    "muon_params": 'write params=[{"params": muon_params}, {"params": adamw_params, "use_muon": False}]',
+    "adamw_params": 'write params=[{"params": muon_params}, {"params": adamw_params, "use_muon": False}]',
     "distributed_mesh": "altgrad.distributed.DistMuon takes DTensors and a process_group",
 }
 
@@ -154,6 +160,13 @@ def meant(name: str, known: Iterable[str]) -> str:
         return f"; {_MIGRATION[name]}"
     near = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in known else difflib.get_close_matches(name, known, 1)
     return (f"; did you mean {near[0]}? It takes " if near else "; it takes ") + (", ".join(known) or "none")
+
+
+def check_group_keys(owner: str, group: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError for a key of a param_group that another library reads and this class does not."""
+    for name in group:
+        if name in _MIGRATION and name not in known:
+            raise TypeError(f"{owner}: got an unexpected key {name!r}; {_MIGRATION[name]}")
 
 
 def check_numbers(owner: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from typing_extensions import Unpack
 from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
 from .._binding.group_rules import BOUND, GroupRules, check_bound, check_capturable, clip_of
-from .._binding.offload import Offload, check_offload
+from .._binding.offload import Offload, check_offload, take_offload
 from .._binding.rank_sets import check_group
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.early_norm import NormHooks
@@ -35,7 +36,7 @@ from ._checks import check_entries, check_ranks, check_tuples
 from ._fork_safety import register
 from ._inputs import given_inputs, Inputs
 from ._fallback import find_fallback, warn_once
-from ._keywords import OfTorch, document, filled, shown
+from ._keywords import OfTorch, check_group_keys, document, filled, shown
 from ._numerics import Numerics
 from ._rule_names import RuleNames
 from ._traced import Traced, trace
@@ -71,7 +72,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     _built = _watched = _lock = _hooks = _norm = None
     _running = _left_behind = _warned = False
     norm_in_backward: bool = False
-    offload: bool = False
+    offload: bool | str = False
     _offload = None  # the Offload of what is stepped on the host
     fused_amp: bool
     _ranks = None
@@ -99,7 +100,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         self.process_group, self._measures = given["process_group"], bool(given["statistics"])
         if given["process_group"] is None and given["max_grad_norm"] is not None:
             self.process_group = group_of_zero(given["max_grad_norm"])
-        self.offload = bool(given["offload"])
+        self.offload = take_offload(f"altgrad.optim.{type(self).__name__}", given["offload"])
         self.norm_in_backward, self.numerics = bool(given["norm_in_backward"]), given["numerics"]
         check_entries(self, defaults)
         self._forget()
@@ -161,11 +162,14 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
 
         Raises:
             ValueError: A word of the group's storage is unknown, or a parameter is in a group already.
-            TypeError: A parameter is no tensor, or of a dtype that the storage does not take.
+            TypeError: A parameter is no tensor, or of a dtype that the storage does not take, or a key is another
+                library's, such as Dion's "algorithm".
             RuntimeError: A parameter is a shard, and `max_grad_norm` is given without a `process_group`.
         """
-        if isinstance(param_group, dict) and LINE in param_group:
-            param_group = {**param_group, **self._own_storage(param_group[LINE])}
+        if isinstance(param_group, dict):
+            check_group_keys(self._next_group(), param_group, self.defaults)
+            if LINE in param_group:
+                param_group = {**param_group, **self._own_storage(param_group[LINE])}
         super().add_param_group(param_group)
         unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
@@ -176,9 +180,12 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             del self.param_groups[-1]
             raise
 
+    def _next_group(self):
+        return f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups)}"
+
     def _own_storage(self, line):
         """The entry of a group that says a storage of its own; the defaults get a seed where it is the first that draws."""
-        where = f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups)}"
+        where = self._next_group()
         check_streams(line, where, self._keys, self._only_with, self._keys)
         words = self._storage_of({LINE: str(Storage(line))})
         check_words(words)
@@ -218,7 +225,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with self._lock:
+        with self._lock, self._offload.threads(self.param_groups) if self._offload else nullcontext():
             if inputs is None:
                 self._advance(scaler)
             else:
@@ -421,7 +428,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         self._hooks.remove()
         if self._offload:
             self._offload.remove()
-        self._offload = Offload(self._lock) if self.offload else None
+        self._offload = Offload(self._lock, self.offload == "bound") if self.offload else None
 
     def __getstate__(self) -> dict[str, Any]:
         kept = super().__getstate__()

@@ -1,0 +1,5 @@
+altgrad.step @s(inout %master: !altgrad.tensors<f32>) {
+  %w = dequantize %master : !altgrad.tensors<f32>
+  commit
+      %w to %master : !altgrad.tensors<f32>
+}
