@@ -164,7 +164,8 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.product", "squares and squares or tensors", "by * (a square times a matrix) + by * a third, rounded once",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : !altgrad.tensors<bf16>\n"
      "%y = altgrad.product %a, %x by 0.5 plus %x by 1.5 : !altgrad.tensors<bf16>"},
-    {"altgrad.matmul", "tensors", "the product of two matrices, of the tensor or of its squares, either of them transposed",
+    {"altgrad.matmul", "tensors",
+     "the product of two matrices, of the tensor or of its squares, either of them transposed",
      "%x = altgrad.matrix %g : !altgrad.tensors<f32>\n%l = altgrad.matmul %x, %x transposed : !altgrad.tensors<f32>, "
      "!altgrad.tensors<f32> to !altgrad.tensors<f32 per rows x rows>"},
     {"altgrad.factorize", "tensors",

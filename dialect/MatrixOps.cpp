@@ -81,8 +81,8 @@ TensorsType altgrad::getProductType(TensorsType left, bool leftTransposed, Tenso
   MLIRContext *context = left.getContext();
   if (inner != others || (rows == Dimension::Columns && columns == Dimension::Rows))
     return {};
-  BlockAttr block = rows == columns ? BlockAttr::getSquare(context, rows == Dimension::Rows)
-                                    : BlockAttr::get(context, 1, 1);
+  BlockAttr block =
+      rows == columns ? BlockAttr::getSquare(context, rows == Dimension::Rows) : BlockAttr::get(context, 1, 1);
   return TensorsType::get(context, left.getFormat(), block, /*packed=*/false);
 }
 

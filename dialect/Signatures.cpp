@@ -97,7 +97,7 @@ static ParseResult parseScope(OpAsmParser &parser, Role role, Scope &scope) {
     bool ofRows, isSquare = word == "rows" || word == "columns";
     if (isSquare && parseSquare(parser, word, ofRows))
       return failure();
-    found = isSquare         ? (ofRows ? Scope::RowSquare : Scope::ColumnSquare)
+    found = isSquare        ? (ofRows ? Scope::RowSquare : Scope::ColumnSquare)
             : word == "row" ? Scope::Unit
                             : symbolizeScope(word);
   }

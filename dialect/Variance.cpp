@@ -25,8 +25,7 @@ BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) cons
     return cast<TensorsType>(result.getType()).getBlock();
   if (auto entry = dyn_cast<EntryOp>(op))
     return entry.getMatrix().getType().getBlock();
-  if (isa<IndexOp, DrawOp, RandomOp, UpdateOp, SpillOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
-          op))
+  if (isa<IndexOp, DrawOp, RandomOp, UpdateOp, SpillOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(op))
     return ofElement;
   if (isa<RowMeanSquareOp>(op))
     return ofUnit;

@@ -218,7 +218,9 @@ static Value expand(CodeBuilder &b, ProductsFiniteOp op) {
   Value sound = b.constBool();
   bool isProduct = false;
   for (Operation *each : before)
-    if (auto entry = dyn_cast<EntryOp>(each); entry && !entry.getMatrix().getDefiningOp<MatrixOp>()) {
+    // What is wrong in a square is so in the product with it.
+    if (auto entry = dyn_cast<EntryOp>(each);
+        entry && !entry.getMatrix().getDefiningOp<MatrixOp>() && !entry.getMatrix().getType().isSquare()) {
       sound = b.bitAnd(sound, b.bitOr(b.isFinite(entry), wereInfinite(b, entry.getMatrix())));
       isProduct = true;
     }

@@ -82,8 +82,7 @@ bool altgrad::isOverColumn(Operation *op) {
 }
 
 bool altgrad::isMatrixInput(Operation *op) {
-  return isa_and_nonnull<CollectOp>(op) &&
-         llvm::any_of(op->getUsers(), isMatrixProduct);
+  return isa_and_nonnull<CollectOp>(op) && llvm::any_of(op->getUsers(), isMatrixProduct);
 }
 
 FormatAttr altgrad::getWorkspaceFormat(Value value) {

@@ -27,8 +27,8 @@ rule soap(param w, grad g, state m v, row_square row_gram row_basis, column_squa
   column_turned = orthonormal(matmul(column_gram, matmul(column_basis, column_order)))
   vr = v if row_free else matmul(transpose(row_order), v)
   vc = vr if column_free else matmul(vr, column_order)
-  mr = m if row_free else matmul(matmul(transpose(row_turned), row_basis), m)
-  mc = mr if column_free else matmul(mr, matmul(transpose(column_basis), column_turned))
+  mr = m if row_free else matmul(transpose(row_turned), matmul(row_basis, m))
+  mc = mr if column_free else matmul(matmul(mr, transpose(column_basis)), column_turned)
   v = vc if refresh else v
   m = mc if refresh else m
   row_next = eigenbasis(row_gram) if first else row_turned if refresh else row_basis

@@ -287,7 +287,8 @@ static std::vector<Traffic> getTraffic(StepOp step) {
 static void writeProducts(llvm::raw_ostream &out, ArrayRef<MultiplyOp> products) {
   if (unsigned general = llvm::count_if(products, [](MultiplyOp op) { return op.getForm() > ProductForm::Side; })) {
     unsigned found = llvm::count_if(products, [](MultiplyOp op) { return op.getForm() > ProductForm::Matmul; });
-    out << general - found << " products of matrices" << (found ? ", " + std::to_string(found) + " factorizations" : "");
+    out << general - found << " products of matrices"
+        << (found ? ", " + std::to_string(found) + " factorizations" : "");
     return;
   }
   unsigned squares =

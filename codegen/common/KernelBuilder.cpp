@@ -170,9 +170,8 @@ Value KernelBuilder::columnStream(SpillOp spill, Row row) {
     Value all = builder.div(builder.add(countRows(row), i64(ALTGRAD_RUN_ROWS - 1)), i64(ALTGRAD_RUN_ROWS));
     number = builder.add(builder.add(builder.mul(number, all), ofRun), i64(columns.lists));
   }
-  return listStream(row, [&](Value first) {
-    return builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL)));
-  });
+  return listStream(
+      row, [&](Value first) { return builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL))); });
 }
 
 Value KernelBuilder::stream(Value tensors, Row row) {

@@ -375,10 +375,11 @@ BlockAttr RuleTerms::getSquare(const Term &x) {
     walkBack(x.value, [&](Value value) {
       auto argument = dyn_cast<BlockArgument>(value);
       auto list = dyn_cast<TensorsType>(value.getType());
-      BlockAttr block = argument ? BlockAttr::getOfState(value.getContext(),
-                                                         cast<RuleOp>(argument.getOwner()->getParentOp()).getScope(argument))
-                        : list   ? list.getBlock()
-                                 : BlockAttr();
+      BlockAttr block = argument
+                            ? BlockAttr::getOfState(value.getContext(),
+                                                    cast<RuleOp>(argument.getOwner()->getParentOp()).getScope(argument))
+                        : list ? list.getBlock()
+                               : BlockAttr();
       if (!square && block && block.isSquare())
         square = block;
       return !square && !argument && !list;
@@ -422,8 +423,8 @@ Term RuleTerms::matmul(Term left, Term right) {
   };
   if (!type)
     return fail("matmul takes matrices that fit, and here is " + Twine(left.isTransposed ? "the transpose of " : "") +
-                "one " + describe(a) + " and " + (right.isTransposed ? "the transpose of " : "") + "one " + describe(b) +
-                "; transpose(x) turns one");
+                "one " + describe(a) + " and " + (right.isTransposed ? "the transpose of " : "") + "one " +
+                describe(b) + "; transpose(x) turns one");
   if (cast<TensorsType>(a.getType()).getFormat() != cast<TensorsType>(b.getType()).getFormat())
     return fail("matmul takes matrices of one format: make both by matrix(x, bf16)");
   SmallVector<NamedAttribute> attributes;

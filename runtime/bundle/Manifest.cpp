@@ -53,10 +53,12 @@ constexpr Choice<int32_t> operands[] = {
 
 constexpr Choice<UnitKind> unitKinds[] = {
     {"none", UnitKind::None}, {"given", UnitKind::Given}, {"matrices", UnitKind::Matrices}, {"rows", UnitKind::Rows}};
-constexpr Choice<Walk> walks[] = {
-    {"chunks", Walk::Chunks},          {"runs", Walk::Runs},
-    {"heads", Walk::Heads},            {"columns", Walk::Columns},
-    {"row_squares", Walk::RowSquares}, {"column_squares", Walk::ColumnSquares}};
+constexpr Choice<Walk> walks[] = {{"chunks", Walk::Chunks},
+                                  {"runs", Walk::Runs},
+                                  {"heads", Walk::Heads},
+                                  {"columns", Walk::Columns},
+                                  {"row_squares", Walk::RowSquares},
+                                  {"column_squares", Walk::ColumnSquares}};
 
 static std::string wordOf(const char *key) { return key; }
 static std::string wordOf(size_t set) { return "what units of set " + std::to_string(set) + " are"; }

@@ -69,6 +69,11 @@ struct Product {
   double root;
 
   bool isGeneral() const { return form >= Form::Matmul; }
+  // Whether it is a matrix times its transpose.
+  bool isSymmetric() const {
+    return form == Form::Matmul && operands[0].of == operands[1].of && operands[0].list == operands[1].list &&
+           operands[0].transposed != operands[1].transposed;
+  }
 };
 
 // Lists of squares in the workspace: the word behind a row's header that says where a tensor's lie, or -1, and how many

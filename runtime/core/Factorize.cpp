@@ -1,4 +1,5 @@
-// torch's factorizations for the runtime, of LAPACK, MAGMA or cuSOLVER: by its dispatcher, on the device's current stream.
+// torch's factorizations for the runtime, of LAPACK, MAGMA or cuSOLVER: by its dispatcher, on the device's current
+// stream.
 #include "TableImpl.h"
 #include "Tensor.h"
 #include "Threads.h"
@@ -144,9 +145,12 @@ int32_t altgrad_core_factorize(const altgrad_factorization *given, void *) {
     if (given->device >= 0)
       return factorize(aoti_torch_device_type_cuda(), *given);
     // LAPACK does one matrix of a batch after the other.
-    require(onThreads(given->batch, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        factorize(aoti_torch_device_type_cpu(), squareOf(*given, i));
-    }, /*grain=*/1));
+    require(onThreads(
+        given->batch,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i)
+            factorize(aoti_torch_device_type_cpu(), squareOf(*given, i));
+        },
+        /*grain=*/1));
   });
 }

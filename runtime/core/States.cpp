@@ -118,11 +118,11 @@ private:
            "; expected contiguous " + nameOf(of.dtype).substr(strlen("torch.")) + " of shape " + inWords(wanted.sizes) +
            " on " + placeOf(param) + ", one for " +
            (of.geometry == ALTGRAD_OF_COLUMNS ? "each column"
-            : of.geometry      ? "each element of a square"
-            : of.of_units == 2 ? "each row"
-            : of.of_units      ? "each unit"
-            : of.block         ? "each " + across + " elements"
-                               : "the parameter"));
+            : of.geometry                     ? "each element of a square"
+            : of.of_units == 2                ? "each row"
+            : of.of_units                     ? "each unit"
+            : of.block                        ? "each " + across + " elements"
+                                              : "the parameter"));
   }
 
   const altgrad_core_stream &of;

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-// What a list has values for: elements, or blocks of them; columns; the elements of a square of rows x rows, or of one of
-// columns x columns.
+// What a list has values for: elements, or blocks of them; columns; the elements of a square of rows x rows, or of one
+// of columns x columns.
 enum { ALTGRAD_OF_ELEMENTS, ALTGRAD_OF_COLUMNS, ALTGRAD_OF_ROW_SQUARES, ALTGRAD_OF_COLUMN_SQUARES };
 
 // A list of tensors of one set: parameters, gradients, or something that is kept beside the parameters. `key` is the

@@ -36,8 +36,8 @@ Items altgrad::runtime::itemsOf(const Phase &phase, const Tables &tables, const 
   const Items all = partOf(phase.set, phase.tiles                ? tables.setTiles
                                       : phase.walk == Walk::Runs ? tables.setRuns
                                       : ofMatrices               ? tables.setMatrices
-                                      : ofSquares ? tables.setSquares[phase.walk == Walk::ColumnSquares]
-                                                  : tables.setChunks);
+                                      : ofSquares                ? tables.setSquares[phase.walk == Walk::ColumnSquares]
+                                                                 : tables.setChunks);
   if (part.isWhole())
     return all;
   return common(ofRows(all, part.rows, tables.chunks), part.chunks);

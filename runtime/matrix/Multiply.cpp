@@ -16,9 +16,7 @@ public:
   Rows(const Tables &tables, int64_t rowWords, const SquareLists &squares)
       : tables(tables), rowWords(rowWords), squares(squares) {}
   int64_t word(int64_t row, int64_t which) const { return int64_t(tables.rows[size_t(row * rowWords + which)]); }
-  int64_t squaresOf(int64_t row) const {
-    return squares.slot < 0 ? 0 : word(row, ALTGRAD_ROW_HEADER + squares.slot);
-  }
+  int64_t squaresOf(int64_t row) const { return squares.slot < 0 ? 0 : word(row, ALTGRAD_ROW_HEADER + squares.slot); }
   // Units lie without gaps behind the first one of their tensor.
   int64_t firstOf(int64_t row) const {
     const int64_t tensor = word(row, ALTGRAD_ROW_TENSOR);
@@ -40,12 +38,13 @@ public:
     const int64_t distance = row + each < end ? firstOf(row + each) - first : 0;
     const int64_t own = squaresOf(row), between = row + each < end ? squaresOf(row + each) - own : 0;
     int64_t count = 1;
-    for (int64_t next = row + each; count < most && next < end && areAlike(row, next) &&
-                                    firstOf(next) == first + count * distance && squaresOf(next) == own + count * between;
+    for (int64_t next = row + each;
+         count < most && next < end && areAlike(row, next) && firstOf(next) == first + count * distance &&
+         squaresOf(next) == own + count * between;
          next += each)
       ++count;
-    return {count, each, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance,
-            own, between};
+    return {count, each,   word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance,
+            own,   between};
   }
 
 private:
@@ -154,7 +153,8 @@ void altgrad::runtime::setCommonGemm(const Gemm &gemm) {
 static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, const Phase &phase,
                                     const Launch &launch) {
   if (product.form == Form::Matmul)
-    return multiplyOnce(gemm, phase, launch);
+    return gemm.device < 0 && product.isSymmetric() ? multiplySymmetric(gemm, /*shift=*/0, phase, launch)
+                                                    : multiplyOnce(gemm, phase, launch);
   if (product.isGeneral())
     return factorize(product, gemm, phase, launch);
   if (gemm.device < 0 && product.form != Form::Side)

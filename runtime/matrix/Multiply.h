@@ -30,7 +30,8 @@ struct Matrices {
 };
 
 // The operands of matrices that say their rows and columns, as they lie; those of a factorization are all n x n.
-altgrad_gemm describeGeneral(const Product &product, const Matrices &matrices, const Phase &phase, const Launch &launch);
+altgrad_gemm describeGeneral(const Product &product, const Matrices &matrices, const Phase &phase,
+                             const Launch &launch);
 // A factorization, whose operands are those of `gemm`.
 altgrad_status factorize(const Product &product, const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 

@@ -87,9 +87,9 @@
 // the other. Such a tensor is no slice.
 //
 // Squares. A stream with "per": "rows" or "columns" is a square matrix of f32 for each tensor, with as many rows as the
-// matrix has rows or columns. "squares": {"slot": 5, "rows": 3, "columns": 2} says how many such lists the workspace has
-// of either kind. They lie where lists per column do: the word "slot" behind a row's header says how many floats behind
-// the lists of `spills` a tensor's begin, those of rows first. A sweep whose "walk" is "row_squares" or
+// matrix has rows or columns. "squares": {"slot": 5, "rows": 3, "columns": 2} says how many such lists the workspace
+// has of either kind. They lie where lists per column do: the word "slot" behind a row's header says how many floats
+// behind the lists of `spills` a tensor's begin, those of rows first. A sweep whose "walk" is "row_squares" or
 // "column_squares" has the chunks of squares for items, which are listed behind all others. Such a tensor is one
 // matrix and no slice, and it has no units.
 //
@@ -131,8 +131,8 @@
 //    "right": {"of": "element", "list": 4, "transposed": false},
 //    "into": {"of": "element", "list": 8, "transposed": false}, "root": 1}
 //
-// "of" says what a matrix is: the tensor's ("element"), where "list" is the bytes before its list as above, or a square of
-// "rows" or "columns", where it is the number of the list among those of its kind. "form" is matmul, or eigenbasis,
+// "of" says what a matrix is: the tensor's ("element"), where "list" is the bytes before its list as above, or a square
+// of "rows" or "columns", where it is the number of the list among those of its kind. "form" is matmul, or eigenbasis,
 // order, orthonormal, inverse_root or identity of the square "left"; "right" is then the basis of an order. gemm.h says
 // what these are, and "root" which root.
 //

@@ -134,3 +134,48 @@ def test_a_skipped_step_changes_nothing():
         if step in (3, 4):
             assert torch.equal(param, weights) and all(torch.equal(before[key], optimizer.state[param][key]) for key in before)
     assert optimizer.state[param]["step"] == 3 and param.isfinite().all()
+
+
+def stepped(params, grads, **options):
+    optimizer = altgrad.optim.SOAP(params, precondition_frequency=3, **options)
+    for step in grads:
+        for param, grad in zip(params, step):
+            param.grad = grad
+        optimizer.step()
+    return optimizer
+
+
+def test_a_transposed_matrix_has_the_bits_of_its_contiguous_twin():
+    torch.manual_seed(0)
+    weight, grads = torch.randn(6, 9), torch.randn(10, 1, 6, 9)
+    one, other = torch.nn.Parameter(weight.clone()), torch.nn.Parameter(weight.t().contiguous().t())
+    stepped([one], grads), stepped([other], grads)
+    assert other.stride() == (1, 6) and torch.equal(one, other)
+
+
+def test_a_parameter_without_a_gradient_waits_and_counts_by_itself():
+    torch.manual_seed(0)
+    weight, grads = torch.randn(6, 5), torch.randn(8, 6, 5)
+    params = [torch.nn.Parameter(weight.clone()) for _ in range(3)]
+    alone = [param for param in params[2:]]
+    stepped(params[:2], [(grads[i], grads[i - 2] if i > 1 else None) for i in range(8)])
+    stepped(alone, [(grads[i],) for i in range(6)])
+    # torch's products of two matrices at once are not those of one, bit by bit.
+    assert torch.allclose(params[1], alone[0], atol=1e-6) and not torch.allclose(params[0], params[1], atol=1e-3)
+
+
+def test_narrow_parameters_with_a_master_a_clip_and_an_empty_matrix():
+    torch.manual_seed(0)
+    params = [torch.nn.Parameter(torch.randn(shape).to(torch.bfloat16)) for shape in ((8, 6), (0, 4), (7,), (4, 3, 2))]
+    grads = [[torch.randn(param.shape).to(torch.bfloat16) for param in params] for _ in range(8)]
+    optimizer = stepped(params, grads, storage="master=f32", max_grad_norm=1.0)
+    assert all(param.isfinite().all() for param in params)
+    assert optimizer.state[params[3]]["column_gram"].shape == (6, 6) and optimizer.state[params[0]]["master"].dtype == torch.float32
+
+
+def test_a_gradient_that_is_not_finite_raises_or_leaves_nan_and_no_other_parameter_moves():
+    params = [torch.nn.Parameter(torch.ones(4, 3)) for _ in range(2)]
+    grads = [[torch.randn(4, 3), torch.randn(4, 3)] for _ in range(3)]
+    grads[2][0][0, 0] = float("nan")
+    stepped(params, grads)
+    assert params[0].isnan().any() and params[1].isfinite().all()

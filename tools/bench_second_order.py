@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""SOAP beside the code of its authors on the shapes of a GPT: milliseconds of a step between two refreshes, and of one with.
+
+    tools/bench_second_order.py                          # a GPT of 124 M parameters, without its embeddings
+    tools/bench_second_order.py --layers 1 --width 256   # a smaller one
+
+The reference is nikhilvyas/SOAP's soap.py, written anew for matrices, in float32 on the same threads. Both take turns, and
+of each kind of step the fastest counts.
+"""
+
+import argparse
+import time
+
+import torch
+
+import altgrad
+
+
+class Reference:
+    """The steps of soap.py, after its first one, on a list of matrices."""
+
+    def __init__(self, params, every, lr=3e-3, beta=0.95, eps=1e-8, decay=0.01):
+        self.params, self.every, self.lr, self.beta, self.eps, self.decay, self.n = params, every, lr, beta, eps, decay, -1
+        self.state = {}
+
+    @torch.no_grad()
+    def step(self):
+        self.n += 1
+        for param in self.params:
+            self._step(param, self.state.setdefault(param, {}))
+
+    def _step(self, p, state):
+        g = p.grad
+        if not state:
+            state.update(m=torch.zeros_like(p), v=torch.zeros_like(p), grams=[torch.zeros(size, size) for size in p.shape])
+        else:
+            left, right = state["bases"]
+            x = left.T @ g @ right
+            state["m"].mul_(self.beta).add_(x, alpha=1 - self.beta)
+            state["v"].mul_(self.beta).add_(x.square(), alpha=1 - self.beta)
+            u = left @ (state["m"] / state["v"].sqrt().add_(self.eps)) @ right.T
+            p.add_(u, alpha=-self.lr * (1 - self.beta ** self.n) ** 0.5 / (1 - self.beta ** self.n))
+            p.add_(p, alpha=-self.lr * self.decay)
+        for gram, outer in zip(state["grams"], (g @ g.T, g.T @ g)):
+            gram.lerp_(outer, 1 - self.beta)
+        if "bases" not in state:
+            state["bases"] = [torch.linalg.eigh(gram + 1e-30 * torch.eye(len(gram)))[1].flip(1) for gram in state["grams"]]
+        elif self.n % self.every == 0:
+            self._refresh(state)
+
+    def _refresh(self, state):
+        left, right = state["bases"]
+        m = left @ state["m"] @ right.T
+        for side, (gram, basis) in enumerate(zip(state["grams"], state["bases"])):
+            order = (basis.T @ gram @ basis).diag().argsort(descending=True)
+            state["v"] = state["v"].index_select(side, order)
+            state["bases"][side] = torch.linalg.qr(gram @ basis[:, order])[0]
+        left, right = state["bases"]
+        state["m"] = left.T @ m @ right
+
+
+def shapes_of(layers, width):
+    return [shape for _ in range(layers) for shape in ((3 * width, width), (width, width), (4 * width, width), (width, 4 * width))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", type=int, default=12, help="blocks of the model (default 12)")
+    parser.add_argument("--width", type=int, default=768, help="its width (default 768)")
+    parser.add_argument("--every", type=int, default=4, help="steps from one refresh to the next (default 4)")
+    parser.add_argument("--rounds", type=int, default=3, help="refreshes of each (default 3)")
+    given = parser.parse_args()
+    torch.manual_seed(0)
+    sides = {}
+    for name in ("altgrad", "authors"):
+        params = [torch.nn.Parameter(torch.randn(shape) * 0.02) for shape in shapes_of(given.layers, given.width)]
+        for param in params:
+            param.grad = torch.randn(param.shape) * 0.01
+        sides[name] = altgrad.optim.SOAP(params, precondition_frequency=given.every) if name == "altgrad" else Reference(params, given.every)
+    times = {name: {"between": [], "refresh": []} for name in sides}
+    for step in range(given.every * given.rounds + 1):
+        for name, optimizer in sides.items():
+            start = time.perf_counter()
+            optimizer.step()
+            if step > 1:  # the first step makes the bases, and the second one compiles
+                times[name]["refresh" if step % given.every == 0 else "between"].append(1e3 * (time.perf_counter() - start))
+    fastest = {name: {kind: min(all_of) for kind, all_of in of.items()} for name, of in times.items()}
+    print(f"{given.layers} blocks of width {given.width}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    for kind in ("between", "refresh"):
+        mine, theirs = fastest["altgrad"][kind], fastest["authors"][kind]
+        print(f"{kind:8} {mine:10.1f} ms   authors {theirs:10.1f} ms   {theirs / mine:.2f} x")
+
+
+if __name__ == "__main__":
+    main()
