@@ -159,6 +159,14 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.product", "squares and squares or tensors", "by * (a square times a matrix) + by * a third, rounded once",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : !altgrad.tensors<bf16>\n"
      "%y = altgrad.product %a, %x by 0.5 plus %x by 1.5 : !altgrad.tensors<bf16>"},
+    {"altgrad.matmul", "tensors", "the product of two matrices, of the tensor or of its squares, either of them transposed",
+     "%x = altgrad.matrix %g : !altgrad.tensors<f32>\n%l = altgrad.matmul %x, %x transposed : !altgrad.tensors<f32>, "
+     "!altgrad.tensors<f32> to !altgrad.tensors<f32 per rows x rows>"},
+    {"altgrad.factorize", "tensors",
+     "eigenbasis, order by a basis, orthonormal, inverse_root or identity of a square matrix",
+     "%x = altgrad.matrix %g : !altgrad.tensors<f32>\n%l = altgrad.matmul %x, %x transposed : !altgrad.tensors<f32>, "
+     "!altgrad.tensors<f32> to !altgrad.tensors<f32 per rows x rows>\n"
+     "%q = altgrad.factorize eigenbasis %l : !altgrad.tensors<f32 per rows x rows>"},
     {"altgrad.entry", "tensors to f32", "this element of a matrix",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%c = altgrad.entry %x : !altgrad.tensors<bf16>"},
 };

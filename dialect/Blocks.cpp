@@ -22,11 +22,21 @@ static ParseResult parseDimensions(AsmParser &parser, int64_t &rows, int64_t &co
   return success();
 }
 
+ParseResult altgrad::parseSquare(AsmParser &parser, StringRef side, bool &ofRows) {
+  ofRows = side == "rows";
+  return failure(parser.parseKeyword("x") || parser.parseKeyword(side));
+}
+
 ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
   SMLoc loc = parser.getCurrentLocation();
   int64_t rows, columns;
-  if (succeeded(parser.parseOptionalKeyword("column"))) {
-    block = BlockAttr::getColumn(parser.getContext());
+  StringRef word;
+  if (succeeded(parser.parseOptionalKeyword(&word, {"column", "rows", "columns"}))) {
+    bool ofRows = false;
+    if (word != "column" && parseSquare(parser, word, ofRows))
+      return failure();
+    block = word == "column" ? BlockAttr::getColumn(parser.getContext())
+                             : BlockAttr::getSquare(parser.getContext(), ofRows);
     return success();
   }
   if (parseDimensions(parser, rows, columns))
@@ -35,7 +45,10 @@ ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
   return success(bool(block));
 }
 
+// An element of a square is no rectangle of the tensor.
 static void printDimensions(AsmPrinter &printer, int64_t rows, int64_t columns) {
+  if (rows < 0 && !isDynamic(rows))
+    return void(printer << (rows == -1 ? "rows x rows" : "columns x columns"));
   auto print = [&](int64_t extent) { isDynamic(extent) ? printer << "?" : printer << extent; };
   print(rows);
   printer << "x";
@@ -55,8 +68,16 @@ ParseResult altgrad::parseBlockName(AsmParser &parser, Scope &scope, int64_t &ro
   scope = Scope::Block;
   if (failed(parser.parseOptionalKeyword(&word)))
     return parseDimensions(parser, rows, columns);
+  if (word == "rows" || word == "columns") {
+    bool ofRows;
+    if (parseSquare(parser, word, ofRows))
+      return failure();
+    BlockAttr square = BlockAttr::getSquare(parser.getContext(), ofRows);
+    rows = square.getRows(), columns = square.getColumns();
+    return success();
+  }
   std::optional<Scope> named = symbolizeScope(word);
-  if (!named || named == Scope::Block)
+  if (!named || named == Scope::Block || named > Scope::Column)
     return parser.emitError(loc) << "'" << word
                                  << "' is no block; there are 1x32 and the like, column, unit, tensor, group, step";
   bool isColumn = named == Scope::Column;
@@ -80,7 +101,7 @@ ParseResult altgrad::parseOver(AsmParser &parser, BlockAttr &over) {
   if (parser.parseKeyword(&word))
     return failure();
   std::optional<Scope> scope = word == "row" ? Scope::Unit : symbolizeScope(word);
-  if (!scope)
+  if (!scope || *scope > Scope::Column)
     return parser.emitError(loc) << "expected one of [block, unit, row, column, tensor, step] for what a "
                                     "reduction is over, got: "
                                  << word;
@@ -106,8 +127,9 @@ void altgrad::printOver(AsmPrinter &printer, Operation *, BlockAttr over) {
 LogicalResult BlockAttr::verify(function_ref<InFlightDiagnostic()> emitError, Scope scope, int64_t rows,
                                 int64_t columns) {
   auto exists = [](int64_t extent) { return isDynamic(extent) || extent > 0; };
+  const bool isSquare = (rows == -1 || rows == -2) && columns == 1;
   // geometry_c1
-  if (scope == Scope::Block && !(exists(rows) && exists(columns)))
+  if (scope == Scope::Block && !isSquare && !(exists(rows) && exists(columns)))
     return emitError() << "a block of " << rows << " rows and " << columns << " columns has no element";
   return success();
 }
@@ -124,6 +146,8 @@ BlockAttr BlockAttr::meet(BlockAttr other) const {
     std::swap(fine, coarse);
   if (coarse.getScope() < Scope::Unit || fine == coarse || coarse.isWhole())
     return fine;
+  if (isSquare() || other.isSquare())
+    return fine.isWhole() ? coarse : get(getContext(), 1, 1);
   if (coarse.getScope() == Scope::Unit)
     return fine.isRun() ? fine : get(getContext(), 1, fine.isWhole() ? maxBlock : 1);
   if (fine.isWhole())
@@ -136,7 +160,7 @@ BlockAttr BlockAttr::meet(BlockAttr other) const {
 //===-- What targets can cut ------------------------------------------------===//
 
 LogicalResult altgrad::verifySupportedBlock(BlockAttr block, function_ref<InFlightDiagnostic()> emitError) {
-  bool isCut = block.isElement() || block.isColumn() || (block.getRows() == 1 && isBlockSize(block.getColumns())) ||
+  bool isCut = block.isElement() || block.hasOwnWalk() || (block.getRows() == 1 && isBlockSize(block.getColumns())) ||
                (block.getRows() == columnBlock && block.getColumns() == 1) ||
                (block.getRows() == squareBlock && block.getColumns() == squareBlock);
   if (isCut)
@@ -226,7 +250,7 @@ static bool hasOneTileHeight(SweepOp sweep) {
 static LogicalResult verifyTiles(SweepOp sweep, const Variances &variances,
                                  function_ref<InFlightDiagnostic()> emitError) {
   for (Value stream : sweep.getOperands())
-    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.isPerColumn())
+    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.hasOwnWalk())
       return emitError() << "has a list per column; blocks over rows and columns as a whole are not in one set";
   for (Value stream : sweep.getOperands())
     if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked()) {
@@ -274,8 +298,13 @@ static bool readsMoreOfElement(Value value, ArrayRef<Value> allowed, const Varia
 
 static LogicalResult verifyStore(Operation *op, Value value, Value stream, const Variances &variances) {
   auto tensors = dyn_cast<TensorsType>(stream.getType());
+  BlockAttr block = variances.of(value);
+  // step_c29
+  if (tensors && (tensors.isSquare() || block.isSquare()) && block.getScope() >= Scope::Unit &&
+      block != tensors.getBlock())
+    return op->emitOpError() << "stores an element of another matrix to " << tensors;
   // step_c19
-  if (tensors && !variances.of(value).covers(tensors.getBlock()))
+  if (tensors && !block.covers(tensors.getBlock()))
     return op->emitOpError() << "stores a value that differs between elements of a block to " << tensors
                              << "; an altgrad.reduce over " << tensors.getBlock() << " gives one for each";
   return success();
@@ -344,6 +373,11 @@ bool altgrad::isSumOfUnits(ReduceOp reduce, const Variances &variances) {
 
 LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
+  // matmul_c4
+  if (BlockAttr block = variances.of(value); block.isSquare())
+    return reduce.emitOpError() << "is of an element of a square of "
+                                << (block.isRowSquare() ? "rows x rows" : "columns x columns")
+                                << ", which has arithmetic, altgrad.matmul and altgrad.factorize";
   if (variances.getScope(value) == Scope::Unit && reduce.getOver().isOverRows() &&
       reduce.getReduction() == Reduction::AbsMax && reduce->getParentOfType<StepOp>())
     return success(); // a copy's scale over rows that differ

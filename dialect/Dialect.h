@@ -38,6 +38,10 @@ double bytesPerElement(llvm::ArrayRef<MemoryAccess> accesses);
 mlir::Type withElementType(mlir::Type shape, mlir::Type element);
 /// The type of squares that have the format of a list; any other type as it is.
 mlir::Type getSquareType(mlir::Type type);
+/// Which items a sweep that stores to a list walks over; `ofColumns` of a list per column.
+Walk getWalk(TensorsType type, Walk ofColumns = Walk::Columns);
+/// The type of a product of two matrices; null: they do not fit.
+TensorsType getProductType(TensorsType left, bool leftTransposed, TensorsType right, bool rightTransposed);
 /// Whether a reduction is of truth values.
 inline bool isBoolean(Reduction kind) { return kind == Reduction::And || kind == Reduction::Count; }
 /// How what a sweep has reduced is combined: counts are added.
@@ -65,6 +69,12 @@ mlir::LogicalResult verifyElement(mlir::Operation &op);
 mlir::ParseResult parseBlockName(mlir::AsmParser &parser, Scope &scope, int64_t &rows, int64_t &columns);
 void printBlockName(mlir::AsmPrinter &printer, Scope scope, int64_t rows, int64_t columns);
 mlir::ParseResult parseExtents(mlir::AsmParser &parser, BlockAttr &block);
+/// The types of a product's operands and result: one where all are alike.
+mlir::ParseResult parseProductTypes(mlir::OpAsmParser &parser, mlir::Type &left, mlir::Type &right, mlir::Type &into);
+void printProductTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type left, mlir::Type right,
+                       mlir::Type into);
+/// "x rows" behind "rows", or "x columns" behind "columns".
+mlir::ParseResult parseSquare(mlir::AsmParser &parser, llvm::StringRef side, bool &ofRows);
 void printExtents(mlir::AsmPrinter &printer, BlockAttr block);
 mlir::ParseResult parseOver(mlir::AsmParser &parser, BlockAttr &over);
 void printOver(mlir::AsmPrinter &printer, mlir::Operation *, BlockAttr over);

@@ -39,15 +39,18 @@ def Altgrad_Overflow : Altgrad_Enum<"OverflowMode", "what a number beyond the fo
 // Scope of a scalar: it has one value, one for each parameter group, or one for each
 // tensor. Reductions may also be over units: equal runs of a tensor's elements, which are
 // the rows of its matrices unless the caller says otherwise; and over blocks. From the scope
-// with the fewest values to that with the most. A state of a rule may be per column; what such
-// a value is the same in is `#altgrad.block<column>`.
+// with the fewest values to that with the most. A state of a rule may be per column, or a square matrix
+// beside the tensor; of such a value the geometry is `#altgrad.block<column>`, `<rows x rows>` or
+// `<columns x columns>`.
 def Altgrad_Scope : Altgrad_Enum<"Scope", "how many values a scalar has", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Group", 1, "group">,
     I32EnumCase<"Tensor", 2, "tensor">,
     I32EnumCase<"Unit", 3, "unit">,
     I32EnumCase<"Block", 4, "block">,
-    I32EnumCase<"Column", 5, "column">]>;
+    I32EnumCase<"Column", 5, "column">,
+    I32EnumCase<"RowSquare", 6, "row_square">,
+    I32EnumCase<"ColumnSquare", 7, "column_square">]>;
 def Altgrad_ScopeAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scope, "scope">;
 
 def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
@@ -58,7 +61,8 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
     (i, j) is in block (i / R, j / C); the last blocks of both directions may be short. A `?`
     is the whole extent of the tensor. Blocks of a row are runs of memory: element i of the
     tensor is in block i / C, and a run may go on in the next row. A name stands for what is
-    larger, or is no rectangle; `column` stands for ?x1.
+    larger, or is no rectangle; `column` stands for ?x1. `rows x rows` and `columns x columns` are the
+    elements of square matrices, which a tensor has beside its own: each is a block by itself.
 
     ```mlir
     #altgrad.block<1x1>
@@ -67,6 +71,7 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
     #altgrad.block<128x128>
     #altgrad.block<1x?>
     #altgrad.block<column>
+    #altgrad.block<rows x rows>
     #altgrad.block<unit>
     #altgrad.block<tensor>
     #altgrad.block<step>
@@ -76,7 +81,7 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
 
     - (geometry_c1) both extents are at least 1.
   }];
-  // Of a name both extents are 0.
+  // Of a name both extents are 0; of an element of a square the rows are -1 (rows x rows) or -2.
   let parameters = (ins EnumParameter<Altgrad_Scope>:$scope, "int64_t":$rows, "int64_t":$columns);
   let builders = [AttrBuilder<(ins "::altgrad::Scope":$scope), [{ return $_get($_ctxt, scope, 0, 0); }]>,
     AttrBuilder<(ins "int64_t":$rows, "int64_t":$columns),
@@ -94,7 +99,7 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
     /// Its elements in the longer direction.
     int64_t getLength() const { return std::max(getRows(), getColumns()); }
     /// Whether it goes over rows of a matrix, so that a tile has to hold it.
-    bool isOverRows() const { return getScope() == Scope::Block && getRows() != 1 && !isColumn(); }
+    bool isOverRows() const { return getScope() == Scope::Block && getRows() != 1 && !isColumn() && !isSquare(); }
     /// Whether it is a whole column of a matrix.
     bool isColumn() const {
       return getScope() == Scope::Block && ::mlir::ShapedType::isDynamic(getRows()) && getColumns() == 1;
@@ -102,6 +107,21 @@ def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
     static BlockAttr getColumn(::mlir::MLIRContext *context) {
       return get(context, Scope::Block, ::mlir::ShapedType::kDynamic, 1);
     }
+    /// Whether it is an element of a square matrix, of `rows x rows` or of `columns x columns`.
+    bool isSquare() const { return getScope() == Scope::Block && (getRows() == -1 || getRows() == -2); }
+    bool isRowSquare() const { return isSquare() && getRows() == -1; }
+    static BlockAttr getSquare(::mlir::MLIRContext *context, bool ofRows) {
+      return get(context, Scope::Block, ofRows ? -1 : -2, 1);
+    }
+    /// What a state of a rule has with this scope.
+    static BlockAttr getOfState(::mlir::MLIRContext *context, Scope scope) {
+      return scope == Scope::Column ? getColumn(context)
+             : scope == Scope::RowSquare || scope == Scope::ColumnSquare
+                 ? getSquare(context, scope == Scope::RowSquare)
+                 : get(context, scope);
+    }
+    /// Whether it has items of its own to be walked over, and none of a tensor's elements.
+    bool hasOwnWalk() const { return isColumn() || isSquare(); }
     /// What differs where this or `other` differs.
     BlockAttr meet(BlockAttr other) const;
     /// Whether what is the same in a block of this kind is so in one of `other`, too.

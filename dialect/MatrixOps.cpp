@@ -18,13 +18,15 @@ static bool isOperandFormat(FormatAttr format) {
 
 // `matrix` becomes `collect`.
 static bool isMatrix(Value value) {
-  return isa_and_nonnull<MatrixOp, ProductOp, SelectByAspectOp, CollectOp>(value.getDefiningOp());
+  return isa_and_nonnull<MatrixOp, ProductOp, MatmulOp, FactorizeOp, SelectByAspectOp, CollectOp>(
+      value.getDefiningOp());
 }
 
 LogicalResult MatrixOp::verify() {
   TensorsType type = getMatrix().getType();
+  const bool isOperand = type.isSquare() ? type.getFormat().isF32() : isOperandFormat(type.getFormat());
   // matrix_c1
-  if (!isOperandFormat(type.getFormat()) || type.isShared())
+  if (!isOperand || (type.isShared() && !type.isSquare()))
     return emitOpError() << "is of " << type << "; products take bf16, f16 or f32, with a code for each element";
   return success();
 }
@@ -55,6 +57,70 @@ LogicalResult ProductOp::verify() {
   // product_c3
   if (!getShift().isZero() && !(square && square.getFormat().isF32()))
     return emitOpError("is shifted, and is no square of f32");
+  return success();
+}
+
+//===-- Matrices that say their rows and columns --------------------------------===//
+
+// How many rows and columns a matrix has: an extent of its tensor each.
+static std::pair<Dimension, Dimension> getExtents(TensorsType type, bool transposed) {
+  Dimension rows = Dimension::Rows, columns = Dimension::Columns;
+  if (type.isSquare())
+    (type.getBlock().isRowSquare() ? columns : rows) = type.getBlock().isRowSquare() ? rows : columns;
+  return transposed ? std::pair(columns, rows) : std::pair(rows, columns);
+}
+
+static std::string describeMatrix(TensorsType type, bool transposed) {
+  auto [rows, columns] = getExtents(type, transposed);
+  return (stringifyDimension(rows) + " x " + stringifyDimension(columns)).str();
+}
+
+TensorsType altgrad::getProductType(TensorsType left, bool leftTransposed, TensorsType right, bool rightTransposed) {
+  auto [rows, inner] = getExtents(left, leftTransposed);
+  auto [others, columns] = getExtents(right, rightTransposed);
+  MLIRContext *context = left.getContext();
+  if (inner != others || (rows == Dimension::Columns && columns == Dimension::Rows))
+    return {};
+  BlockAttr block = rows == columns ? BlockAttr::getSquare(context, rows == Dimension::Rows)
+                                    : BlockAttr::get(context, 1, 1);
+  return TensorsType::get(context, left.getFormat(), block, /*packed=*/false);
+}
+
+LogicalResult MatmulOp::verify() {
+  for (Value operand : getOperands())
+    // matmul_c1
+    if (!isMatrix(operand))
+      return emitOpError("multiplies a list that no altgrad.matrix, altgrad.matmul or altgrad.factorize gives");
+  TensorsType left = getLeft().getType(), right = getRight().getType();
+  // matmul_c3
+  if (left.getFormat() != right.getFormat())
+    return emitOpError() << "multiplies " << left << " and " << right << ", which have two formats";
+  TensorsType type = getProductType(left, getLeftTransposed(), right, getRightTransposed());
+  // matmul_c2
+  if (!type)
+    return emitOpError() << "multiplies a matrix of " << describeMatrix(left, getLeftTransposed()) << " and one of "
+                         << describeMatrix(right, getRightTransposed())
+                         << ", which do not fit; transpose one of them, or multiply squares of the other side";
+  if (type != getProduct().getType())
+    return emitOpError() << "gives " << getProduct().getType() << ", and the product is " << type;
+  return success();
+}
+
+static bool isFactorization(ProductForm form) { return form >= ProductForm::Eigenbasis; }
+
+LogicalResult FactorizeOp::verify() {
+  for (Value operand : getOperands())
+    // factorize_c1
+    if (!isMatrix(operand) || !getSquare().getType().isSquare())
+      return emitOpError() << "is of " << operand.getType()
+                           << ", and squares are factorized: matrices per rows x rows or per columns x columns";
+  // factorize_c2
+  if (!isFactorization(getForm()) || (getForm() == ProductForm::Order) != bool(getBasis()))
+    return emitOpError() << "finds '" << stringifyProductForm(getForm()) << "'" << (getBasis() ? " by a basis" : "")
+                         << "; there are eigenbasis, order by a basis, orthonormal, inverse_root and identity";
+  // factorize_c3
+  if (!getRoot().isFinite() || getRoot().convertToDouble() <= 0)
+    return emitOpError("has a root that is no finite number above 0");
   return success();
 }
 
@@ -135,11 +201,17 @@ std::optional<NamedAttribute> altgrad::readIterationWord(MLIRContext *context, S
   return value ? std::optional(builder.getNamedAttr(name, value)) : std::nullopt;
 }
 
+static LogicalResult verifyGeometry(Operation &op, const Variances &variances);
+
 LogicalResult altgrad::verifyMatrix(Operation &op, const Variances &variances) {
+  if (failed(verifyGeometry(op, variances)))
+    return failure();
   auto matrix = dyn_cast<MatrixOp>(op);
   // matrix_c2
   if (matrix && !variances.isElement(matrix.getElement()))
     return op.emitOpError("makes a matrix of a value that is the same for all elements");
+  if (matrix && variances.of(matrix.getElement()).isSquare() != matrix.getMatrix().getType().isSquare())
+    return op.emitOpError() << "makes " << matrix.getMatrix().getType() << " of an element of another matrix";
   auto orthogonalize = dyn_cast<OrthogonalizeOp>(op);
   // orthogonalize_c4
   if (orthogonalize && !variances.isElement(orthogonalize.getElement()))
@@ -150,7 +222,42 @@ LogicalResult altgrad::verifyMatrix(Operation &op, const Variances &variances) {
   return success();
 }
 
+// A value of a square meets nothing of the tensor, nor of the other square: only products do.
+static LogicalResult verifyGeometry(Operation &op, const Variances &variances) {
+  BlockAttr square;
+  for (Value operand : op.getOperands())
+    if (BlockAttr block = variances.of(operand); block.isSquare())
+      square = block;
+  if (!square || isa<MatmulOp, FactorizeOp, UpdateOp, CommitOp, SweepOp, MultiplyOp, YieldOp>(op))
+    return success();
+  const StringRef name = square.isRowSquare() ? "rows x rows" : "columns x columns";
+  if (isa<ReduceOp, DrawOp, GramOp, ProductOp, OrthogonalizeOp, MatchNormOp, RowMeanSquareOp>(op))
+    return op.emitOpError() << "is of an element of a square of " << name
+                            << ", which has arithmetic, altgrad.matmul and altgrad.factorize";
+  for (Value operand : op.getOperands())
+    // matmul_c5
+    if (BlockAttr block = variances.of(operand); block != square && variances.getScope(operand) >= Scope::Unit)
+      return op.emitOpError() << "combines an element of a square of " << name
+                              << " with one of another matrix; altgrad.matmul multiplies them";
+  return success();
+}
+
 //===-- In phases -----------------------------------------------------------===//
+
+ParseResult altgrad::parseProductTypes(OpAsmParser &parser, Type &left, Type &right, Type &into) {
+  if (parser.parseType(left))
+    return failure();
+  right = into = left;
+  if (failed(parser.parseOptionalComma()))
+    return success();
+  return failure(parser.parseType(right) || parser.parseKeyword("to") || parser.parseType(into));
+}
+
+void altgrad::printProductTypes(OpAsmPrinter &printer, Operation *, Type left, Type right, Type into) {
+  printer << left;
+  if (left != right || left != into)
+    printer << ", " << right << " to " << into;
+}
 
 LogicalResult MultiplyOp::verify() {
   for (Value list : getOperands())
@@ -160,5 +267,12 @@ LogicalResult MultiplyOp::verify() {
   // multiply_c2
   if (getInto() == getLeft() || getInto() == getRight())
     return emitOpError("overwrites what it multiplies");
+  TensorsType left = getLeft().getType(), right = getRight().getType(), into = getInto().getType();
+  bool fits = getForm() == ProductForm::Matmul
+                  ? getProductType(left, getLeftTransposed(), right, getRightTransposed()) == into
+                  : left == right && left == into && left.isSquare() == isFactorization(getForm());
+  // multiply_c4
+  if (!fits)
+    return emitOpError() << "has operands of " << left << " and " << right << " that give no " << into;
   return success();
 }

@@ -18,7 +18,15 @@ def Altgrad_LengthAttr : Altgrad_BracedAttr<Altgrad_Length, "length">;
 def Altgrad_ProductForm : Altgrad_Enum<"ProductForm", "which matrices are multiplied", [
     I32EnumCase<"Gram", 0, "gram">,      // n x m and its transpose
     I32EnumCase<"Square", 1, "square">,  // n x n and n x n
-    I32EnumCase<"Side", 2, "side">]>; // n x n and n x m
+    I32EnumCase<"Side", 2, "side">,      // n x n and n x m
+    // Of matrices that say their rows and columns themselves: those of the tensor, or of one of its squares.
+    I32EnumCase<"Matmul", 3, "matmul">,
+    // What is found of a square.
+    I32EnumCase<"Eigenbasis", 4, "eigenbasis">,
+    I32EnumCase<"Order", 5, "order">,
+    I32EnumCase<"Orthonormal", 6, "orthonormal">,
+    I32EnumCase<"InverseRoot", 7, "inverse_root">,
+    I32EnumCase<"Identity", 8, "identity">]>;
 def Altgrad_ProductFormAttr : EnumAttr<Altgrad_Dialect, Altgrad_ProductForm, "product_form">;
 
 def Altgrad_SquaresType : TypeDef<Altgrad_Dialect, "Squares"> {
@@ -36,7 +44,7 @@ def Altgrad_SquaresType : TypeDef<Altgrad_Dialect, "Squares"> {
 }
 
 def Altgrad_MatrixOp : Altgrad_Op<"matrix", [Pure]> {
-  let summary = "all elements of a tensor as one matrix";
+  let summary = "all elements of a tensor, or of a square, as one matrix";
   let description = [{
     Each element is rounded to the nearest number of the format, in which products take
     their operands. Ties go to even, and what is too large becomes an infinity.
@@ -47,8 +55,8 @@ def Altgrad_MatrixOp : Altgrad_Op<"matrix", [Pure]> {
 
     Constraints:
 
-    - (matrix_c1) the format is bf16, f16 or f32, with a code for each element;
-    - (matrix_c2) the operand differs between elements.
+    - (matrix_c1) the format is bf16, f16 or f32, with a code for each element, and of squares f32;
+    - (matrix_c2) the operand differs between elements: of the tensor, or of the squares that the result has.
   }];
   let arguments = (ins F32:$element);
   let results = (outs Altgrad_TensorsType:$matrix);
@@ -65,7 +73,7 @@ def Altgrad_EntryOp : Altgrad_Op<"entry", [Pure]> {
 
     Constraints:
 
-    - (entry_c1) the operand is a matrix, as `matrix` and `product` give one.
+    - (entry_c1) the operand is a matrix, as `matrix` and the products of matrices give one.
   }];
   let arguments = (ins Altgrad_TensorsType:$matrix);
   let results = (outs F32:$element);
@@ -133,6 +141,74 @@ def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "pr
   let assemblyFormat = [{
     $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? (`shift` $shift^)? attr-dict
     `:` qualified(type($product))
+  }];
+  let hasVerifier = 1;
+}
+
+def Altgrad_MatmulOp : Altgrad_Op<"matmul", [Pure]> {
+  let summary = "the product of two matrices, either of them transposed or not";
+  let description = [{
+    A matrix is that of a tensor, of r rows and c columns, or one of its squares: r x r (`per rows x rows`) or c x c
+    (`per columns x columns`). Each of `x xᵀ`, `xᵀ x`, `l x`, `x r`, `l l` and `r r` is a product of matrices that fit, for
+    tensors x and squares l and r. Sums are f32, and the product is rounded once, to the nearest number of the
+    format.
+
+    ```mlir
+    %l = altgrad.matmul %x, %x transposed : !altgrad.tensors<f32>, !altgrad.tensors<f32> to !altgrad.tensors<f32 per rows x rows>
+    %y = altgrad.matmul %q transposed, %x : !altgrad.tensors<f32 per rows x rows>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
+    ```
+
+    Constraints:
+
+    - (matmul_c1) the operands are matrices, as `matrix`, `matmul` and `factorize` give them;
+    - (matmul_c2) the left operand has as many columns as the right one has rows, and the result is of the others;
+    - (matmul_c3) all have one format;
+    - (matmul_c4) an element of a square is not reduced, and no operand of older operations of matrices;
+    - (matmul_c5) it meets no element of another matrix, and no number of a unit or a column.
+  }];
+  let arguments = (ins Altgrad_TensorsType:$left, Altgrad_TensorsType:$right, UnitAttr:$left_transposed,
+                       UnitAttr:$right_transposed);
+  let results = (outs Altgrad_TensorsType:$product);
+  let assemblyFormat = [{
+    $left (`transposed` $left_transposed^)? `,` $right (`transposed` $right_transposed^)? attr-dict
+    `:` qualified(type($left)) `,` qualified(type($right)) `to` qualified(type($product))
+  }];
+  let hasVerifier = 1;
+}
+
+def Altgrad_FactorizeOp : Altgrad_Op<"factorize", [Pure, AllTypesMatch<["square", "factor"]>,
+    OptionalTypesMatchWith<"both are of one size", "factor", "basis", "$_self">]> {
+  let summary = "what is found of a square matrix";
+  let description = [{
+    | word | result |
+    |---|---|
+    | `eigenbasis` | orthonormal eigenvectors of a symmetric matrix as columns, of the largest eigenvalue first |
+    | `order` | the permutation P for which the diagonal of (q P)ᵀ s (q P) falls, of the square s by the basis q |
+    | `orthonormal` | Q of the decomposition s = Q R, with an upper triangle R |
+    | `inverse_root` | s^(-1/p) of a symmetric matrix, where `root` is p; eigenvalues below 1e-7 of the largest one count as so much |
+    | `identity` | the identity |
+
+    Who multiplies finds these, too: the libraries of torch, or a function of the caller's (`altgrad_set_factor`). The
+    factor of a square that is not finite is NaN. Where it is finite and has no factor, the step fails and nothing has
+    changed.
+
+    ```mlir
+    %q = altgrad.factorize eigenbasis %s : !altgrad.tensors<f32 per rows x rows>
+    %p = altgrad.factorize order %s by %q : !altgrad.tensors<f32 per rows x rows>
+    %r = altgrad.factorize inverse_root %s root 4.0 : !altgrad.tensors<f32 per rows x rows>
+    ```
+
+    Constraints:
+
+    - (factorize_c1) the operands are squares of f32, as `matrix`, `matmul` and `factorize` give them;
+    - (factorize_c2) the word is of the table, and `by` stands behind `order` alone;
+    - (factorize_c3) a root is a finite number above 0.
+  }];
+  let arguments = (ins Altgrad_ProductFormAttr:$form, Altgrad_TensorsType:$square,
+                       Optional<Altgrad_TensorsType>:$basis, DefaultValuedAttr<F64Attr, "1.0">:$root);
+  let results = (outs Altgrad_TensorsType:$factor);
+  let assemblyFormat = [{
+    `` $form $square (`by` $basis^)? (`root` $root^)? attr-dict `:` qualified(type($factor))
   }];
   let hasVerifier = 1;
 }
@@ -317,7 +393,7 @@ def Altgrad_ApplyStepOp : Altgrad_Op<"apply_step", [Pure]> {
 }
 
 def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
-    AllTypesMatch<["left", "right", "into"]>, OptionalTypesMatchWith<"all have one format", "into", "added", "$_self">,
+    OptionalTypesMatchWith<"all have one format", "into", "added", "$_self">,
     DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getPhaseKind", "getItem", "getReads", "getWrites",
       "startsLaunch", "endsLaunch"]>]> {
   let summary = "multiply matrices that lie in the workspace";
@@ -331,7 +407,11 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
     altgrad.multiply square %a, %a by 2.0315 plus %a by -4.775 into %b : !altgrad.tensors<bf16>
     altgrad.multiply side %b, %x plus %x by 3.4445 into %y : !altgrad.tensors<bf16>
     altgrad.multiply square %r, %w into %t from 1.5 : !altgrad.tensors<f32>
+    altgrad.multiply matmul %q transposed, %v into %z : !altgrad.tensors<f32 per rows x rows>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
     ```
+
+    Of the other forms, those of `matmul` and `factorize`, the types of all operands are written where they differ. A
+    factorization without a basis has its square twice, and `by` is the root.
 
     With `over unit` the matrices are the units of tensors, and with `alone` there is a call for each. It is done for those whose longer side is at least `from` times the shorter one, and less than
     `below` times.
@@ -340,16 +420,19 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
 
     - (multiply_c1) all matrices are lists in the workspace;
     - (multiply_c2) the result does not overwrite an operand;
-    - (multiply_c3) a sweep or a product before it has filled each operand.
+    - (multiply_c3) a sweep or a product before it has filled each operand;
+    - (multiply_c4) all lists have one type, but those of a `matmul`, which fit each other.
   }];
   let arguments = (ins Altgrad_ProductFormAttr:$form, Altgrad_TensorsType:$left, Altgrad_TensorsType:$right,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, Optional<Altgrad_TensorsType>:$added,
                        DefaultValuedAttr<F64Attr, "1.0">:$weight, DefaultValuedAttr<F64Attr, "0.0">:$shift,
                        Altgrad_TensorsType:$into, UnitAttr:$units, UnitAttr:$alone, DefaultValuedAttr<F64Attr, "1.0">:$least,
-                       OptionalAttr<F64Attr>:$below);
+                       OptionalAttr<F64Attr>:$below, UnitAttr:$left_transposed, UnitAttr:$right_transposed);
   let assemblyFormat = [{
-    `` $form $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? (`shift` $shift^)? `into` $into
-    (`over` `unit` $units^)? (`alone` $alone^)? (`from` $least^)? (`below` $below^)? attr-dict `:` qualified(type($into))
+    `` $form $left (`transposed` $left_transposed^)? `,` $right (`transposed` $right_transposed^)? (`by` $factor^)?
+    (`plus` $added^ (`by` $weight^)?)? (`shift` $shift^)? `into` $into
+    (`over` `unit` $units^)? (`alone` $alone^)? (`from` $least^)? (`below` $below^)? attr-dict
+    `:` custom<ProductTypes>(type($left), type($right), type($into))
   }];
   let hasVerifier = 1;
 }

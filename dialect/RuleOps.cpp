@@ -66,11 +66,30 @@ static Value foldSelects(Value value, const DenseMap<Value, bool> &decided) {
   return value;
 }
 
+// Whether some new value is computed from a state, once choices are decided.
+static bool isRead(BlockArgument state, YieldOp yield, const DenseMap<Value, bool> &decided) {
+  llvm::SetVector<Value> needed;
+  for (Value value : yield->getOperands())
+    if (Value folded = foldSelects(value, decided); folded != state)
+      needed.insert(folded);
+  for (size_t i = 0; i < needed.size(); ++i)
+    if (Operation *op = needed[i].getDefiningOp())
+      for (Value operand : op->getOperands())
+        needed.insert(foldSelects(operand, decided));
+  return needed.contains(state);
+}
+
+bool RuleOp::changes(BlockArgument state, ArrayRef<StringRef> options) {
+  SmallVector<BlockArgument> states = getByRole(Role::state);
+  return foldSelects(getYield().getStates()[llvm::find(states, state) - states.begin()], decide(options)) != state;
+}
+
+// A square may be computed in some steps and read in all: an option says in which.
 SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) {
   DenseMap<Value, bool> known = decide(options);
   SmallVector<BlockArgument> stored;
   for (auto [state, value] : llvm::zip(getByRole(Role::state), getYield().getStates()))
-    if (foldSelects(value, known) != state)
+    if (foldSelects(value, known) != state || (getScope(state) > Scope::Column && isRead(state, getYield(), known)))
       stored.push_back(state);
   return stored;
 }
@@ -97,6 +116,7 @@ static LogicalResult verifyDefault(RuleOp rule, BlockArgument argument, TypedAtt
     return fail() << "gives " << word << " '%" << name << "' a default"
                   << (role != Role::state                        ? ""
                       : rule.getScope(argument) == Scope::Column ? "; a state of each column begins as 0"
+                      : rule.getScope(argument) > Scope::Column  ? "; a square begins as 0"
                                                                  : "; a state of each element begins as 0");
   auto number = dyn_cast<FloatAttr>(value);
   bool fits = isState ? number && number.getType().isF64() : value.getType() == argument.getType();
@@ -197,6 +217,15 @@ static LogicalResult verifyNewStates(RuleOp rule, const Variances &variances) {
       return yield.emitOpError() << "gives the state '%" << name << "' of " << state.getType() << " a new value of "
                                  << value.getType();
     Scope scope = rule.getScope(state), found = variances.getScope(value);
+    BlockAttr block = variances.of(value);
+    // rule_c18
+    if ((scope > Scope::Column || block.isSquare()) && found >= Scope::Unit &&
+        block != (scope == Scope::Block ? BlockAttr::get(rule.getContext(), 1, 1)
+                                        : BlockAttr::getOfState(rule.getContext(), scope)))
+      return yield.emitOpError() << "gives the state '%" << name << "' an element of another matrix; altgrad.matmul "
+                                 << "gives matrices of other rows and columns";
+    if (scope > Scope::Column)
+      continue;
     BlockAttr column = BlockAttr::getColumn(rule.getContext());
     bool isOfColumn = scope == Scope::Column && variances.of(value).covers(column);
     // rule_c14
@@ -240,7 +269,7 @@ LogicalResult RuleOp::verifyRegions() {
                                             : " over columns, squares, units and tensors");
       continue;
     }
-    bool element = !isa<MatrixOp, GramOp, ProductOp, SelectByAspectOp>(op) &&
+    bool element = !isa<MatrixOp, GramOp, ProductOp, MatmulOp, FactorizeOp, SelectByAspectOp>(op) &&
                    llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
     if (failed(verifyMatrix(op, variances)) || (element && failed(verifyElement(op))))
       return failure();
@@ -250,5 +279,7 @@ LogicalResult RuleOp::verifyRegions() {
   if (yield.getStates().size() != getByRole(Role::state).size())
     return yield.emitOpError() << "has " << yield.getStates().size() << " states, the rule has "
                                << getByRole(Role::state).size() << "; write the new value of each, in their order";
+  if (variances.of(yield.getParam()).isSquare())
+    return yield.emitOpError("gives the parameter an element of a square; altgrad.matmul multiplies the two");
   return verifyNewStates(*this, variances);
 }

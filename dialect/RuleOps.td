@@ -68,7 +68,8 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     - (rule_c14) the new value of a state per column, per unit, per tensor or per step is one for each of them;
     - (rule_c15) there are at most 128 reductions over blocks of neighbours, and 32 others;
     - (rule_c16) the first value of an i64 is a whole number;
-    - (rule_c17) the new value of a state has its type.
+    - (rule_c17) the new value of a state has its type;
+    - (rule_c18) the new value of a square is an element of a square of its kind, and no other state has one.
 
     These hold for rules and steps:
 
@@ -105,6 +106,8 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     ::llvm::DenseMap<::mlir::Value, bool> decide(
         ::llvm::ArrayRef<::llvm::StringRef> options);
     /// The states that are stored when the options named are true and the others
+    /// Whether a state gets another value with these options. A square that does not is stored where it is read.
+    bool changes(::mlir::BlockArgument state, ::llvm::ArrayRef<::llvm::StringRef> options);
     /// have their defaults: those not yielded unchanged.
     ::llvm::SmallVector<::mlir::BlockArgument> getStoredStates(
         ::llvm::ArrayRef<::llvm::StringRef> options);

@@ -93,13 +93,20 @@ static ParseResult parseScope(OpAsmParser &parser, Role role, Scope &scope) {
   Location loc = parser.getEncodedSourceLoc(parser.getCurrentLocation());
   StringRef word;
   std::optional<Scope> found;
-  if (succeeded(parser.parseOptionalKeyword(&word)))
-    found = word == "row" ? Scope::Unit : symbolizeScope(word);
+  if (succeeded(parser.parseOptionalKeyword(&word))) {
+    bool ofRows, isSquare = word == "rows" || word == "columns";
+    if (isSquare && parseSquare(parser, word, ofRows))
+      return failure();
+    found = isSquare         ? (ofRows ? Scope::RowSquare : Scope::ColumnSquare)
+            : word == "row" ? Scope::Unit
+                            : symbolizeScope(word);
+  }
   bool isState = role == Role::state && found && *found != Scope::Group && *found != Scope::Block;
   // rule_c11
   if (!isState && !(role == Role::hyper && found == Scope::Step))
     return emitError(loc)
-           << "a state is per row, per column, per unit, per tensor or per step, and a hyper is per step, "
+           << "a state is per row, per column, per unit, per tensor, per step, per rows x rows or per columns x "
+              "columns, and a hyper is per step, "
               "for a value that all groups share; one of each element has no 'per'";
   scope = *found;
   return success();
@@ -189,12 +196,18 @@ ParseResult altgrad::parseStepSignature(OpAsmParser &parser, ArrayAttr &signatur
   return parseArguments(parser, signature, body, parseStepArgument);
 }
 
+static StringRef describeScope(Scope scope) {
+  return scope == Scope::RowSquare      ? "rows x rows"
+         : scope == Scope::ColumnSquare ? "columns x columns"
+                                        : stringifyScope(scope);
+}
+
 void altgrad::printRuleSignature(OpAsmPrinter &printer, RuleOp rule, ArrayAttr, Region &body) {
   printer << '(';
   llvm::interleaveComma(body.getArguments(), printer, [&](BlockArgument argument) {
     printer << rule.getRole(argument) << ' ' << argument << ": " << argument.getType();
     if (rule.getScope(argument) != getUsualScope(rule.getRole(argument)))
-      printer << " per " << stringifyScope(rule.getScope(argument));
+      printer << " per " << describeScope(rule.getScope(argument));
     printDefault(printer, rule.getDefault(argument));
   });
   printer << ") ";

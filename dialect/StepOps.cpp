@@ -34,7 +34,7 @@ bool StepOp::hasColumns(std::optional<unsigned> set) {
     auto reduce = dyn_cast<ReduceOp>(op);
     auto sweep = dyn_cast<SweepOp>(op);
     bool isOfSet = !set || !phase || phase.getSet().value_or(0) == *set;
-    bool isOverColumn = (reduce && reduce.isOverColumn()) || (sweep && sweep.getWalk() != Walk::Chunks);
+    bool isOverColumn = (reduce && reduce.isOverColumn()) || (sweep && sweep.getWalk() != Walk::Chunks && sweep.getWalk() < Walk::RowSquares);
     return isOfSet && isOverColumn ? WalkResult::interrupt() : WalkResult::advance();
   };
   return llvm::any_of(getBody().getArguments(), isOfColumns) || walk(reduces).wasInterrupted();

@@ -96,7 +96,8 @@ def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) a step that reduces over units adds nothing up across tensors;
     - (step_c27) a value that differs between units is no condition, and only written to what is `per_unit`;
-    - (step_c28) a set has at most 128 reductions over blocks of neighbours.
+    - (step_c28) a set has at most 128 reductions over blocks of neighbours;
+    - (step_c29) what is stored to squares is an element of such squares.
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];

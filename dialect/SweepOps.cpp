@@ -301,11 +301,22 @@ LogicalResult SpillOp::verify() {
   return success();
 }
 
+Walk altgrad::getWalk(TensorsType type, Walk ofColumns) {
+  BlockAttr block = type.getBlock();
+  return block.isColumn()   ? ofColumns
+         : block.isSquare() ? (block.isRowSquare() ? Walk::RowSquares : Walk::ColumnSquares)
+                            : Walk::Chunks;
+}
+
 static LogicalResult verifyWalk(SweepOp sweep) {
-  bool walksChunks = sweep.getWalk() == Walk::Chunks;
+  Walk own = sweep.getWalk(), ofColumns = own == Walk::Runs || own == Walk::Heads ? own : Walk::Columns;
+  for (Value stream : sweep.getLoads())
+    if (Walk walk = getWalk(cast<TensorsType>(stream.getType()), ofColumns);
+        walk != own && std::max(walk, own) >= Walk::RowSquares)
+      return sweep.emitOpError() << "loads " << stream.getType() << " in a walk over " << stringifyWalk(own);
   for (Value stream : sweep.getStores())
     // sweep_c22
-    if (cast<TensorsType>(stream.getType()).isPerColumn() == walksChunks)
+    if (getWalk(cast<TensorsType>(stream.getType()), ofColumns) != own)
       return sweep.emitOpError() << "stores to " << stream.getType() << " in a walk over "
                                  << stringifyWalk(sweep.getWalk()) << "; lists per column have walks of their own";
   bool combines = sweep.getWalk() == Walk::Runs || sweep.getWalk() == Walk::Heads;

@@ -175,7 +175,9 @@ def Altgrad_Walk : Altgrad_Enum<"Walk", "which rows a sweep goes over, and in wh
     I32EnumCase<"Chunks", 0, "chunks">,
     I32EnumCase<"Runs", 1, "runs">,
     I32EnumCase<"Heads", 2, "heads">,
-    I32EnumCase<"Columns", 3, "columns">]>;
+    I32EnumCase<"Columns", 3, "columns">,
+    I32EnumCase<"RowSquares", 4, "row_squares">,
+    I32EnumCase<"ColumnSquares", 5, "column_squares">]>;
 def Altgrad_WalkAttr : EnumAttr<Altgrad_Dialect, Altgrad_Walk, "walk">;
 
 def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
@@ -199,7 +201,7 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     A sweep usually goes over all chunks, in any order. With `walk runs` it goes over 32 rows of a matrix, one after the
     other, and combines what it stores to a list per column with what the rows before have left there; `walk heads` does
     so with the first rows of all such runs, whose lists are `by run`. `walk columns` goes over the first row of each
-    matrix alone.
+    matrix alone. `walk row_squares` and `walk column_squares` go over the elements of squares.
 
     A third region, the fast-path body, may compute the same faster within limits. It has a guard: an i32
     and an f32 for each element, which it takes after its codes and gives on after its
@@ -239,7 +241,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c19) what it loads of a list is what the list held before the step, unless it says `new`;
     - (sweep_c20) what it loads of the workspace, or as `new`, has been stored, under no condition or its own;
     - (sweep_c21) only a list of the signature is loaded as `new`;
-    - (sweep_c22) a sweep stores to lists per column if and only if its walk is not `chunks`;
+    - (sweep_c22) a sweep loads and stores lists of squares if and only if its walk is over them, and stores lists per
+      column if and only if it walks over runs, heads or columns;
     - (sweep_c23) a walk over runs or heads has a `combine` of numbers, and no other has one.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,

@@ -19,11 +19,13 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     !altgrad.tensors<ocp.e8m0 per 32x1>
     !altgrad.tensors<f32 per 128x128>
     !altgrad.tensors<f32 per column>
+    !altgrad.tensors<f32 per rows x rows>
     !altgrad.tensors<torchao4 packed>
     ```
 
     With `per`, the elements of a block (`#altgrad.block`) share one stored value. The global
-    index of a tensor's first element is a multiple of a block of neighbours.
+    index of a tensor's first element is a multiple of a block of neighbours. `rows x rows` and `columns x columns` are
+    square matrices, of which each tensor has one with so many rows.
 
     With `packed`, the codes of two neighbours share a byte. The format says which of them is the
     upper half (`evenIsHigh` in runtime/include/altgrad/format.h). After an odd number of
@@ -33,7 +35,7 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     Constraints:
 
     - (tensors_c1) a block is one that targets can cut: 1x16, 1x32, 1x64, 1x128 or 1x256 of a
-      row, 32x1 of a column, a whole column, or 128x128;
+      row, 32x1 of a column, a whole column, 128x128, or an element of a square;
     - (tensors_c2) only codes of 4 bits that are one for each element are packed.
   }];
   let parameters = (ins "::altgrad::FormatAttr":$format,
@@ -51,10 +53,14 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     bool isShared() const { return !getBlock().isElement(); }
     /// Whether it has a value for each column of a matrix.
     bool isPerColumn() const { return getBlock().isColumn(); }
+    /// Whether it is of squares, with rows and columns of their own.
+    bool isSquare() const { return getBlock().isSquare(); }
+    /// Whether its values are no part of what a sweep over elements reads.
+    bool hasOwnWalk() const { return getBlock().hasOwnWalk(); }
     /// Of an element: a fraction where several share a value.
     double getBytes() const {
-      if (isPerColumn())
-        return 0; // one row of many
+      if (hasOwnWalk())
+        return 0; // one row of many, or as many as no element says
       return double(getFormat().getBytes()) /
              (getBlock().getRows() * getBlock().getColumns() * (getPacked() ? 2 : 1));
     }

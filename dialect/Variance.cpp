@@ -19,9 +19,13 @@ BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) cons
     return of(
         update.getScalarStates().take_back(update->getNumResults() - cast<OpResult>(result).getResultNumber())[0]);
   if (unsigned state = update ? cast<OpResult>(result).getResultNumber() : 0) // one per column stays so
-    if (BlockAttr block = of(update.getStates()[state - 1]); block.isColumn())
+    if (BlockAttr block = of(update.getStates()[state - 1]); block.hasOwnWalk())
       return block;
-  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
+  if (isa<MatrixOp, MatmulOp, FactorizeOp>(op)) // of a tensor or of a square
+    return cast<TensorsType>(result.getType()).getBlock();
+  if (auto entry = dyn_cast<EntryOp>(op))
+    return entry.getMatrix().getType().getBlock();
+  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, GramOp, ProductOp, SelectByAspectOp, OrthogonalizeOp>(
           op))
     return ofElement;
   if (isa<RowMeanSquareOp>(op))
@@ -80,9 +84,7 @@ void Variances::visit(Operation &op) {
     blocks[result] = getBlock(op, result, least);
 }
 
-static BlockAttr named(Operation *op, Scope scope) {
-  return scope == Scope::Column ? BlockAttr::getColumn(op->getContext()) : BlockAttr::get(op->getContext(), scope);
-}
+static BlockAttr named(Operation *op, Scope scope) { return BlockAttr::getOfState(op->getContext(), scope); }
 
 Variances::Variances(RuleOp rule)
     : ofStep(named(rule, Scope::Step)), ofTensor(named(rule, Scope::Tensor)), ofUnit(named(rule, Scope::Unit)),
@@ -94,7 +96,7 @@ Variances::Variances(RuleOp rule)
     blocks[argument] = role == Role::option                 ? ofStep
                        : isUsualHyper || role == Role::step ? ofTensor
                        : role == Role::hyper                ? ofStep
-                       : rule.isScalarState(argument) || rule.getScope(argument) == Scope::Column
+                       : rule.isScalarState(argument) || rule.getScope(argument) >= Scope::Column
                            ? named(rule, rule.getScope(argument))
                            : ofElement;
   }

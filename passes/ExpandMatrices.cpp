@@ -169,13 +169,15 @@ static Value expand(CodeBuilder &b, ApplyStepOp op) {
 // Whether an element is not finite that is multiplied before a product gives this matrix.
 static Value wereInfinite(CodeBuilder &b, Value product) {
   BackwardSliceOptions products;
-  products.filter = [](Operation *op) { return isa<MatrixOp, GramOp, ProductOp, SelectByAspectOp>(op); };
+  products.filter = [](Operation *op) {
+    return isa<MatrixOp, GramOp, ProductOp, MatmulOp, FactorizeOp, SelectByAspectOp>(op);
+  };
   products.inclusive = true;
   SetVector<Operation *> before;
   (void)getBackwardSlice(product, &before, products);
   Value some = b.constBool(false);
   for (Operation *op : before)
-    if (auto matrix = dyn_cast<MatrixOp>(op)) {
+    if (auto matrix = dyn_cast<MatrixOp>(op); matrix && !matrix.getMatrix().getType().isSquare()) {
       Value infinite = b.bitXor(b.isFinite(matrix.getElement()), b.constBool());
       Value count = ReduceOp::create(b, Reduction::Count, infinite, Scope::Tensor);
       some = b.bitOr(some, b.compareF(arith::CmpFPredicate::OGT, count, b.f32(0)));
@@ -189,10 +191,17 @@ static Value expand(CodeBuilder &b, ProductsFiniteOp op) {
   SetVector<Operation *> before;
   (void)getBackwardSlice(op.getElement(), &before, arithmetic);
   Value sound = b.constBool();
+  bool isProduct = false;
   for (Operation *each : before)
-    if (auto entry = dyn_cast<EntryOp>(each); entry && !entry.getMatrix().getDefiningOp<MatrixOp>())
+    if (auto entry = dyn_cast<EntryOp>(each); entry && !entry.getMatrix().getDefiningOp<MatrixOp>()) {
       sound = b.bitAnd(sound, b.bitOr(b.isFinite(entry), wereInfinite(b, entry.getMatrix())));
-  return sound;
+      isProduct = true;
+    }
+  if (isProduct)
+    return sound;
+  // With these options nothing is multiplied: true, of what differs between elements.
+  Value size = math::AbsFOp::create(b, op.getElement());
+  return b.compareF(arith::CmpFPredicate::UGE, size, b.f32(0));
 }
 
 static Value encodeElement(CodeBuilder &b, TensorsType type, Value element) {
@@ -210,9 +219,21 @@ static Value expand(CodeBuilder &b, EntryOp op) {
 static void expandCommit(CommitOp commit) {
   CodeBuilder builder(commit.getLoc(), commit);
   for (OpOperand &operand : commit->getOpOperands())
-    if (isa_and_nonnull<ProductOp, SelectByAspectOp>(operand.get().getDefiningOp())) {
+    if (isa_and_nonnull<ProductOp, MatmulOp, FactorizeOp, SelectByAspectOp>(operand.get().getDefiningOp())) {
       Value entry = EntryOp::create(builder, operand.get());
       operand.set(encodeElement(builder, cast<TensorsType>(operand.get().getType()), entry));
+    }
+}
+
+// The matrix of a product's entries is the product: f32 is rounded to itself.
+static void dropCopies(Block &body) {
+  for (auto matrix : llvm::make_early_inc_range(body.getOps<MatrixOp>()))
+    if (auto entry = matrix.getElement().getDefiningOp<EntryOp>();
+        entry && entry.getMatrix().getType() == matrix.getMatrix().getType() &&
+        isa_and_nonnull<MatmulOp, FactorizeOp>(entry.getMatrix().getDefiningOp()) &&
+        matrix.getMatrix().getType().getFormat().isF32()) {
+      matrix.replaceAllUsesWith(entry.getMatrix());
+      matrix.erase();
     }
 }
 
@@ -232,6 +253,7 @@ struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
     if (failed(checkForm(getOperation(), getArgument(), Form::GradientsExpanded, Form::Element)))
       return signalPassFailure();
     Block &body = getOperation().getBody().front();
+    dropCopies(body);
     expandAll<OrthogonalizeOp>(body);
     expandAll<MatchNormOp, RowMeanSquareOp, ScaleByShapeOp, ApplyStepOp, ProductsFiniteOp>(body);
     expandCommit(getOperation().getCommit());

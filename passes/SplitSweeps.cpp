@@ -52,20 +52,24 @@ private:
 };
 } // namespace
 
-static FormatAttr getFormat(Value matrix) { return cast<SquaresType>(getSquareType(matrix.getType())).getFormat(); }
+// Of its list: one of the elements of its tensor, or of a square that has rows of its own.
+static TensorsType getListType(Value matrix) {
+  FormatAttr format = cast<SquaresType>(getSquareType(matrix.getType())).getFormat();
+  auto list = dyn_cast<TensorsType>(matrix.getType());
+  return list && list.isSquare() ? list : TensorsType::get(matrix.getContext(), format);
+}
 
 Value MatrixBuffers::createBuffer(Value matrix) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&step.getBody().front());
-  return SpillOp::create(builder, matrix.getLoc(), TensorsType::get(step.getContext(), getFormat(matrix)));
+  return SpillOp::create(builder, matrix.getLoc(), getListType(matrix));
 }
 
 Value MatrixBuffers::chooseBuffer(Value matrix) {
   if (Value known = assigned.lookup(matrix))
     return known;
   auto *fit = llvm::find_if(freeBuffers, [&](const auto &buffer) {
-    return buffer.first == sets.of(matrix) &&
-           cast<TensorsType>(buffer.second.getType()).getFormat() == getFormat(matrix);
+    return buffer.first == sets.of(matrix) && buffer.second.getType() == getListType(matrix);
   });
   if (fit == freeBuffers.end())
     return createBuffer(matrix);
@@ -89,15 +93,30 @@ static GramOp buildGram(Operation *op) {
   return cast<GramOp>(op);
 }
 
+// What multiplies or factorizes matrices that say their rows and columns themselves.
+static MultiplyOp writeGeneral(OpBuilder &builder, Operation *op, ArrayRef<Value> operands, Value into) {
+  auto matmul = dyn_cast<MatmulOp>(op);
+  auto factorize = dyn_cast<FactorizeOp>(op);
+  APFloat one(1.0), none(0.0);
+  return MultiplyOp::create(builder, op->getLoc(), matmul ? ProductForm::Matmul : factorize.getForm(), operands.front(),
+                            operands.back(), factorize ? factorize.getRoot() : one, Value(), one, none, into,
+                            /*units=*/false, /*alone=*/false, one, FloatAttr(), matmul && matmul.getLeftTransposed(),
+                            matmul && matmul.getRightTransposed());
+}
+
 void MatrixBuffers::multiply(Value result) {
   Operation *op = result.getDefiningOp();
   SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [&](Value matrix) { return getBuffer(matrix); });
   Value into = buffers[result] = chooseBuffer(result);
+  if (isa<MatmulOp, FactorizeOp>(op)) {
+    writeGeneral(builder, op, operands, into);
+    return release(op);
+  }
   GramOp from = buildGram(op);
   auto write = [&](ProductForm form, Value right, APFloat factor, Value added, APFloat weight, APFloat shift) {
     MultiplyOp::create(builder, op->getLoc(), form, operands[0], right, factor, added, weight, shift, into,
                        from.getUnits(), from.getAlone(), APFloat(least.value_or(1)),
-                       below ? builder.getF64FloatAttr(*below) : FloatAttr());
+                       below ? builder.getF64FloatAttr(*below) : FloatAttr(), false, false);
   };
   if (auto product = dyn_cast<ProductOp>(op)) {
     bool square = isa<SquaresType>(result.getType());
@@ -115,7 +134,7 @@ void MatrixBuffers::writeSharedProducts(Value form, SelectByAspectOp select) {
   SetVector<Operation *> products;
   std::function<void(Value)> gather = [&](Value matrix) {
     Operation *op = matrix.getDefiningOp();
-    if (!isa<GramOp, ProductOp, SelectByAspectOp>(op) || products.contains(op))
+    if ((!isMatrixProduct(op) && !isa<SelectByAspectOp>(op)) || products.contains(op))
       return;
     for (Value operand : op->getOperands())
       gather(operand);
@@ -244,7 +263,7 @@ Value SweepWriter::getSpill(Value value) {
 
 // Where a list lies: what somebody computes is a matrix in the workspace.
 Value SweepWriter::locate(Value list) {
-  bool computed = isa_and_nonnull<CollectOp, ProductOp, SelectByAspectOp>(list.getDefiningOp());
+  bool computed = isa_and_nonnull<CollectOp, ProductOp, MatmulOp, FactorizeOp, SelectByAspectOp>(list.getDefiningOp());
   return computed ? matrices.getBuffer(list) : list;
 }
 
@@ -352,9 +371,8 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   body.block = owned.get();
   body.stage = stage;
   SweepParts &parts = body.parts;
-  bool isOfColumns =
-      llvm::any_of(outputs, [](const Output &output) { return output.stream && isPerColumn(output.stream); });
-  parts.walk = isOfColumns ? Walk::Columns : Walk::Chunks;
+  for (const Output &output : outputs)
+    parts.walk = output.stream ? std::max(parts.walk, getWalk(output.stream)) : parts.walk;
   SmallVector<Value> emitted;
   SmallVector<Location> locs;
   MLIRContext *context = step.getContext();
@@ -493,11 +511,12 @@ void SweepWriter::writeStage(int stage, unsigned set) {
   writeOutputs(stage, "update" + suffix, always, conditional);
 }
 
-// Lists per column have sweeps of their own. They are stored last, for the elements read what they held.
+// Lists per column and squares have sweeps of their own. They are stored last, for the elements read what they held.
 void SweepWriter::writeOutputs(int stage, const Twine &name, ArrayRef<Output> always, ArrayRef<Output> conditional) {
-  for (bool columns : {false, true}) {
-    auto isOne = [&](const Output &output) { return isPerColumn(output.stream) == columns; };
-    writeStores(stage, ((columns ? "columns_" : "") + name).str(), llvm::filter_to_vector(always, isOne),
+  for (Walk walk : {Walk::Chunks, Walk::Columns, Walk::RowSquares, Walk::ColumnSquares}) {
+    auto isOne = [&](const Output &output) { return getWalk(output.stream) == walk; };
+    std::string own = walk == Walk::Chunks ? "" : (stringifyWalk(walk) + "_").str();
+    writeStores(stage, (own + name).str(), llvm::filter_to_vector(always, isOne),
                 llvm::filter_to_vector(conditional, isOne));
   }
 }

@@ -366,7 +366,7 @@ void SweepPlanner::findOutputs() {
   // Who multiplies may fail: until then nothing is written.
   plan.products = 0;
   for (Operation &op : step.getBody().front())
-    if (isa<GramOp, ProductOp>(op))
+    if (isMatrixProduct(&op))
       plan.products = std::max(plan.products, getStage(op.getResult(0)));
   for (auto [list, stream, condition] : commit.writes()) {
     auto collect = list.getDefiningOp<CollectOp>();
@@ -388,7 +388,7 @@ static bool hasWorkspaceFormat(Value value) { return bool(getWorkspaceFormat(val
 double SweepPlanner::getBytesPerElement(Value value) {
   if (auto tensors = dyn_cast<TensorsType>(value.getType()))
     return tensors.getBytes();
-  if (variances.of(value).isColumn())
+  if (variances.of(value).hasOwnWalk())
     return 0;
   BlockAttr block = plan.blocks.lookup(value);
   double elements = block ? block.getRows() * block.getColumns() : 1;
@@ -533,7 +533,7 @@ void SweepPlanner::decideStage(int k) {
     plan.reloaded[{k, value}] = copy;
     if (!copy)
       plan.spilled.insert({value, getStage(value)});
-    if (BlockAttr block = variances.of(value); block.isColumn())
+    if (BlockAttr block = variances.of(value); block.hasOwnWalk())
       plan.blocks[value] = block;
   }
 }

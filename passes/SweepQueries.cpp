@@ -55,10 +55,14 @@ LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
 
 bool altgrad::isPerTileBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
 
-bool altgrad::isPerColumn(Value stream) {
+Walk altgrad::getWalk(Value stream) {
   auto type = dyn_cast<TensorsType>(stream.getType());
-  return type && type.isPerColumn();
+  return type ? getWalk(type) : Walk::Chunks;
 }
+
+bool altgrad::isPerColumn(Value stream) { return getWalk(stream) == Walk::Columns; }
+
+bool altgrad::isMatrixProduct(Operation *op) { return isa<GramOp, ProductOp, MatmulOp, FactorizeOp>(op); }
 
 unsigned altgrad::getBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getColumns(); }
 
@@ -79,7 +83,7 @@ bool altgrad::isOverColumn(Operation *op) {
 
 bool altgrad::isMatrixInput(Operation *op) {
   return isa_and_nonnull<CollectOp>(op) &&
-         llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GramOp, ProductOp>(user); });
+         llvm::any_of(op->getUsers(), isMatrixProduct);
 }
 
 FormatAttr altgrad::getWorkspaceFormat(Value value) {

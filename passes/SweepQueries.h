@@ -40,6 +40,10 @@ inline mlir::OperandRange getStreams(SweepOp sweep) {
 bool isPerTileBlock(Value stream);
 /// Whether a stream has one value for each column of a matrix.
 bool isPerColumn(Value stream);
+/// Over which items a sweep goes that stores to a list.
+Walk getWalk(Value stream);
+/// Whether an operation makes a matrix of others.
+bool isMatrixProduct(Operation *op);
 /// Neighbours that share a value of a stream, and bytes of that value or of two
 /// packed codes.
 unsigned getBlock(Value stream);

@@ -7,8 +7,8 @@
 
 What a way sends and keeps for each parameter is what was counted on two processes; what is shared out there is divided
 by the number of GPUs here. Three ways are derived and were not counted: "HSDP" shards in a node as FSDP2 and adds up
-across nodes, "DistAdamW, shards in a node" sends what is after the update in a node alone, which altgrad does not do
-yet, and "DistMuon" reduces each tensor to its owner and broadcasts it. Large collectives go in rings over all links, at
+across nodes, "DistAdamW, shards in a node" sends what is after the update in a node alone, as it does on a mesh of
+replicas x shards, and "DistMuon" reduces each tensor to its owner and broadcasts it. Large collectives go in rings over all links, at
 the rate of the fast ones or of all slow ones of a node together, with a latency for each hop in a node and between
 nodes. The clip is one all-reduce of a number: "ring us" and "tree us" are what it waits in either, and the shorter one
 counts. Each collective and each of the two sweeps of a step is a launch. The update moves 28 bytes for each parameter of

@@ -10,6 +10,8 @@
 # tools/soak.sh pairs MINUTES [--seed N]
 # or kills COUNT runs of two ranks at random moments, again and again, each of which goes on from its last checkpoint to
 # the parameters of an undisturbed run: tools/soak.sh killed COUNT [SEED]
+# or takes 30 steps of the CASEs in every layout of a cluster, on one to four ranks, with checkpoints from each into each, and
+# fails where they differ from one process: tools/soak.sh meshes [CASE...]
 # or makes rules of every class of pytorch_optimizer that can be one, beside which it steps the originals, and with --write
 # puts what becomes of each into runtime/python/FromTorch.md: tools/soak.sh classes [NAME...] [--package FOLDER] [--write]
 # or takes COUNT steps on two ranks with what altgrad.distributed and FSDP2 have, and fails where objects or memory grow or
@@ -18,7 +20,7 @@
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,18p "$0" | cut -c3-
+  sed -n 2,20p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -45,6 +47,11 @@ if [ "$1" = classes ]; then
   export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
     ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
   exec "$python" "$root/tests/soak/classes.py" "${@:2}"
+fi
+if [ "$1" = meshes ]; then
+  export PYTHONPATH=$root/runtime/python:$root/tests/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
+    ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
+  exec "$python" "$root/tests/python/layouts/proof.py" "${@:2}"
 fi
 if [ "$1" = killed ] || [ "$1" = steps ]; then
   [ "$1" = killed ] && script=killed || script=long

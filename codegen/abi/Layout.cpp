@@ -53,14 +53,15 @@ Layout altgrad::getLayout(StepOp step) {
         layout.bindings[argument.getArgNumber()] = bind(argument);
   layout.inputs = inputs.count();
   layout.rowPointers = rows.count();
-  if (ColumnLists columns = getColumnLists(step); columns.lists)
+  if (getColumnLists(step).lists || getSquareLists(step))
     layout.columnSlot = layout.rowPointers++;
   layout.groupScalars = groups.count();
   layout.stepScalars = steps.count();
   return layout;
 }
 
-static bool isPerColumn(SpillOp spill) { return spill.getTensors().getType().isPerColumn(); }
+static BlockAttr getBlock(SpillOp spill) { return spill.getTensors().getType().getBlock(); }
+static bool isPerColumn(SpillOp spill) { return getBlock(spill).isColumn(); }
 
 ColumnLists altgrad::getColumnLists(StepOp step) {
   ColumnLists columns;
@@ -70,16 +71,24 @@ ColumnLists altgrad::getColumnLists(StepOp step) {
   return columns;
 }
 
+SquareLists altgrad::getSquareLists(StepOp step) {
+  SquareLists squares;
+  for (auto spill : step.getBody().getOps<SpillOp>())
+    if (getBlock(spill).isSquare())
+      ++(getBlock(spill).isRowSquare() ? squares.ofRows : squares.ofColumns);
+  return squares;
+}
+
 unsigned altgrad::getColumnIndex(SpillOp spill) {
   unsigned index = 0;
   for (auto other : spill->getParentOfType<StepOp>().getBody().getOps<SpillOp>())
-    index += isPerColumn(other) && other.getRuns() == spill.getRuns() && other->isBeforeInBlock(spill);
+    index += getBlock(other) == getBlock(spill) && other.getRuns() == spill.getRuns() && other->isBeforeInBlock(spill);
   return index;
 }
 
-// Those per column have a place of their own.
+// Those per column and of squares have a place of their own.
 static unsigned getBytes(SpillOp spill) {
-  return isPerColumn(spill) ? 0 : spill.getTensors().getType().getFormat().getBytes();
+  return getBlock(spill).hasOwnWalk() ? 0 : spill.getTensors().getType().getFormat().getBytes();
 }
 
 unsigned altgrad::bytesBefore(SpillOp spill) {

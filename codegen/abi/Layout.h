@@ -17,7 +17,7 @@ struct Layout {
   llvm::SmallVector<Binding> bindings; // one per argument, in order
   unsigned inputs = 0;                 // words of streams of access in
   unsigned rowPointers = 0;            // of other streams and scalars per tensor, and `columnSlot`
-  /// The word, behind a row's header, that says where the tensor's lists per column lie in the workspace.
+  /// The word, behind a row's header, that says where the tensor's lists per column or of squares lie in the workspace.
   std::optional<unsigned> columnSlot;
   unsigned groupScalars = 0, stepScalars = 0;
 };
@@ -36,6 +36,12 @@ struct ColumnLists {
   unsigned lists = 0, runs = 0;
 };
 ColumnLists getColumnLists(StepOp step);
+/// How many lists of squares a step has in the workspace, of rows x rows and of columns x columns.
+struct SquareLists {
+  unsigned ofRows = 0, ofColumns = 0;
+  explicit operator bool() const { return ofRows || ofColumns; }
+};
+SquareLists getSquareLists(StepOp step);
 /// The place of a list among those of its kind.
 unsigned getColumnIndex(SpillOp spill);
 

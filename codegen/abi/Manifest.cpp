@@ -32,6 +32,11 @@ static llvm::json::Object describe(StepOp step, const Binding &binding) {
                             {"set", getSet(binding.set)}};
 }
 
+// What a list has a value for: an element, a column, or an element of a square.
+static StringRef describeGeometry(BlockAttr block) {
+  return block.isColumn() ? "column" : !block.isSquare() ? "element" : block.isRowSquare() ? "rows" : "columns";
+}
+
 static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
   auto tensors = cast<TensorsType>(binding.argument.getType());
   FormatAttr format = tensors.getFormat();
@@ -42,9 +47,9 @@ static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
   BlockAttr block = tensors.getBlock();
   stream["block"] = block.getLength();
   stream["columns"] = block.isOverRows() ? block.getColumns() : 0;
-  if (block.isColumn()) {
+  if (block.hasOwnWalk()) {
     stream["block"] = 1;
-    stream["per"] = "column";
+    stream["per"] = describeGeometry(block);
   }
   return stream;
 }
@@ -88,6 +93,25 @@ static StringRef getUnits(StepOp step, unsigned set) {
   return step.hasUnits(set) ? "given" : "none";
 }
 
+// An operand of a product of matrices that say their rows and columns: the bytes of lists before it, or the number of a
+// list of squares among those of its kind.
+static llvm::json::Object describeOperand(Value list, bool transposed) {
+  auto spill = list.getDefiningOp<SpillOp>();
+  BlockAttr block = cast<TensorsType>(list.getType()).getBlock();
+  return llvm::json::Object{{"of", describeGeometry(block)},
+                            {"list", int64_t(block.isSquare() ? getColumnIndex(spill) : bytesBefore(spill))},
+                            {"transposed", transposed}};
+}
+
+static llvm::json::Object describeGeneral(MultiplyOp product) {
+  return llvm::json::Object{{"form", stringifyProductForm(product.getForm())},
+                            {"format", formatName(product.getInto().getType().getFormat())},
+                            {"left", describeOperand(product.getLeft(), product.getLeftTransposed())},
+                            {"right", describeOperand(product.getRight(), product.getRightTransposed())},
+                            {"into", describeOperand(product.getInto(), false)},
+                            {"root", product.getFactor().convertToDouble()}};
+}
+
 static llvm::json::Object describeProduct(MultiplyOp product) {
   auto offset = [](Value list) { return int64_t(bytesBefore(list.getDefiningOp<SpillOp>())); };
   llvm::json::Value added = nullptr;
@@ -126,7 +150,7 @@ static llvm::json::Object describePhase(PhaseOp phase) {
   if (phase.getPhaseKind() == PhaseKind::Matrix) {
     llvm::json::Array products;
     for (auto product : phase.getBody().getOps<MultiplyOp>())
-      products.push_back(describeProduct(product));
+      products.push_back(product.getForm() > ProductForm::Side ? describeGeneral(product) : describeProduct(product));
     described["products"] = std::move(products);
   }
   return described;
@@ -222,11 +246,12 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
                                {"row_words", space.rowWords},
                                {"chunk_words", space.chunkWords},
                                {"spills", space.spills}};
-  if (layout.columnSlot) {
-    ColumnLists columns = getColumnLists(step);
+  if (ColumnLists columns = getColumnLists(step); columns.lists)
     workspace["columns"] =
         llvm::json::Object{{"slot", *layout.columnSlot}, {"lists", columns.lists}, {"runs", columns.runs}};
-  }
+  if (SquareLists squares = getSquareLists(step))
+    workspace["squares"] =
+        llvm::json::Object{{"slot", *layout.columnSlot}, {"rows", squares.ofRows}, {"columns", squares.ofColumns}};
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host).push_back(target->isPtx() ? target->name : target->suffix);
   return llvm::json::Object{{"altgrad", int(ALTGRAD_ABI)},
@@ -261,6 +286,11 @@ static std::vector<Traffic> getTraffic(StepOp step) {
 // Of products, for each element: with n for a tensor's shorter and m for its longer side; a product and a sum
 // count as two, and a symmetric result as a whole one.
 static void writeProducts(llvm::raw_ostream &out, ArrayRef<MultiplyOp> products) {
+  if (unsigned general = llvm::count_if(products, [](MultiplyOp op) { return op.getForm() > ProductForm::Side; })) {
+    unsigned found = llvm::count_if(products, [](MultiplyOp op) { return op.getForm() > ProductForm::Matmul; });
+    out << general - found << " products of matrices" << (found ? ", " + std::to_string(found) + " factorizations" : "");
+    return;
+  }
   unsigned squares =
       llvm::count_if(products, [](MultiplyOp product) { return product.getForm() == ProductForm::Square; });
   out << products.size() << " products of matrices n x m, n <= m: " << 2 * (products.size() - squares) << " n";

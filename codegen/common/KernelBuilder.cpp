@@ -92,9 +92,16 @@ std::pair<Row, Value> KernelBuilder::locateChunk(Value chunk) {
   return {row(index), first};
 }
 
-ChunkSpan KernelBuilder::openChunk(Value chunk) {
+Value KernelBuilder::countElements(Row row, Walk walk) {
+  if (walk < Walk::RowSquares)
+    return rowHeader(row, ALTGRAD_ROW_NUMEL);
+  Value side = rowHeader(row, walk == Walk::RowSquares ? ALTGRAD_ROW_MATRIX_ROWS : ALTGRAD_ROW_MATRIX_COLUMNS);
+  return builder.mul(side, side);
+}
+
+ChunkSpan KernelBuilder::openChunk(Value chunk, Walk walk) {
   auto [row, first] = locateChunk(chunk);
-  Value numel = rowHeader(row, ALTGRAD_ROW_NUMEL);
+  Value numel = countElements(row, walk);
   return {row, first, numel, builder.minSigned(builder.sub(numel, first), i64(ALTGRAD_CHUNK))};
 }
 
@@ -135,7 +142,26 @@ Value KernelBuilder::countRows(Row row) {
 
 Value KernelBuilder::rowOfMatrix(Row row) { return builder.sub(row.index, rowHeader(row, ALTGRAD_ROW_TENSOR)); }
 
-// Behind the lists of elements, tensor by tensor: first the lists with one row of values, then those with more.
+// Behind the lists of elements, tensor by tensor; `index` counts from the first of its tensor on.
+Value KernelBuilder::listStream(Row row, function_ref<Value(Value)> index) {
+  Value first = loadTable(builder.getI64Type(),
+                          offset(row.pointer, i64(ALTGRAD_ROW_HEADER + *layout.columnSlot), workspaceWordBytes));
+  Value own = index(first);
+  Value behind = builder.mul(i64(getWorkspace(step).spills), member(Member::ChunkCount));
+  return offset(offset(member(Member::Spills), behind, ALTGRAD_CHUNK * sizeof(float)), own, sizeof(float));
+}
+
+// First the squares of rows x rows.
+Value KernelBuilder::squareStream(SpillOp spill, Row row) {
+  bool ofRows = spill.getTensors().getType().getBlock().isRowSquare();
+  Value before = builder.mul(i64(ofRows ? getColumnIndex(spill) : getSquareLists(step).ofRows),
+                             countElements(row, Walk::RowSquares));
+  if (!ofRows)
+    before = builder.add(before, builder.mul(i64(getColumnIndex(spill)), countElements(row, Walk::ColumnSquares)));
+  return listStream(row, [&](Value first) { return builder.add(first, before); });
+}
+
+// First the lists with one row of values, then those with more.
 Value KernelBuilder::columnStream(SpillOp spill, Row row) {
   ColumnLists columns = getColumnLists(step);
   Value number = i64(getColumnIndex(spill));
@@ -144,17 +170,17 @@ Value KernelBuilder::columnStream(SpillOp spill, Row row) {
     Value all = builder.div(builder.add(countRows(row), i64(ALTGRAD_RUN_ROWS - 1)), i64(ALTGRAD_RUN_ROWS));
     number = builder.add(builder.add(builder.mul(number, all), ofRun), i64(columns.lists));
   }
-  Value first = loadTable(builder.getI64Type(),
-                          offset(row.pointer, i64(ALTGRAD_ROW_HEADER + *layout.columnSlot), workspaceWordBytes));
-  Value index = builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL)));
-  Value behind = builder.mul(i64(getWorkspace(step).spills), member(Member::ChunkCount));
-  return offset(offset(member(Member::Spills), behind, ALTGRAD_CHUNK * sizeof(float)), index, sizeof(float));
+  return listStream(row, [&](Value first) {
+    return builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL)));
+  });
 }
 
 Value KernelBuilder::stream(Value tensors, Row row) {
   if (auto spill = tensors.getDefiningOp<SpillOp>()) {
     if (spill.getTensors().getType().isPerColumn())
       return columnStream(spill, row);
+    if (spill.getTensors().getType().isSquare())
+      return squareStream(spill, row);
     unsigned bytes = spill.getTensors().getType().getFormat().getBytes();
     // The units of a tensor lie without gaps, which tiles would meet.
     bool units = step.hasUnits();

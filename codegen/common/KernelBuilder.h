@@ -108,7 +108,9 @@ public:
   /// In a set whose rows of the table are rows of matrices: how many its tensor has, and which of them a row is.
   Value countRows(Row row);
   Value rowOfMatrix(Row row);
-  ChunkSpan openChunk(Value chunk);
+  ChunkSpan openChunk(Value chunk, Walk walk = Walk::Chunks);
+  /// How many elements of a row a walk goes over: its own, or those of its square.
+  Value countElements(Row row, Walk walk);
   /// The global index of an element of a row.
   Value globalIndex(Row row, Value element);
   /// Whether a row is the first of its tensor.
@@ -134,6 +136,8 @@ public:
 
 private:
   Value columnStream(SpillOp spill, Row row);
+  Value squareStream(SpillOp spill, Row row);
+  Value listStream(Row row, function_ref<Value(Value)> index);
 
   unsigned rowWords = 0; // of the workspace
 };

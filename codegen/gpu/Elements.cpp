@@ -41,7 +41,7 @@ void ElementLowering::rematerializePointers(Value index, Value from) {
   Type i64 = builder.getI64Type();
   auto [row, first] = kernel.locateChunk(launderPointer(builder, index));
   Value end =
-      builder.minSigned(kernel.rowHeader(row, ALTGRAD_ROW_NUMEL), builder.add(first, kernel.i64(ALTGRAD_CHUNK)));
+      builder.minSigned(kernel.countElements(row, sweep.getWalk()), builder.add(first, kernel.i64(ALTGRAD_CHUNK)));
   Value element = builder.add(end, builder.extendSigned(i64, from));
   for (auto &[tensors, pointer] : chunk.streams.pointers)
     pointer = getElementPointer(kernel, tensors, kernel.stream(tensors, row), element);

@@ -460,6 +460,8 @@ void altgrad::makeProductKernels(gpu::GPUModuleOp kernels, ArrayRef<StepOp> step
   SetVector<Type> types;
   for (StepOp step : steps)
     step.walk([&](MultiplyOp op) {
+      if (op.getForm() > ProductForm::Side) // which is not symmetric, or no product
+        return;
       StringRef format = cast<TensorsType>(op.getInto().getType()).getFormat().getKnownName();
       if (format == "bf16")
         types.insert(BFloat16Type::get(op.getContext()));

@@ -74,7 +74,7 @@ void SweepLowering::openChunk(Chunk &chunk, Value index) {
   SweepOp sweep = chunk.sweep;
   auto &pointers = chunk.streams.pointers;
   kernel.readsTablesEarly = gpu.mayOverlapPredecessor();
-  auto [row, first, numel, all] = kernel.openChunk(index);
+  auto [row, first, numel, all] = kernel.openChunk(index, sweep.getWalk());
   Value count = builder.truncate(i32, all);
   for (Value tensors : getStreams(sweep))
     if (!pointers.contains(tensors))

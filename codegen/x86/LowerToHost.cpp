@@ -85,7 +85,7 @@ void HostSweep::lower(Value begin, Value end) {
 }
 
 void HostSweep::lowerChunk(Value index) {
-  ChunkSpan span = kernel.openChunk(index);
+  ChunkSpan span = kernel.openChunk(index, sweep.getWalk());
   Row row = span.row;
   Value first = span.first, count = span.count;
   HostChunk chunk{lanes};

@@ -154,7 +154,7 @@ static Value roundAsTorch(StepBuilder &step, Sets sets, const StepRequest &reque
 // `elsewhere`, on a device whose share joins. A maximum is no norm and no verdict on gradients, so that who joins
 // shares knows it.
 static void refuseProducts(StepBuilder &step, Sets sets, bool elsewhere) {
-  auto multiplies = [](Operation &op) { return isa<OrthogonalizeOp, ProductOp>(op); };
+  auto multiplies = [](Operation &op) { return isa<OrthogonalizeOp, ProductOp, MatmulOp>(op); };
   NamedOpBuilder ops = step.ops("products.");
   Value none = ops.f32("none", 0), wrong;
   auto combine = [&](Value share) { wrong = wrong ? ops.max("all", wrong, share) : share; };

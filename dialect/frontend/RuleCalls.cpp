@@ -69,6 +69,18 @@ static constexpr Function functions[] = {
      [](RuleTerms &terms, Terms x) { return terms.ofElements("altgrad.match_norm", x, Level::Element); }},
     {"descend(w, along, rate, decay)", [](RuleTerms &terms, Terms x) { return terms.descend(x); }},
     {"gram(x)", [](RuleTerms &terms, Terms x) { return terms.gram(x[0]); }},
+    {"transpose(x)", [](RuleTerms &terms, Terms x) { return terms.transpose(x[0]); }},
+    {"matmul(a, b)", [](RuleTerms &terms, Terms x) { return terms.matmul(x[0], x[1]); }},
+    {"eigenbasis(s)", [](RuleTerms &terms, Terms x) { return terms.factorize(ProductForm::Eigenbasis, x[0]); }},
+    {"order(s, q)", [](RuleTerms &terms, Terms x) { return terms.factorize(ProductForm::Order, x[0], x[1]); }},
+    {"orthonormal(s)", [](RuleTerms &terms, Terms x) { return terms.factorize(ProductForm::Orthonormal, x[0]); }},
+    {"identity(s)", [](RuleTerms &terms, Terms x) { return terms.factorize(ProductForm::Identity, x[0]); }},
+    {"inverse_root(s, p)",
+     [](RuleTerms &terms, Terms x) {
+       return x[1].value || x[1].number <= 0
+                  ? terms.fail("the root of inverse_root(s, p) is a number above 0 that is written here")
+                  : terms.factorize(ProductForm::InverseRoot, x[0], {}, x[1].number);
+     }},
 };
 static constexpr StringRef reductions[] = {"sum", "mean",   "rms", "norm", "sumsq", "max",
                                            "min", "absmax", "all", "any",  "count"};
@@ -94,7 +106,11 @@ static constexpr Replacement replacements[] = {
     {"clamp_max", "minimum(x, high)"},
     {"truncf float float32", "f32(x)"},
     {"fpowi", "beta ^ t"},
-    {"matmul mm", "gram(x), and product(a, x)"},
+    {"mm dot", "matmul(a, b)"},
+    {"T t", "transpose(x)"},
+    {"eigh eig", "eigenbasis(s)"},
+    {"qr", "orthonormal(s)"},
+    {"eye", "identity(s)"},
     {"zeros_like", "0.0"},
     {"ones_like", "1.0"},
     {"softsign soft_sign", "x / (1 + abs(x))"},

@@ -179,6 +179,16 @@ Value RuleParser::getResult(BlockArgument argument) {
                        " differs within a unit: write mean(x over unit), sum(x over unit) or another "
                        "reduction over unit"),
            Value();
+  if (scope > Scope::Column)
+    if (BlockAttr own = BlockAttr::getOfState(module.getContext(), scope);
+        !known.term.isElement() || terms->getSquare(known.term) != own)
+      return terms->fail("the new " + name + " is no square " + describeSquare(own) +
+                         ": write matmul(x, transpose(x)) or another product of so many rows and columns"),
+             Value();
+  if (scope <= Scope::Column && known.term.isElement() && terms->getSquare(known.term))
+    return terms->fail("the new " + name + " is a square " + describeSquare(terms->getSquare(known.term)) +
+                       ": multiply it with a matrix of the tensor, matmul(" + name + ", x)"),
+           Value();
   if (scope == Scope::Column && !known.term.isElement())
     return terms->fail("the new " + name +
                        " is one number for all columns: write mean(x over column), sum(x over "

@@ -11,6 +11,8 @@ std::optional<RuleParser::Kind> RuleParser::findKind(StringRef word) {
   for (auto [name, scope] : {std::pair("unit", Scope::Unit),
                              {"row", Scope::Unit},
                              {"column", Scope::Column},
+                             {"row_square", Scope::RowSquare},
+                             {"column_square", Scope::ColumnSquare},
                              {"scalar", Scope::Tensor},
                              {"global", Scope::Step}})
     if (word == name)
@@ -39,8 +41,8 @@ RuleParser::Kind RuleParser::parseKind(Kind before) {
                        : "a name is expected here, and not " + describe(token));
   else if (isNamed)
     fail("'" + token.text +
-         "' is no role; there are param, grad, state, row, column, unit, scalar, global, input, value, hyper, step and "
-         "option");
+         "' is no role; there are param, grad, state, row, column, unit, row_square, column_square, scalar, global, "
+         "input, value, hyper, step and option");
   else if (lexer.peekIs("="))
     return {Role::hyper, Scope::Group};
   else if (before.role == Role::none || isOnce(before.role))

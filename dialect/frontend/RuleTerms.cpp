@@ -1,5 +1,6 @@
 // Terms ==> operations, each in the width that its level asks for.
 #include "dialect/frontend/RuleTerms.h"
+#include "dialect/WalkBack.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
@@ -65,6 +66,8 @@ Value RuleTerms::narrow(const Term &x) {
 bool RuleTerms::check(const Term &x) {
   if (x.isCondition())
     return fail(comparisonAsNumber), false;
+  if (x.isTransposed)
+    return fail("transpose(x) stands in matmul alone: write matmul(transpose(x), y)"), false;
   if (isa_and_nonnull<SquaresType>(x.type()))
     return fail("a Gram matrix has no elements of its own: multiply it with the matrix, product(gram(x), x)"), false;
   return true;
@@ -351,6 +354,90 @@ Term RuleTerms::matrix(Term x, FormatAttr format) {
   if (!x.isElement())
     return fail("a matrix is of elements, and here stands " + levels[int(x.level)]);
   return make("altgrad.matrix", narrow(x), TensorsType::get(builder.getContext(), format), Level::Element);
+}
+
+// Of the states and matrices that an element is computed from, the first.
+BlockAttr RuleTerms::getSquare(const Term &x) {
+  BlockAttr square;
+  if (x.value)
+    walkBack(x.value, [&](Value value) {
+      auto argument = dyn_cast<BlockArgument>(value);
+      auto list = dyn_cast<TensorsType>(value.getType());
+      BlockAttr block = argument ? BlockAttr::getOfState(value.getContext(),
+                                                         cast<RuleOp>(argument.getOwner()->getParentOp()).getScope(argument))
+                        : list   ? list.getBlock()
+                                 : BlockAttr();
+      if (!square && block && block.isSquare())
+        square = block;
+      return !square && !argument && !list;
+    });
+  return square;
+}
+
+// Its matrix: itself, or that of all elements in f32.
+Value RuleTerms::lift(const Term &x) {
+  if (isa_and_nonnull<TensorsType>(x.type()))
+    return x.value;
+  if (isa_and_nonnull<SquaresType>(x.type()) || !check({x.value, x.number, x.isWhole, x.level}))
+    return fail("gram(x) is for product(a, x); matmul(x, transpose(x)) is a square that matmul takes"), Value();
+  if (!x.isElement())
+    return fail("a matrix is of elements, and here stands " + levels[int(x.level)]), Value();
+  BlockAttr square = getSquare(x);
+  MLIRContext *context = builder.getContext();
+  auto type = TensorsType::get(context, FormatAttr::getNamed(context, "f32"),
+                               square ? square : BlockAttr::get(context, 1, 1), /*packed=*/false);
+  return make("altgrad.matrix", narrow(x), type, Level::Element).value;
+}
+
+Term RuleTerms::transpose(Term x) {
+  Value matrix = lift(x);
+  if (!matrix)
+    return {};
+  Term turned{matrix, 0, false, Level::Element};
+  turned.isTransposed = !x.isTransposed;
+  return turned;
+}
+
+Term RuleTerms::matmul(Term left, Term right) {
+  Value a = lift(left), b = a ? lift(right) : Value();
+  if (!b)
+    return {};
+  auto type = getProductType(cast<TensorsType>(a.getType()), left.isTransposed, cast<TensorsType>(b.getType()),
+                             right.isTransposed);
+  auto describe = [](Value matrix) -> StringRef {
+    BlockAttr block = cast<TensorsType>(matrix.getType()).getBlock();
+    return block.isSquare() ? describeSquare(block) : "of rows x columns";
+  };
+  if (!type)
+    return fail("matmul takes matrices that fit, and here is " + Twine(left.isTransposed ? "the transpose of " : "") +
+                "one " + describe(a) + " and " + (right.isTransposed ? "the transpose of " : "") + "one " + describe(b) +
+                "; transpose(x) turns one");
+  if (cast<TensorsType>(a.getType()).getFormat() != cast<TensorsType>(b.getType()).getFormat())
+    return fail("matmul takes matrices of one format: make both by matrix(x, bf16)");
+  SmallVector<NamedAttribute> attributes;
+  if (left.isTransposed)
+    attributes.push_back(builder.getNamedAttr("left_transposed", builder.getUnitAttr()));
+  if (right.isTransposed)
+    attributes.push_back(builder.getNamedAttr("right_transposed", builder.getUnitAttr()));
+  return make("altgrad.matmul", {a, b}, type, Level::Element, attributes);
+}
+
+Term RuleTerms::factorize(ProductForm form, Term square, Term basis, double root) {
+  Value s = lift(square), q = s && basis.value ? lift(basis) : Value();
+  if (!s || bool(q) != bool(basis.value))
+    return {};
+  if (!cast<TensorsType>(s.getType()).isSquare() || (q && q.getType() != s.getType()) || square.isTransposed ||
+      basis.isTransposed)
+    return fail(stringifyProductForm(form) + " takes a square of rows x rows or of columns x columns" +
+                (basis.value ? ", and a basis of as many rows" : "") + ", as matmul(x, transpose(x)) gives one");
+  SmallVector<Value> operands{s};
+  if (q)
+    operands.push_back(q);
+  SmallVector<NamedAttribute> attributes{
+      builder.getNamedAttr("form", ProductFormAttr::get(builder.getContext(), form))};
+  if (form == ProductForm::InverseRoot)
+    attributes.push_back(builder.getNamedAttr("root", builder.getF64FloatAttr(root)));
+  return make("altgrad.factorize", operands, s.getType(), Level::Element, attributes);
 }
 
 Term RuleTerms::gram(Term x) {

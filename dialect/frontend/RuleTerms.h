@@ -19,12 +19,18 @@ struct Term {
   bool isWhole = false; // a number without a point, or i64
   Level level = Level::Constant;
   bool isSingle = false; // f32(x): what meets it is rounded as beside an element
+  bool isTransposed = false; // transpose(x), for matmul alone
 
   static Term of(double number, bool isWhole = false) { return {{}, number, isWhole && std::abs(number) < 0x1p53}; }
   mlir::Type type() const { return value ? value.getType() : mlir::Type(); }
   bool isCondition() const { return value && value.getType().isInteger(1); }
   bool isElement() const { return level == Level::Element; }
 };
+
+/// "of rows x rows", or of columns.
+inline llvm::StringRef describeSquare(BlockAttr square) {
+  return square && square.isRowSquare() ? "of rows x rows" : "of columns x columns";
+}
 
 /// Makes operations of a rule. Numbers below elements are f64, and what meets an element is rounded once; equal
 /// operations are one; operands are made in the order of the text. runtime/python/altgrad/language/_arithmetic.py
@@ -69,6 +75,12 @@ public:
   Term matrix(Term x, FormatAttr format);
   Term gram(Term x);
   Term product(Term left, Term right, double by, Term plus, double weight);
+  Term transpose(Term x);
+  Term matmul(Term left, Term right);
+  /// What is found of a square; `basis` is for the order alone.
+  Term factorize(ProductForm form, Term square, Term basis = {}, double root = 1);
+  /// The squares that a value is an element or a matrix of; null: the tensor's.
+  BlockAttr getSquare(const Term &x);
   Term orthogonalize(Term x, Term eps, llvm::ArrayRef<mlir::NamedAttribute> words);
   Term scaleByShape(ShapeScale scale);
   /// A function that there is in f32 alone: a number below elements is rounded in front of it.
@@ -90,6 +102,7 @@ private:
     mlir::Type type;
   };
   bool check(const Term &x);
+  mlir::Value lift(const Term &x);
   std::optional<Met> meet(Terms operands, bool atElement = false);
   mlir::Value constant(mlir::TypedAttr attribute);
   mlir::Value integer(const Term &x);

@@ -149,6 +149,7 @@ void SetBuilder::update() {
   if (clippedOver)
     clipToParameter();
   std::vector<std::unique_ptr<BlockCodec>> states;
+  SmallVector<bool> areChanged;
   SmallVector<std::pair<Argument, bool>> scalars; // and whether they are written here
   SmallVector<Value> operands, scalarOperands;
   SmallVector<std::string> names{param->target.name + (inRungs ? ".change" : ".new")};
@@ -159,7 +160,9 @@ void SetBuilder::update() {
       scalarOperands.push_back(scalars.back().first.value);
       continue;
     }
-    operands.push_back(states.emplace_back(codec(Access::InOut, Role::state, key, key))->decode());
+    areChanged.push_back(rule.changes(state, storage.options));
+    const Access access = areChanged.back() ? Access::InOut : Access::In;
+    operands.push_back(states.emplace_back(codec(access, Role::state, key, key))->decode());
     names.push_back(states.back()->target.name + ".new");
   }
   SmallVector<Value> inputs;
@@ -189,8 +192,9 @@ void SetBuilder::update() {
     master->encode(after);
   if (storage.hasWord("copy"))
     writeCopy(after);
-  for (auto [state, value] : llvm::zip(states, update.getNewStates()))
-    state->encode(value);
+  for (auto [state, value, isChanged] : llvm::zip(states, update.getNewStates(), areChanged))
+    if (isChanged)
+      state->encode(value);
   for (auto [state, value] : llvm::zip(scalars, update.getNewStates().take_back(scalars.size())))
     if (state.second)
       step.write(value, state.first.value);

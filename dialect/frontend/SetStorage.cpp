@@ -26,7 +26,7 @@ const StorageWord *SetStorage::find(StringRef stream) const {
 const StorageWord &SetStorage::word(StringRef stream) const {
   static const StorageWord nothing;
   const StorageWord *found = find(stream);
-  if (!found && !isCommon(stream) && !isInput(stream) && !isPerColumn(stream))
+  if (!found && !isCommon(stream) && !isInput(stream) && !getOwnGeometry(stream))
     found = find("states");
   return found ? *found : nothing;
 }
@@ -38,16 +38,16 @@ StringRef SetStorage::formatName(StringRef stream) const {
 
 FormatAttr SetStorage::format(StringRef stream) const { return FormatAttr::getNamed(&context, formatName(stream)); }
 
-bool SetStorage::isPerColumn(StringRef stream) const {
-  return rule && llvm::any_of(rule.getByRole(Role::state), [&](BlockArgument state) {
-           return rule.getName(state) == stream && rule.getScope(state) == Scope::Column;
-         });
+BlockAttr SetStorage::getOwnGeometry(StringRef stream) const {
+  for (BlockArgument state : rule ? rule.getByRole(Role::state) : SmallVector<BlockArgument>())
+    if (rule.getName(state) == stream && rule.getScope(state) >= Scope::Column)
+      return BlockAttr::getOfState(&context, rule.getScope(state));
+  return {};
 }
 
 TensorsType SetStorage::type(StringRef stream) const {
-  if (isPerColumn(stream))
-    return TensorsType::get(&context, FormatAttr::getNamed(&context, "f32"), BlockAttr::getColumn(&context),
-                            /*packed=*/false);
+  if (BlockAttr block = getOwnGeometry(stream))
+    return TensorsType::get(&context, FormatAttr::getNamed(&context, "f32"), block, /*packed=*/false);
   return tensors(formatName(stream), 1, 1, hasBlocks(stream) && getCodecFacts(format(stream)).sharesBytes);
 }
 
@@ -165,7 +165,11 @@ LogicalResult SetStorage::noStream(const StorageWord &word) const {
       return why << "; its " << stream << " is called " << stream << ": write " << stream << "=" << word.format;
   for (BlockArgument state : rule.getByRole(Role::state))
     if (isOneOfMany(rule, state) && rule.getName(state) == name)
-      return why << "; '" << name << "' is a number per " << stringifyScope(rule.getScope(state)) << ": leave it out";
+      return why << "; '" << name << "' is a "
+                 << (rule.getScope(state) > Scope::Column
+                         ? "square in f32"
+                         : ("number per " + stringifyScope(rule.getScope(state))).str())
+                 << ": leave it out";
   for (BlockArgument state : rule.getByRole(Role::state))
     for (BlockArgument option : rule.getByRole(Role::option))
       if (StringRef needed = rule.getName(option);

@@ -29,7 +29,8 @@ public:
   FormatAttr named(const StorageWord &word) const { return FormatAttr::getNamed(&context, word.format); }
   bool hasBlocks(llvm::StringRef stream) const { return word(stream).block.has_value(); }
   bool isInput(llvm::StringRef stream) const;
-  bool isPerColumn(llvm::StringRef stream) const;
+  /// What a state has values for that is no element of the tensor: columns or a square; else null.
+  BlockAttr getOwnGeometry(llvm::StringRef stream) const;
   /// Its number among the stores of an element, which no other word changes.
   unsigned getStoreIndex(llvm::StringRef stream) const;
   /// Whether something is rounded as draws say.

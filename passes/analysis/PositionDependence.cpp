@@ -15,7 +15,7 @@ static bool dependsOnPosition(Operation *op) {
 // Extents alone are the caller's word. An option that leaves an operation out is not looked at.
 static bool ruleDependsOnPosition(RuleOp rule) {
   auto isOfUnit = [&](BlockArgument state) {
-    return rule.getScope(state) == Scope::Unit || rule.getScope(state) == Scope::Column;
+    return rule.getScope(state) == Scope::Unit || rule.getScope(state) >= Scope::Column;
   };
   auto visit = [](Operation *op) { return dependsOnPosition(op) ? WalkResult::interrupt() : WalkResult::advance(); };
   return llvm::any_of(rule.getByRole(Role::state), isOfUnit) || rule.walk(visit).wasInterrupted();

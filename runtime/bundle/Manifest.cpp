@@ -3,6 +3,7 @@
 #include "bundle/Manifest.h"
 #include "altgrad/altgrad.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -36,14 +37,26 @@ constexpr Choice<int32_t> kinds[] = {{"sweep", ALTGRAD_SWEEP},
                                      {"scalars", ALTGRAD_SCALARS},
                                      {"matrix", ALTGRAD_MATRIX}};
 constexpr Choice<Domain> domains[] = {{"chunks", Domain::Chunks}, {"rows", Domain::Rows}, {"once", Domain::Once}};
-constexpr Choice<Form> forms[] = {{"gram", Form::Gram}, {"square", Form::Square}, {"side", Form::Side}};
+constexpr Choice<Form> forms[] = {{"gram", Form::Gram},
+                                  {"square", Form::Square},
+                                  {"side", Form::Side},
+                                  {"matmul", Form::Matmul},
+                                  {"eigenbasis", Form::Eigenbasis},
+                                  {"order", Form::Order},
+                                  {"orthonormal", Form::Orthonormal},
+                                  {"inverse_root", Form::InverseRoot},
+                                  {"identity", Form::Identity}};
+constexpr Choice<Side> sides[] = {
+    {"element", Side::None}, {"column", Side::None}, {"rows", Side::Rows}, {"columns", Side::Columns}};
 constexpr Choice<int32_t> operands[] = {
     {"bf16", ALTGRAD_GEMM_BF16}, {"f16", ALTGRAD_GEMM_F16}, {"f32", ALTGRAD_GEMM_F32}};
 
 constexpr Choice<UnitKind> unitKinds[] = {
     {"none", UnitKind::None}, {"given", UnitKind::Given}, {"matrices", UnitKind::Matrices}, {"rows", UnitKind::Rows}};
 constexpr Choice<Walk> walks[] = {
-    {"chunks", Walk::Chunks}, {"runs", Walk::Runs}, {"heads", Walk::Heads}, {"columns", Walk::Columns}};
+    {"chunks", Walk::Chunks},          {"runs", Walk::Runs},
+    {"heads", Walk::Heads},            {"columns", Walk::Columns},
+    {"row_squares", Walk::RowSquares}, {"column_squares", Walk::ColumnSquares}};
 
 static std::string wordOf(const char *key) { return key; }
 static std::string wordOf(size_t set) { return "what units of set " + std::to_string(set) + " are"; }
@@ -77,7 +90,10 @@ static void from_json(const json &entry, Stream &out) {
   choose(entry, "even", halves, out.even);
   entry.at("block").get_to(out.block);
   entry.at("columns").get_to(out.columns);
-  out.perColumn = entry.contains("per");
+  out.square = Side::None;
+  if (entry.contains("per"))
+    choose(entry, "per", sides, out.square);
+  out.perColumn = entry.contains("per") && out.square == Side::None;
 }
 
 static void from_json(const json &entry, Scalar &out) {
@@ -90,10 +106,24 @@ static void from_json(const json &entry, Scalar &out) {
   out.value = value.is_boolean() ? double(value.get<bool>()) : out.hasDefault ? value.get<double>() : 0;
 }
 
+static void from_json(const json &entry, Operand &out) {
+  choose(entry, "of", sides, out.of);
+  entry.at("list").get_to(out.list);
+  entry.at("transposed").get_to(out.transposed);
+}
+
 static void from_json(const json &entry, Product &out) {
   choose(entry, "form", forms, out.form);
   choose(entry, "format", operands, out.type);
   out.bytes = out.type == ALTGRAD_GEMM_F32 ? 4 : 2;
+  if (out.isGeneral()) {
+    out.least = 0, out.below = HUGE_VAL, out.alone = false;
+    entry.at("left").get_to(out.operands[0]);
+    entry.at("right").get_to(out.operands[1]);
+    entry.at("into").get_to(out.operands[2]);
+    entry.at("root").get_to(out.root);
+    return;
+  }
   entry.at("left").get_to(out.left);
   entry.at("right").get_to(out.right);
   entry.at("into").get_to(out.into);
@@ -177,9 +207,17 @@ static void from_json(const json &root, Manifest &out) {
     columns.at("lists").get_to(out.columnLists);
     columns.at("runs").get_to(out.columnRuns);
   }
+  if (space.contains("squares")) {
+    const json &squares = space.at("squares");
+    squares.at("slot").get_to(out.squares.slot);
+    squares.at("rows").get_to(out.squares.rows);
+    squares.at("columns").get_to(out.squares.columns);
+  }
   root.at("streams").get_to(out.streams);
   root.at("scalars").get_to(out.scalars);
   root.at("phases").get_to(out.phases);
+  for (Phase &phase : out.phases)
+    phase.squares = out.squares, phase.spills = out.spills;
   root.at("exchanges").get_to(out.exchanges);
   root.at("partials").get_to(out.partials);
   root.at("warnings").get_to(out.warnings);
@@ -231,6 +269,19 @@ int64_t Manifest::tileRows(int64_t set) const {
     if (phase.tiles && (phase.set == set || phase.set < 0))
       rows = phase.tiles;
   return rows;
+}
+
+bool Manifest::hasSquares(int64_t set, Side side) const {
+  const Walk walk = side == Side::Rows ? Walk::RowSquares : Walk::ColumnSquares;
+  for (const Stream &stream : streams)
+    if (stream.set == set && stream.square == side)
+      return true;
+  for (const Phase &phase : phases)
+    for (const Product &product : phase.products)
+      if (phase.set == set && product.isGeneral() && product.operands[2].of == side)
+        return true;
+  return std::any_of(phases.begin(), phases.end(),
+                     [&](const Phase &phase) { return phase.set == set && phase.walk == walk; });
 }
 
 const Phase *Manifest::matrixPhase(int64_t set) const {

@@ -10,6 +10,9 @@ namespace altgrad::runtime {
 
 enum class Domain { Chunks, Rows, Once };
 
+// Of which side of a matrix a square has as many rows; None: it is the matrix itself.
+enum class Side { None, Rows, Columns };
+
 // Roles, accesses, types, scopes, kinds and reductions are numbers of
 // altgrad.h.
 struct Stream {
@@ -19,12 +22,13 @@ struct Stream {
   int64_t bits, block; // of one stored value; elements that share one
   int64_t columns;     // of a block that goes over rows: 1, or of a square; else 0
   bool perColumn;      // one row of values for each tensor
+  Side square;         // what it is a square of; else None
   int32_t even;        // where a byte has two
   int64_t slot;
 
   int64_t bytes(int64_t numel) const { return (numel / block * bits + 7) / 8; }
   // From a unit of a tensor to the next one.
-  int64_t bytesOfUnit(int64_t numel) const { return perColumn ? 0 : bytes(numel); }
+  int64_t bytesOfUnit(int64_t numel) const { return perColumn || square != Side::None ? 0 : bytes(numel); }
   // What its pointers must be multiples of.
   int64_t alignment() const { return bits < 8 ? 1 : bits / 8; }
 };
@@ -41,7 +45,15 @@ struct Scalar {
 
 // Which matrices are multiplied, where n and m are the lengths of a tensor's shorter and longer side:
 // n x m and its transpose, n x n and n x n, n x n and n x m.
-enum class Form { Gram, Square, Side };
+// Then those of matrices that say their rows and columns.
+enum class Form { Gram, Square, Side, Matmul, Eigenbasis, Order, Orthonormal, InverseRoot, Identity };
+
+// A matrix of such a product: its list among those of its kind, or the bytes of lists before it.
+struct Operand {
+  Side of;
+  int64_t list;
+  bool transposed;
+};
 
 struct Product {
   Form form;
@@ -52,11 +64,22 @@ struct Product {
   bool alone; // each matrix has calls of its own
   double factor, weight, shift;
   double least, below; // the tensors that it is for, by longer over shorter side
+  // Of the later forms in the place of left, right, added and into.
+  Operand operands[3];
+  double root;
+
+  bool isGeneral() const { return form >= Form::Matmul; }
+};
+
+// Lists of squares in the workspace: the word behind a row's header that says where a tensor's lie, or -1, and how many
+// there are of either kind.
+struct SquareLists {
+  int64_t slot = -1, rows = 0, columns = 0;
 };
 
 // What the items of a sweep are: chunks or tiles; runs of rows, one after the other; the first rows of a matrix's runs;
-// the first row of a matrix.
-enum class Walk { Chunks, Runs, Heads, Columns };
+// the first row of a matrix; chunks of a square.
+enum class Walk { Chunks, Runs, Heads, Columns, RowSquares, ColumnSquares };
 
 struct Phase {
   std::string name, symbol;
@@ -70,6 +93,8 @@ struct Phase {
   Walk walk;
   double read, written;
   std::vector<Product> products; // of a matrix phase
+  SquareLists squares;           // those of the workspace
+  int64_t spills = 0;
 };
 
 struct Exchange {
@@ -112,6 +137,10 @@ struct Manifest {
   // have one row of values for a tensor, and how many one for each run of its rows.
   int64_t columnSlot = -1, columnLists = 0, columnRuns = 0;
 
+  SquareLists squares;
+
+  /// Whether a set has squares of this side, as a stream, in a sweep or in a product.
+  bool hasSquares(int64_t set, Side side) const;
   bool hasColumns(int64_t set) const { return units[size_t(set)] == UnitKind::Rows; }
   bool hasUnits(int64_t set) const { return units[size_t(set)] != UnitKind::None; }
   /// Of whose elements a unit is a multiple where a tensor of the set has several.

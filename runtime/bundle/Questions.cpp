@@ -134,7 +134,7 @@ altgrad_status altgrad_stream_at(const altgrad_bundle *bundle, int64_t index, al
     return status;
   return give({0, stream->name.c_str(), stream->key.c_str(), stream->format.c_str(), stream->role, stream->access,
                int32_t(stream->set), int32_t(stream->bits), int32_t(stream->block), stream->even,
-               int32_t(stream->columns), stream->perColumn},
+               int32_t(stream->columns), stream->perColumn, int32_t(stream->square)},
               out);
 }
 

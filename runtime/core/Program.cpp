@@ -52,7 +52,9 @@ void Program::readStreams(altgrad_bundle *bundle) {
                                      packed,
                                      1,
                                      0,
-                                     of.per_column,
+                                     of.per_column ? int32_t(ALTGRAD_OF_COLUMNS)
+                                     : of.square   ? ALTGRAD_OF_COLUMNS + of.square
+                                                   : int32_t(ALTGRAD_OF_ELEMENTS),
                                      0,
                                      nullptr};
     const auto index = size_t(of.set);

@@ -26,8 +26,12 @@ int64_t Table::valuesOf(int64_t row, const altgrad_core_stream &state, const Fin
   if (of.numel == 0 && (state.of_units || state.block != 0)) // of which other ranks have all elements, perhaps
     return 0;
   const int64_t first = of.skipped / itemSizeOf(of.type), length = of.columns ? of.columns : of.numel;
-  if (state.per_column)
+  if (state.geometry == ALTGRAD_OF_COLUMNS)
     return length;
+  if (state.geometry != ALTGRAD_OF_ELEMENTS) {
+    const int64_t side = state.geometry == ALTGRAD_OF_COLUMN_SQUARES ? length : of.numel / std::max<int64_t>(length, 1);
+    return side * side;
+  }
   if (state.of_units == 2)
     return of.numel / std::max<int64_t>(length, 1);
   if (state.of_units)
@@ -63,7 +67,7 @@ void Table::checkStates() {
         const int64_t values = valuesOf(row, state, *first);
         fits = of.type == state.dtype && numelOf(of.handle) >= values && onSameDevice(of.handle, first->handle) &&
                (values == 0 || (of.data && values * itemSizeOf(of.type) <= bytesFrom(of.handle))) &&
-               (state.block != 1 || state.packed || state.per_column || liesAs(row, *first, of));
+               (state.block != 1 || state.packed || state.geometry || liesAs(row, *first, of));
         if (!fits)
           throw Refusal(ALTGRAD_INVALID,
                         std::string("what is kept as '") + state.key + "' has " + std::to_string(numelOf(of.handle)) +

@@ -49,9 +49,19 @@ Numbers unitsOf(const Layout &param, const altgrad_core_matrices *matrices) {
   return units;
 }
 
+// Of what has no elements one, as of rows.
+Numbers squareOf(const Layout &param, const altgrad_core_matrices *matrices, bool ofRows) {
+  int64_t side = matrices ? (ofRows ? matrices->rows : matrices->columns) : 1;
+  if (!matrices && param.dims() > 1)
+    side = ofRows ? param.sizes[param.dims() - 2] : param.sizes.back();
+  return Numbers(2, product(param.sizes) ? side : 1);
+}
+
 Layout layoutOf(const altgrad_core_stream &of, const Layout &param, const altgrad_core_matrices *matrices) {
-  if (of.per_column || of.of_units == 2)
-    return Layout(of.per_column ? columnsOf(param) : rowsOf(param));
+  if (of.geometry >= ALTGRAD_OF_ROW_SQUARES)
+    return Layout(squareOf(param, matrices, of.geometry == ALTGRAD_OF_ROW_SQUARES));
+  if (of.geometry == ALTGRAD_OF_COLUMNS || of.of_units == 2)
+    return Layout(of.geometry ? columnsOf(param) : rowsOf(param));
   return of.of_units ? Layout(unitsOf(param, matrices))
                      : stateLayout(param, !strcmp(of.key, "copy"), of.block, of.columns, of.packed);
 }
@@ -72,7 +82,7 @@ public:
         wanted(wanted), type(typeOf(state)) {}
 
   void check() const {
-    if (of.block != 1 || of.per_column)
+    if (of.block != 1 || of.geometry != ALTGRAD_OF_ELEMENTS)
       return checkScales();
     if (!isFitting())
       refuse(" is " + nameOf(type) + ", and the step stores " + nameOf(of.dtype) +
@@ -107,7 +117,8 @@ private:
     refuse(" is " + nameOf(type) + " of shape " + inWords(layout.sizes) + " on " + placeOf(state) +
            "; expected contiguous " + nameOf(of.dtype).substr(strlen("torch.")) + " of shape " + inWords(wanted.sizes) +
            " on " + placeOf(param) + ", one for " +
-           (of.per_column      ? "each column"
+           (of.geometry == ALTGRAD_OF_COLUMNS ? "each column"
+            : of.geometry      ? "each element of a square"
             : of.of_units == 2 ? "each row"
             : of.of_units      ? "each unit"
             : of.block         ? "each " + across + " elements"

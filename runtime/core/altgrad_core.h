@@ -34,6 +34,9 @@ ALTGRAD_API const void *altgrad_core_runtime(void);
 // gives its plan that of another device, whose products go to the stream that is torch's current one.
 ALTGRAD_API int32_t altgrad_core_multiply(const altgrad_gemm *gemm, void *context);
 
+// torch's factorizations of squares, as altgrad_set_factorize takes a function; the context is NULL.
+ALTGRAD_API int32_t altgrad_core_factorize(const altgrad_factorization *factorization, void *context);
+
 // The number of torch's dtype in which numbers of a format lie; codes of others lie in integers. And the format of a
 // dtype; NULL where its numbers are none of a stream.
 ALTGRAD_API int32_t altgrad_core_dtype(const char *format);

@@ -8,6 +8,10 @@
 extern "C" {
 #endif
 
+// What a list has values for: elements, or blocks of them; columns; the elements of a square of rows x rows, or of one of
+// columns x columns.
+enum { ALTGRAD_OF_ELEMENTS, ALTGRAD_OF_COLUMNS, ALTGRAD_OF_ROW_SQUARES, ALTGRAD_OF_COLUMN_SQUARES };
+
 // A list of tensors of one set: parameters, gradients, or something that is kept beside the parameters. `key` is the
 // rule's name for it. A `tensor_scale` has one f32 for each tensor. A state that is a scalar has a value for each unit
 // or for each tensor.
@@ -23,7 +27,7 @@ typedef struct altgrad_core_stream {
   int32_t packed;   // codes of two neighbours share a byte
   int32_t scaled;   // elements that share a scale, which is the block_scale of the same key; else 1
   int32_t of_units; // it is a state with a value for each unit of a parameter; 2: for each row
-  int32_t per_column; // with a value for each column
+  int32_t geometry; // what it has values for: ALTGRAD_OF_ELEMENTS and so on
   double first;     // what each of its values begins as
   const char *state; // the key under which an optimizer keeps it; NULL of parameters and gradients
 } altgrad_core_stream;

@@ -23,6 +23,7 @@ struct Tables {
   std::vector<altgrad_chunk> chunks;
   // Where each set begins, and the end.
   std::vector<int64_t> setRows, setChunks, setTiles, setRuns, setMatrices, setTensors;
+  std::vector<int64_t> setSquares[2]; // of rows x rows and of columns x columns
   std::vector<int64_t> firstRows;  // of each tensor, and the end
   std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
   int64_t nrows = 0, ngroups = 0;
@@ -66,6 +67,12 @@ struct Gemm {
   void *context = nullptr;
 };
 
+// Who factorizes squares; see altgrad_set_factorize.
+struct Factorize {
+  altgrad_factorize factorize = nullptr;
+  void *context = nullptr;
+};
+
 // Who multiplies on a GPU where nobody else does.
 class GemmLibrary {
 public:
@@ -91,6 +98,7 @@ struct Launch {
   int threads;
   Owner owner;
   Gemm gemm;
+  Factorize factorize;
   GemmLibrary *library = nullptr; // on a GPU without `gemm`
   SymmetricProducts *symmetric = nullptr;
   int32_t device = -1; // the GPU's number; -1: the CPU

@@ -32,10 +32,12 @@ Items altgrad::runtime::itemsOf(const Phase &phase, const Tables &tables, const 
   if (phase.domain == Domain::Rows)
     return common(partOf(phase.set, tables.setRows), part.rows);
   const bool ofMatrices = phase.walk == Walk::Heads || phase.walk == Walk::Columns;
+  const bool ofSquares = phase.walk == Walk::RowSquares || phase.walk == Walk::ColumnSquares;
   const Items all = partOf(phase.set, phase.tiles                ? tables.setTiles
                                       : phase.walk == Walk::Runs ? tables.setRuns
                                       : ofMatrices               ? tables.setMatrices
-                                                                 : tables.setChunks);
+                                      : ofSquares ? tables.setSquares[phase.walk == Walk::ColumnSquares]
+                                                  : tables.setChunks);
   if (part.isWhole())
     return all;
   return common(ofRows(all, part.rows, tables.chunks), part.chunks);

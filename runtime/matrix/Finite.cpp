@@ -41,20 +41,24 @@ void scanPieces(int64_t begin, int64_t end, void *context) {
   }
 }
 
-// By address how many elements of which type a matrix has.
-using Lists = std::map<const void *, std::pair<int64_t, int32_t>>;
+// By address how many elements of which type a matrix has, and how far the next one is.
+struct List {
+  int64_t elements, distance;
+  int32_t type;
+};
+using Lists = std::map<const void *, List>;
 
 // What is read before a product has written it.
 Lists operandsOf(const std::vector<altgrad_gemm> &products) {
   Lists read;
   for (auto product = products.begin(); product != products.end(); ++product) {
-    auto add = [&](const void *data, int64_t elements) {
+    auto add = [&](const void *data, int64_t elements, int64_t distance) {
       if (data && std::none_of(products.begin(), product, [&](const altgrad_gemm &before) { return before.c == data; }))
-        read[data] = {elements, product->type};
+        read[data] = {elements, distance, product->type};
     };
-    add(product->a, product->m * product->k);
-    add(product->b, product->k * product->n);
-    add(product->d, product->m * product->n);
+    add(product->a, product->m * product->k, product->a_matrix);
+    add(product->b, product->k * product->n, product->b_matrix);
+    add(product->d, product->m * product->n, product->c_matrix);
   }
   return read;
 }
@@ -67,7 +71,7 @@ Lists resultsOf(const std::vector<altgrad_gemm> &products) {
       return later.a == product->c || later.b == product->c || later.d == product->c;
     };
     if (std::none_of(product + 1, products.end(), reads))
-      left[product->c] = {product->m * product->n, product->type};
+      left[product->c] = {product->m * product->n, product->c_matrix, product->type};
   }
   return left;
 }
@@ -81,9 +85,9 @@ altgrad_status altgrad::runtime::findFinite(const std::vector<altgrad_gemm> &pro
   const altgrad_gemm &any = products.front();
   finite.assign(size_t(any.batch), 1);
   for (auto &[data, what] : results ? resultsOf(products) : operandsOf(products)) {
-    const auto [elements, type] = what;
+    const auto [elements, distance, type] = what;
     const int64_t pieces = (elements + pieceElements - 1) / pieceElements;
-    Scan scan{(const char *)data, any.c_matrix, elements, pieces, type, finite.data()};
+    Scan scan{(const char *)data, distance, elements, pieces, type, finite.data()};
     if (altgrad_status status = runItems(any.batch * pieces, scanPieces, &scan, phase, launch))
       return status;
   }

@@ -11,24 +11,13 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// Neighbouring matrices of one shape, whose lists lie at equal distances. Each has so many rows of the table.
-struct Matrices {
-  int64_t count, tableRows, rows, columns;
-  int64_t first, distance; // in elements of a list
-
-  int64_t shorter() const { return std::min(rows, columns); }
-  bool isWide() const { return rows <= columns; }
-  bool suit(const Product &product) const {
-    const double n = double(shorter()), m = double(std::max(rows, columns));
-    return m >= product.least * n && m < product.below * n;
-  }
-};
-
 class Rows {
 public:
-  Rows(const Tables &tables, int64_t rowWords) : tables(tables), rowWords(rowWords) {}
-  int64_t word(int64_t row, altgrad_row_word which) const {
-    return int64_t(tables.rows[size_t(row * rowWords + which)]);
+  Rows(const Tables &tables, int64_t rowWords, const SquareLists &squares)
+      : tables(tables), rowWords(rowWords), squares(squares) {}
+  int64_t word(int64_t row, int64_t which) const { return int64_t(tables.rows[size_t(row * rowWords + which)]); }
+  int64_t squaresOf(int64_t row) const {
+    return squares.slot < 0 ? 0 : word(row, ALTGRAD_ROW_HEADER + squares.slot);
   }
   // Units lie without gaps behind the first one of their tensor.
   int64_t firstOf(int64_t row) const {
@@ -49,16 +38,20 @@ public:
   Matrices batchFrom(int64_t row, int64_t end, int64_t most) const {
     const int64_t each = tableRowsOf(row), first = firstOf(row);
     const int64_t distance = row + each < end ? firstOf(row + each) - first : 0;
+    const int64_t own = squaresOf(row), between = row + each < end ? squaresOf(row + each) - own : 0;
     int64_t count = 1;
-    for (int64_t next = row + each;
-         count < most && next < end && areAlike(row, next) && firstOf(next) == first + count * distance; next += each)
+    for (int64_t next = row + each; count < most && next < end && areAlike(row, next) &&
+                                    firstOf(next) == first + count * distance && squaresOf(next) == own + count * between;
+         next += each)
       ++count;
-    return {count, each, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance};
+    return {count, each, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance,
+            own, between};
   }
 
 private:
   const Tables &tables;
   int64_t rowWords;
+  const SquareLists &squares;
 };
 
 // The operands as they lie: X is rows x columns, what is square n x n. `left` is first where X has no
@@ -135,6 +128,17 @@ altgrad_status altgrad::runtime::runItems(int64_t items, void (*body)(int64_t, i
 
 // Read by every run and set by any thread.
 static Gemm common;
+static Factorize commonOfSquares;
+
+Factorize altgrad::runtime::commonFactorize() {
+  std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
+  return commonOfSquares;
+}
+
+void altgrad::runtime::setCommonFactorize(const Factorize &factorize) {
+  std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
+  commonOfSquares = factorize;
+}
 
 Gemm altgrad::runtime::commonGemm() {
   std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
@@ -149,6 +153,10 @@ void altgrad::runtime::setCommonGemm(const Gemm &gemm) {
 // On a GPU one call for all: strips would leave most of it idle, and a mirror would have to be launched.
 static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, const Phase &phase,
                                     const Launch &launch) {
+  if (product.form == Form::Matmul)
+    return multiplyOnce(gemm, phase, launch);
+  if (product.isGeneral())
+    return factorize(product, gemm, phase, launch);
   if (gemm.device < 0 && product.form != Form::Side)
     return multiplySymmetric(gemm, product.shift, phase, launch);
   gemm.shift = product.shift;
@@ -179,7 +187,8 @@ static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices
   std::vector<altgrad_gemm> gemms;
   for (const Product &product : phase.products)
     if (matrices.suit(product))
-      gemms.push_back(describe(product, matrices, launch));
+      gemms.push_back(product.isGeneral() ? describeGeneral(product, matrices, phase, launch)
+                                          : describe(product, matrices, launch));
   std::vector<char> before, after;
   if (launch.device < 0)
     if (altgrad_status status = findFinite(gemms, false, before, phase, launch))
@@ -210,7 +219,7 @@ static int64_t mostOf(const Rows &rows, int64_t row, const Phase &phase, const L
 altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords,
                                                   const Launch &launch) {
   const Items all = itemsOf(phase, tables, launch.part);
-  const Rows rows(tables, rowWords);
+  const Rows rows(tables, rowWords, phase.squares);
   for (int64_t row = all.begin, next; row < all.end; row = next) {
     const Matrices matrices = rows.batchFrom(row, all.end, mostOf(rows, row, phase, launch));
     next = row + matrices.count * matrices.tableRows;

@@ -4,11 +4,35 @@
 
 #include "executor/Executor.h"
 
+#include <algorithm>
+
 namespace altgrad::runtime {
 
 // Who multiplies for plans that nobody has given a function of their own.
 Gemm commonGemm();
 void setCommonGemm(const Gemm &gemm);
+// And who factorizes squares.
+Factorize commonFactorize();
+void setCommonFactorize(const Factorize &factorize);
+
+// Neighbouring matrices of one shape, whose lists lie at equal distances. Each has so many rows of the table.
+struct Matrices {
+  int64_t count, tableRows, rows, columns;
+  int64_t first, distance;               // in elements of a list
+  int64_t firstSquares, squaresDistance; // in floats behind all lists of elements
+
+  int64_t shorter() const { return std::min(rows, columns); }
+  bool isWide() const { return rows <= columns; }
+  bool suit(const Product &product) const {
+    const double n = double(shorter()), m = double(std::max(rows, columns));
+    return m >= product.least * n && m < product.below * n;
+  }
+};
+
+// The operands of matrices that say their rows and columns, as they lie; those of a factorization are all n x n.
+altgrad_gemm describeGeneral(const Product &product, const Matrices &matrices, const Phase &phase, const Launch &launch);
+// A factorization, whose operands are those of `gemm`.
+altgrad_status factorize(const Product &product, const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 
 // Does all products of a phase for one tensor after the other. Neighbours of one shape are one batch.
 altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords, const Launch &launch);

@@ -10,6 +10,8 @@ using namespace altgrad::runtime;
 
 namespace {
 
+constexpr int64_t mostSide = 1 << 15; // a square has 4 GiB then
+
 // Checks one tensor after the other; what it knows of those before is kept.
 class Checker {
 public:
@@ -148,6 +150,11 @@ altgrad_status Checker::checkMatrix(const altgrad_tensor &tensor) {
   if (tensor.offset != 0 || tensor.numel != wholeOf(tensor))
     return fail(ALTGRAD_INVALID, "tensors[%lld] is a slice; phase %s takes matrices as a whole", (long long)index,
                 phase->name.c_str());
+  const int64_t most = std::max(manifest.hasSquares(tensor.set, Side::Rows) ? tensor.rows : 0,
+                                manifest.hasSquares(tensor.set, Side::Columns) ? tensor.columns : 0);
+  if (most > mostSide)
+    return fail(ALTGRAD_INVALID, "tensors[%lld] has squares of %lld rows, and %lld is the most", (long long)index,
+                (long long)most, (long long)mostSide);
   const bool stacks = manifest.units[size_t(tensor.set)] == UnitKind::Matrices;
   const int64_t numel = stacks ? unitsOf(manifest, tensor).numel : tensor.numel;
   if (tensor.rows <= 0 || tensor.columns != numel / tensor.rows || numel % tensor.rows)

@@ -55,6 +55,7 @@ struct altgrad_plan {
   int threads = 1;
   altgrad::runtime::Owner owner;
   altgrad::runtime::Gemm gemm;
+  altgrad::runtime::Factorize factorize;
 
 private:
   altgrad_status prepare();

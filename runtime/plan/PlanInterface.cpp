@@ -233,6 +233,16 @@ altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply, v
   });
 }
 
+altgrad_status altgrad_set_factorize(altgrad_plan *plan, altgrad_factorize factorize, void *context) {
+  return guarded([&]() -> altgrad_status {
+    if (plan)
+      plan->factorize = {factorize, context};
+    else
+      setCommonFactorize({factorize, context});
+    return ALTGRAD_OK;
+  });
+}
+
 altgrad_status altgrad_set_owner(altgrad_plan *plan, void *(*hold)(void *context), void (*release)(void *held),
                                  void *context) {
   if (!plan || !hold || !release)

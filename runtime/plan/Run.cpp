@@ -109,5 +109,6 @@ altgrad_status altgrad_plan::launch(Launch &launch, void *workspace, uint64_t by
   launch.threads = threads;
   launch.owner = owner;
   launch.gemm = gemm.multiply ? gemm : commonGemm();
+  launch.factorize = factorize.factorize ? factorize : commonFactorize();
   return executor->run(now, launch, changed);
 }

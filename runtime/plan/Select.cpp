@@ -69,6 +69,8 @@ void Selection::layOut() {
   copyItems(whole.setTiles, out.setTiles);
   copyItems(whole.setRuns, out.setRuns);
   copyItems(whole.setMatrices, out.setMatrices);
+  for (int side : {0, 1})
+    copyItems(whole.setSquares[side], out.setSquares[side]);
 }
 
 // What comes behind the chunks, set by set and in the order of the rows.

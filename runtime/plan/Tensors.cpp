@@ -76,6 +76,39 @@ void layRuns(const Manifest &manifest, const std::vector<altgrad_tensor> &tensor
   }
 }
 
+int64_t sideOf(const altgrad_tensor &tensor, Side side) { return side == Side::Rows ? tensor.rows : tensor.columns; }
+
+// Behind those, for sets with squares: their chunks.
+void layOutSquares(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, Side side,
+                   std::vector<int64_t> &begins, Tables &tables) {
+  begins.assign(1, int64_t(tables.chunks.size()));
+  size_t index = 0;
+  for (int64_t set = 0; set < manifest.sets; ++set) {
+    const bool has = manifest.hasSquares(set, side);
+    for (; index < tensors.size() && tensors[index].set == set; ++index) {
+      const int64_t numel = has ? sideOf(tensors[index], side) * sideOf(tensors[index], side) : 0;
+      for (int64_t first = 0; first < numel && tensors[index].numel; first += ALTGRAD_CHUNK)
+        tables.chunks.push_back({tables.firstRows[index], first});
+    }
+    begins.push_back(int64_t(tables.chunks.size()));
+  }
+}
+
+// Where the lists of squares of each tensor lie.
+void laySquares(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, Tables &tables) {
+  constexpr int64_t multiple = 16; // of floats: 64 bytes
+  const SquareLists &lists = manifest.squares;
+  for (size_t index = 0; index < tensors.size() && lists.slot >= 0; ++index) {
+    const altgrad_tensor &tensor = tensors[index];
+    if (!manifest.hasSquares(tensor.set, Side::Rows) && !manifest.hasSquares(tensor.set, Side::Columns))
+      continue;
+    tables.rows[size_t(tables.firstRows[index] * manifest.rowWords + ALTGRAD_ROW_HEADER + lists.slot)] =
+        uint64_t(tables.columnFloats);
+    const int64_t floats = lists.rows * tensor.rows * tensor.rows + lists.columns * tensor.columns * tensor.columns;
+    tables.columnFloats += (floats + multiple - 1) / multiple * multiple;
+  }
+}
+
 // Where the lists per column of each tensor lie, for all of its rows.
 void layColumns(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, Tables &tables) {
   constexpr int64_t multiple = 16; // of floats: 64 bytes
@@ -156,5 +189,8 @@ void altgrad::runtime::layTables(const Manifest &manifest, const std::vector<alt
   layTiles(manifest, tensors, tables);
   layRuns(manifest, tensors, ALTGRAD_RUN_ROWS, tables.setRuns, tables);
   layRuns(manifest, tensors, 0, tables.setMatrices, tables);
+  layOutSquares(manifest, tensors, Side::Rows, tables.setSquares[0], tables);
+  layOutSquares(manifest, tensors, Side::Columns, tables.setSquares[1], tables);
   layColumns(manifest, tensors, tables);
+  laySquares(manifest, tensors, tables);
 }

@@ -12,8 +12,9 @@ import gpu as gpus
 from pairs import Pair, every, through_file, twins
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-# Beside torch's classes, those of the literature.
-CASES = twins.CASES + [("Lion", {}), ("Lion", dict(weight_decay=0.1)), ("LAMB", {}), ("ADOPT", {}), ("AdEMAMix", {})]
+# Beside torch's classes, those of the literature; the second line has values per row, column, tensor and step.
+CASES = twins.CASES + [("Lion", {}), ("Lion", dict(weight_decay=0.1)), ("LAMB", {}), ("ADOPT", {}), ("AdEMAMix", {}),
+                       *((name, {}) for name in ("Adafactor", "CAME", "SM3", "SinkGD", "AdamMini", "Prodigy"))]
 FIRST = [next(case for case in CASES if case[0] == name) for name in dict(CASES)]
 CLIP, AMP = dict(max_grad_norm=0.5), dict(fused_amp=True)
 STORAGES = ["m=f32 v=f32", "m=bf16 v=ocp.e5m2", "master=f32", "master=f32 m=bf16 v=f32", "master=f32 copy=ocp.e4m3fn"]

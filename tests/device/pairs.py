@@ -83,7 +83,7 @@ def equal(host, other, what):
 def through_file(state_dict):
     """As torch.save writes it and torch.load reads it, on the CPU."""
     file = io.BytesIO()
-    for held in state_dict["state"].values():
+    for held in (*state_dict["state"].values(), *state_dict["param_groups"]):
         for key, value in held.items():
             if isinstance(value, torch.Tensor) and value.device.type == STAND_IN:
                 held[key] = value.cpu()  # which pickle does not know

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 
 import pytest
 import torch
@@ -117,6 +118,43 @@ def test_numbers_travel_while_others_are_stepped(words, early, notes):
     went = ["event awaited", "copy to the device on stream 2"] * 3
     assert asked == came + ["event awaited"] * early + went
     same(there, here, optimizers)
+
+
+class Seen(TorchDispatchMode):
+    """Keeps the number of threads and the CPUs of a step whenever a parameter goes to the device."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        if function is torch.ops.aten.copy_.default and arguments[0].device.type == KIND:
+            self.seen.append((torch.get_num_threads(), os.sched_getaffinity(0)))
+        return function(*arguments, **(keywords or {}))
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="one CPU cannot be shared")
+@pytest.mark.parametrize("offload", [True, "bound"])
+def test_ranks_of_a_host_share_its_cores(offload, monkeypatch):
+    every = os.sched_getaffinity(0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as torchrun says by itself
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    params, reference = twins("one")
+    optimizers = [altgrad.optim.AdamW(of, lr=1e-2, offload=offload if of is params else False) for of in (params, reference)]
+    backward(params, reference, 0)
+    with Seen() as seen:
+        optimizers[0].step()
+    optimizers[1].step()
+    same(params, reference, optimizers)
+    (count, cpus), = {(count, frozenset(cpus)) for count, cpus in seen.seen}
+    assert 1 <= count <= len(every) / 2 and (cpus < every and len(cpus) >= count if offload == "bound" else cpus == every)
+    assert torch.get_num_threads() == 1 and os.sched_getaffinity(0) == every
+
+
+def test_other_words_are_refused():
+    with pytest.raises(ValueError, match="offload is 'numa', not False, True or 'bound'"):
+        altgrad.optim.AdamW([torch.nn.Parameter(torch.ones(3))], offload="numa")
 
 
 @pytest.mark.parametrize("scaler", [torch.amp.GradScaler, altgrad.amp.GradScaler])

@@ -210,3 +210,121 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %e: f64) {
   %o = altgrad.orthogonalize %g over unit equal rows coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%e)
   altgrad.yield param(%o)
 }
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  // matmul_c1
+  // expected-error@+1 {{'altgrad.matmul' op multiplies a list that no altgrad.matrix, altgrad.matmul or altgrad.factorize gives}}
+  %a = matmul %x, %x transposed : !altgrad.tensors<f32>, !altgrad.tensors<f32> to !altgrad.tensors<f32 per rows x rows>
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %x = altgrad.matrix %g : !altgrad.tensors<f32>
+  // matmul_c2
+  // expected-error@+1 {{'altgrad.matmul' op multiplies a matrix of rows x columns and one of rows x columns, which do not fit; transpose one of them, or multiply squares of the other side}}
+  %a = altgrad.matmul %x, %x : !altgrad.tensors<f32>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %x = altgrad.matrix %g : !altgrad.tensors<f32>
+  // expected-error@+1 {{'altgrad.matmul' op gives '!altgrad.tensors<f32>', and the product is '!altgrad.tensors<f32 per rows x rows>'}}
+  %a = altgrad.matmul %x, %x transposed : !altgrad.tensors<f32>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows) {
+  %x = altgrad.matrix %g : !altgrad.tensors<bf16>
+  %m = altgrad.matrix %l : !altgrad.tensors<f32 per rows x rows>
+  // matmul_c3
+  // expected-error@+1 {{'altgrad.matmul' op multiplies '!altgrad.tensors<f32 per rows x rows>' and '!altgrad.tensors<bf16>', which have two formats}}
+  %a = altgrad.matmul %m, %x : !altgrad.tensors<f32 per rows x rows>, !altgrad.tensors<bf16> to !altgrad.tensors<f32>
+  altgrad.yield param(%w) state(%l)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows) {
+  // matmul_c4
+  // expected-error@+1 {{'altgrad.reduce' op is of an element of a square of rows x rows, which has arithmetic, altgrad.matmul and altgrad.factorize}}
+  %s = altgrad.reduce add %l over tensor : f32
+  %n = addf %w, %s : f32
+  altgrad.yield param(%n) state(%l)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows) {
+  // matmul_c5
+  // expected-error@+1 {{'arith.addf' op combines an element of a square of rows x rows with one of another matrix; altgrad.matmul multiplies them}}
+  %n = addf %l, %g : f32
+  altgrad.yield param(%w) state(%n)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %x = altgrad.matrix %g : !altgrad.tensors<f32>
+  // factorize_c1
+  // expected-error@+1 {{'altgrad.factorize' op is of '!altgrad.tensors<f32>', and squares are factorized: matrices per rows x rows or per columns x columns}}
+  %q = altgrad.factorize eigenbasis %x : !altgrad.tensors<f32>
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows) {
+  %m = altgrad.matrix %l : !altgrad.tensors<f32 per rows x rows>
+  // factorize_c2
+  // expected-error@+1 {{'altgrad.factorize' op finds 'gram'; there are eigenbasis, order by a basis, orthonormal, inverse_root and identity}}
+  %q = altgrad.factorize gram %m : !altgrad.tensors<f32 per rows x rows>
+  altgrad.yield param(%w) state(%l)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows) {
+  %m = altgrad.matrix %l : !altgrad.tensors<f32 per rows x rows>
+  // factorize_c3
+  // expected-error@+1 {{'altgrad.factorize' op has a root that is no finite number above 0}}
+  %q = altgrad.factorize inverse_root %m root -2.0 : !altgrad.tensors<f32 per rows x rows>
+  altgrad.yield param(%w) state(%l)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows, state %k: f32 per columns x columns) {
+  // rule_c18
+  // expected-error@+1 {{'altgrad.yield' op gives the state '%k' an element of another matrix; altgrad.matmul gives matrices of other rows and columns}}
+  altgrad.yield param(%w) state(%l, %l)
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, out %l: !altgrad.tensors<f32 per rows x rows>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %e = element %v
+  %c = collect %e : f32 to !altgrad.reals
+  // step_c29
+  // expected-error@+1 {{'altgrad.commit' op stores an element of another matrix to '!altgrad.tensors<f32 per rows x rows>'}}
+  commit always %c to %l : !altgrad.tensors<f32 per rows x rows>
+}
+
+// -----
+
+altgrad.step @s(in %y: f32, out %n: f32) {
+  %a = spill : !altgrad.tensors<f32>
+  %b = spill : !altgrad.tensors<f32 per rows x rows>
+  // multiply_c4
+  // expected-error@+1 {{'altgrad.multiply' op has operands of '!altgrad.tensors<f32>' and '!altgrad.tensors<f32>' that give no '!altgrad.tensors<f32 per rows x rows>'}}
+  multiply matmul %a, %a into %b : !altgrad.tensors<f32>, !altgrad.tensors<f32> to !altgrad.tensors<f32 per rows x rows>
+  commit always %y to %n : f32
+}

@@ -193,7 +193,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f64 per tensor) {
 // -----
 
 // rule_c11
-// expected-error@+1 {{a state is per row, per column, per unit, per tensor or per step, and a hyper is per step, for a value that all groups share; one of each element has no 'per'}}
+// expected-error@+1 {{a state is per row, per column, per unit, per tensor, per step, per rows x rows or per columns x columns, and a hyper is per step, for a value that all groups share; one of each element has no 'per'}}
 altgrad.rule @r(param %w: f32, grad %g: f32, state %d: f32 per group) {
   altgrad.yield param(%w) state(%d)
 }

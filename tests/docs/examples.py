@@ -14,6 +14,7 @@ import textwrap
 LISTS = "in %grads: !altgrad.tensors<bf16>, inout %master: !altgrad.tensors<f32>"
 REALS = "%g = dequantize %grads : !altgrad.tensors<bf16>\n%w = dequantize %master : !altgrad.tensors<f32>\n"
 RANDOM = ", in random %seed: i64, in random %t: i64"
+SQUARE = "!altgrad.tensors<f32 per rows x rows>"
 END = "commit always %w to %master : !altgrad.tensors<f32>"
 
 
@@ -73,6 +74,12 @@ def aliases(sign):
     return lambda text: "\n".join(f"{sign}a{i} = {line}" for i, line in enumerate(text.split("\n")))
 
 
+def squares(text):
+    """A step with a matrix %x of f32, its square %s of rows x rows, and a basis %q0 of that."""
+    return multiplied(text, made="%x = altgrad.matrix %u : !altgrad.tensors<f32>\n%s = altgrad.matmul %x, %x transposed : "
+                      f"!altgrad.tensors<f32>, !altgrad.tensors<f32> to {SQUARE}\n%q0 = altgrad.factorize eigenbasis %s : {SQUARE}\n")
+
+
 def multiplied(text, scalars="", made="%x = altgrad.matrix %u : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : "
                "!altgrad.tensors<bf16>\n%y0 = altgrad.product %a, %x : !altgrad.tensors<bf16>\n%z = altgrad.matrix %u : "
                "!altgrad.tensors<f32>\n%r = altgrad.gram %z : !altgrad.tensors<f32>\n"):
@@ -108,6 +115,8 @@ CONTEXTS = {
     "Altgrad_EntryOp": lambda text: multiplied(rename(text, y="y0")),
     "Altgrad_GramOp": lambda text: multiplied(rename(text, a="v")),
     "Altgrad_ProductOp": lambda text: multiplied(rename(text, w="w0")),
+    "Altgrad_MatmulOp": lambda text: squares(rename(text, q="q0")),
+    "Altgrad_FactorizeOp": lambda text: squares(text),
     "Altgrad_SelectByAspectOp": lambda text: multiplied("".join(f"%{name} = altgrad.product %r, %z : !altgrad.tensors<f32>\n"
                                                         for name in ("long", "short")) + text),
     "Altgrad_ProductsFiniteOp": lambda text: multiplied("%e = altgrad.entry %y0 : !altgrad.tensors<bf16>\n" + text),
@@ -117,8 +126,10 @@ CONTEXTS = {
     "Altgrad_RowMeanSquareOp": lambda text: multiplied(rename(text, o="u")),
     "Altgrad_ApplyStepOp": lambda text: multiplied(rename(text, w="u", m="u"), ", in %lr: f64"),
     "Altgrad_MultiplyOp": lambda text: step("".join(f"%{name} = spill : !altgrad.tensors<bf16>\n" for name in "xaby")
-                                            + "".join(f"%{name} = spill : !altgrad.tensors<f32>\n" for name in ("r", "w0", "t"))
-                                            + "".join(filled(name, kind) for name, kind in (("x", "bf16"), ("r", "f32"), ("w0", "f32")))
+                                            + "".join(f"%{name} = spill : !altgrad.tensors<f32>\n" for name in ("r", "w0", "t", "v", "z"))
+                                            + f"%q = spill : {SQUARE}\nsweep @fill walk row_squares load() reduce() store(%q : {SQUARE}) {{\n"
+                                            + "%none = arith.constant 0.0 : f32\nemit %none : f32\n}\n"
+                                            + "".join(filled(name, kind) for name, kind in (("x", "bf16"), ("r", "f32"), ("w0", "f32"), ("v", "f32")))
                                             + rename(text, w="w0")),
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),

@@ -25,3 +25,20 @@ rule products(param w, grad g, lr = 1e-3)
   a = gram(x)
   b = product(a, a, by=2.0315, plus=a, weight=-4.775)
   w = w - lr * product(b, x, plus=x, weight=3.4445)
+
+// CHECK-LABEL: altgrad.rule @squares
+// CHECK-SAME: state %l: f32 per rows x rows, state %q: f32 per rows x rows, state %r: f32 per columns x columns
+// CHECK: %[[G:.*]] = altgrad.matrix %g : !altgrad.tensors<f32>
+// CHECK: %[[L:.*]] = altgrad.matmul %[[G]], %[[G]] transposed : !altgrad.tensors<f32>, !altgrad.tensors<f32> to !altgrad.tensors<f32 per rows x rows>
+// CHECK: %[[E:.*]] = altgrad.entry %[[L]] : !altgrad.tensors<f32 per rows x rows>
+// CHECK: %[[MEAN:.*]] = altgrad.lerp %l to %[[E]] by
+// CHECK: altgrad.matmul %{{.*}} transposed, %[[G]] : !altgrad.tensors<f32 per rows x rows>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
+// CHECK: %[[M:.*]] = altgrad.matrix %[[MEAN]] : !altgrad.tensors<f32 per rows x rows>
+// CHECK: altgrad.factorize eigenbasis %[[M]] : !altgrad.tensors<f32 per rows x rows>
+// CHECK: altgrad.factorize inverse_root %{{.*}} root 4.0{{.*}} : !altgrad.tensors<f32 per columns x columns>
+rule squares(param w, grad g, row_square l q, column_square r, lr = 1e-3, beta = 0.9)
+  l = lerp(l, matmul(g, transpose(g)), 1 - beta)
+  x = matmul(transpose(q), g)
+  q = eigenbasis(l)
+  r = inverse_root(r + matmul(transpose(g), g), 4)
+  w = w - lr * matmul(x, r)

@@ -107,6 +107,7 @@ typedef struct altgrad_stream_info {
   int32_t even;     // with 4 bits: which half of a byte has the even element's value
   int32_t columns;  // of a block that goes over rows: 1 or 128; of other blocks: 0
   int32_t per_column; // 1: a tensor has one value for each column of its matrix
+  int32_t square;     // 1: a tensor has a square of rows x rows; 2: of columns x columns; else 0
 } altgrad_stream_info;
 
 typedef struct altgrad_scalar_info {
@@ -302,6 +303,10 @@ ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 // and its runs of such phases are ALTGRAD_UNAVAILABLE without that. If `plan` is NULL, this is for all plans
 // without a function of their own, from their next run on.
 ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply, void *context);
+
+// Makes a plan factorize squares by this function, in the thread that calls altgrad_run. Without one, runs of such
+// phases are ALTGRAD_UNAVAILABLE. If `plan` is NULL, this is for all plans without a function of their own.
+ALTGRAD_API altgrad_status altgrad_set_factorize(altgrad_plan *plan, altgrad_factorize factorize, void *context);
 
 // Says who keeps the caller's memory for captured graphs: tensors, workspace and values. A run on a
 // stream that is captured calls hold(context) in the caller's thread. The result must not be

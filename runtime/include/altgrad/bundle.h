@@ -12,7 +12,7 @@
 //   int64_t altgrad_prefetch;             bytes a sweep prefetches ahead on a
 //                                         host; 0 until the runtime sets it
 //
-// Manifest. Only "columns" of the workspace, and "walk" and "per" below, may be absent:
+// Manifest. Only "columns" and "squares" of the workspace, and "walk" and "per" below, may be absent:
 //
 //   {"altgrad": 5, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
@@ -86,6 +86,13 @@
 // of a tensor, and "columns" its first row. The rows of an item are done one after
 // the other. Such a tensor is no slice.
 //
+// Squares. A stream with "per": "rows" or "columns" is a square matrix of f32 for each tensor, with as many rows as the
+// matrix has rows or columns. "squares": {"slot": 5, "rows": 3, "columns": 2} says how many such lists the workspace has
+// of either kind. They lie where lists per column do: the word "slot" behind a row's header says how many floats behind
+// the lists of `spills` a tensor's begin, those of rows first. A sweep whose "walk" is "row_squares" or
+// "column_squares" has the chunks of squares for items, which are listed behind all others. Such a tensor is one
+// matrix and no slice, and it has no units.
+//
 // Places. For each set "places" says whether what an element becomes depends on where it is in its tensor. Elements of
 // other sets may lie in any order, the same in all lists.
 //
@@ -117,6 +124,17 @@
 // n; square, two n x n matrices; side, one n x n and one of the tensor's shape. The numbers are the bytes of the lists
 // before a list, for each element of all chunks: it begins at so many times nchunks * ALTGRAD_CHUNK bytes of `spills`,
 // and a tensor's matrix at the tensor's first chunk.
+//
+// Matrices that say their rows and columns themselves have other entries:
+//
+//   {"form": "matmul", "format": "f32", "left": {"of": "rows", "list": 0, "transposed": true},
+//    "right": {"of": "element", "list": 4, "transposed": false},
+//    "into": {"of": "element", "list": 8, "transposed": false}, "root": 1}
+//
+// "of" says what a matrix is: the tensor's ("element"), where "list" is the bytes before its list as above, or a square of
+// "rows" or "columns", where it is the number of the list among those of its kind. "form" is matmul, or eigenbasis,
+// order, orthonormal, inverse_root or identity of the square "left"; "right" is then the basis of an order. gemm.h says
+// what these are, and "root" which root.
 //
 // Exchanges. Before phase "phase" runs, the named step words hold this device's share
 // of reductions over the step: an f32 for "add", "sumsq" and "max", an i32 for "and".

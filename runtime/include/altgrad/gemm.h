@@ -37,6 +37,34 @@ typedef struct altgrad_gemm {
 // On a GPU such a step is skipped, and its scalar "skipped" counts it, unless other devices' sums join it.
 typedef int32_t (*altgrad_multiply)(const altgrad_gemm *gemm, void *context);
 
+// What is found of a symmetric or other square matrix of f32, row by row.
+enum {
+  ALTGRAD_EIGENBASIS,   // orthonormal eigenvectors as columns, of the largest eigenvalue first
+  ALTGRAD_ORDER,        // the permutation P for which the diagonal of (basis P)^T square (basis P) falls
+  ALTGRAD_ORTHONORMAL,  // Q of square = Q R, with an upper triangle R
+  ALTGRAD_INVERSE_ROOT, // square^(-1 / root); eigenvalues below 1e-7 of the largest one count as so much
+  ALTGRAD_IDENTITY      // the identity
+};                      // what
+
+// A batch of factorizations, each of an n x n matrix whose rows have no gaps. `distance` counts floats from one matrix
+// to the next, of square, basis and factor alike. On a GPU all lie in its memory, and the function gives its work to
+// `stream`.
+typedef struct altgrad_factorization {
+  uint64_t size;
+  int64_t batch, n, distance;
+  const float *square;
+  const float *basis; // of ALTGRAD_ORDER; else NULL
+  float *factor;
+  double root; // of ALTGRAD_INVERSE_ROOT
+  int32_t what;
+  int32_t device; // the GPU's number; -1: the CPU
+  void *stream;   // a CUstream of it
+} altgrad_factorization;
+
+// Does these factorizations and returns 0. The factor of a matrix that is not finite is NaN, and no failure. Another
+// result or an exception ends the run with ALTGRAD_SYSTEM: nothing has changed then.
+typedef int32_t (*altgrad_factorize)(const altgrad_factorization *factorization, void *context);
+
 #ifdef __cplusplus
 }
 #endif

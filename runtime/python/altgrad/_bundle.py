@@ -19,7 +19,7 @@ _FOLD = 1
 
 # The structs of core/altgrad_program.h and altgrad_request.h.
 _Stream = struct("Stream", name=c_char_p, key=c_char_p, role=c_char_p, format=c_char_p, number=c_int32, set=c_int32,
-                  dtype=c_int32, block=c_int32, columns=c_int32, packed=c_int32, scaled=c_int32, of_units=c_int32, per_column=c_int32, first=c_double, state=c_char_p)
+                  dtype=c_int32, block=c_int32, columns=c_int32, packed=c_int32, scaled=c_int32, of_units=c_int32, geometry=c_int32, first=c_double, state=c_char_p)
 _Scalar = struct("Scalar", name=c_char_p, key=c_char_p, role=c_char_p, number=c_int32, set=c_int32, access=c_int32,
                   type=c_int32, has_default=c_int32, default=c_double)
 _Set = struct("Set", param=POINTER(_Stream), grad=POINTER(_Stream), step=POINTER(_Scalar), norm=POINTER(_Scalar),

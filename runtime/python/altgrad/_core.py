@@ -121,6 +121,7 @@ def core():
         function.restype, function.argtypes, function.errcheck = c_int32, arguments, _check
     tell(loaded)
     library().altgrad_set_gemm(None, ctypes.cast(loaded.altgrad_core_multiply, c_void_p), None)
+    library().altgrad_set_factorize(None, ctypes.cast(loaded.altgrad_core_factorize, c_void_p), None)
     return loaded
 
 

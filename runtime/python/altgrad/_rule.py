@@ -14,9 +14,10 @@ _COMMENT = re.compile(r"//[^\n]*")
 # The two forms of templates/Language.md: what each rule's signature begins with, and what multiplies matrices.
 _LONG = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
 _SHORT = re.compile(r"^[ \t]*rule\s+([A-Za-z_]\w*)\s*\(", re.ASCII | re.MULTILINE)
-_PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product)\b|\b(orthogonalize|product)\s*\(")
+_PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product|matmul)\b|\b(orthogonalize|product|matmul)\s*\(")
 # The roles of the short form that are states of a scope in the long one.
-SCOPES = {"unit": "unit", "row": "row", "column": "column", "scalar": "tensor", "global": "step"}
+SCOPES = {"unit": "unit", "row": "row", "column": "column", "scalar": "tensor", "global": "step",
+          "row_square": r"rows\s+x\s+rows", "column_square": r"columns\s+x\s+columns"}
 # A name, or a word of a rule with matrices: "steps=8".
 _OPTION = re.compile(r"[A-Za-z_][\w.$-]*(=[\w.$/|+-]+)?", re.ASCII)
 

@@ -21,7 +21,7 @@ using at::Tensor;
 
 bool altgrad::optim::isAsStored(const Tensor &value, const Tensor &param, const Stream &stream) {
   return value.scalar_type() == typeOf(stream) &&
-         (stream.block != 1 || stream.packed || stream.per_column || hasLayoutOf(param, value));
+         (stream.block != 1 || stream.packed || stream.geometry || hasLayoutOf(param, value));
 }
 
 Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const Stream &stream) {

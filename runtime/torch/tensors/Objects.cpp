@@ -50,6 +50,7 @@ void altgrad::optim::tellObjects() {
     objects.dims = INT64_MAX;
     altgrad_core_set_objects(&objects);
     altgrad_set_gemm(nullptr, altgrad_core_multiply, nullptr);
+    altgrad_set_factorize(nullptr, altgrad_core_factorize, nullptr);
     return true;
   }();
   (void)once;

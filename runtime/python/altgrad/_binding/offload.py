@@ -2,6 +2,7 @@
 
 import weakref
 from collections import defaultdict, deque
+from contextlib import nullcontext
 
 import torch
 
@@ -9,6 +10,14 @@ from .._core import core
 from .layout import is_dtensor
 from .early_norm import in_ranks
 from .device_context import unwritten
+from .host_threads import HostThreads
+
+
+def take_offload(owner, given):
+    """`offload` as it is given, a bool or "bound". Raises ValueError for anything else."""
+    if given not in (False, True, "bound"):
+        raise ValueError(f"{owner}: offload is {given!r}, not False, True or 'bound'")
+    return given if given == "bound" else bool(given)
 
 
 def check_offload(optimizer):
@@ -21,6 +30,11 @@ def check_offload(optimizer):
 def home_of(optimizer, param):
     """The device on which the states of a parameter lie."""
     return torch.device("cpu") if optimizer.offload else param.device
+
+
+def at_home(optimizer, state):
+    """A state where its parameter is stepped."""
+    return state.to("cpu") if optimizer.offload else state
 
 
 # Bytes of parameters that are stepped at once, while the numbers of others travel.
@@ -177,9 +191,17 @@ class Buckets:
 class Offload:
     """The HostCopies of an optimizer, whose gradients come to the host while backward goes on, and are summed there."""
 
-    def __init__(self, lock):
+    def __init__(self, lock, bound):
         self._host_copies, self._streams, self._handles = {}, {}, []
         self._lock, self._rows, self._coming = lock, {}, deque()
+        self._bound, self._threads = bound, None
+
+    def threads(self, groups):
+        """A context in which the host has the threads for steps of these param_groups."""
+        if self._threads is None:
+            index = next((param.device.index for of in groups for param in of["params"] if param.is_cuda), None)
+            self._threads = HostThreads(self._bound, index)
+        return self._threads.here()
 
     def host_copy(self, owner):
         """The HostCopy of a parameter; None of one on the CPU."""
@@ -210,10 +232,11 @@ class Offload:
             host_copy.fetch(early=True)
             if host_copy in self._rows:
                 self._coming.append(host_copy)
-            while self._coming and self._coming[0].arrived():
-                table, row = self._rows[self._coming.popleft()]
-                if table() is not None:
-                    table().sum(row)
+            with self._threads.here() if self._threads else nullcontext():
+                while self._coming and self._coming[0].arrived():
+                    table, row = self._rows[self._coming.popleft()]
+                    if table() is not None:
+                        table().sum(row)
         finally:
             self._lock.release()
 

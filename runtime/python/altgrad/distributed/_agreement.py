@@ -7,7 +7,6 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .._binding.layout import is_dtensor
-from .._binding.rank_sets import RankSet
 from ._files import REMEDY
 
 # {parameter: its hook} of the optimizer that was made for it last.
@@ -92,12 +91,12 @@ def _comparable(options):
     return sorted([(key, value.tolist() if isinstance(value, torch.Tensor) else value) for key, value in options.items()])
 
 
-def check_same(owner, groups, group, words, *rest):
+def check_same(owner, groups, ranks, words, *rest):
     """Raises ValueError on every rank unless all of them have the same parameters and options."""
     kinds = [[(tuple(param.shape), param.dtype, param.requires_grad, is_dtensor(param) and param.placements)
               for param in of["params"]] for of in groups]
     options = [_comparable({key: value for key, value in of.items() if key != "params"}) for of in (*groups, words)]
     text = repr((kinds, options, rest))
-    if (other := RankSet([group]).agree(text)) is not None:
+    if (other := ranks.agree(text)) is not None:
         raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "
                          "than rank 0: shapes, dtypes, names and options have to be the same on all ranks")

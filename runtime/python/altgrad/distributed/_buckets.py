@@ -23,9 +23,12 @@ class PendingBucket:
         """Whether this rank steps a parameter, or a part of it."""
         return True
 
+    replicas = None  # the ranks that have the same part, of groups each of which has all parts
+
     def share(self):
         """Gives every rank the first one's parameters."""
-        dist.broadcast(self.flat, dist.get_global_rank(self.group, 0), group=self.group)
+        for group in (self.replicas, self.group) if self.replicas else (self.group,):
+            dist.broadcast(self.flat, dist.get_global_rank(group, 0), group=group)
 
     def is_still(self, place):
         """Whether a parameter lies where it was laid."""
@@ -42,6 +45,8 @@ class PendingBucket:
         work, part, _ = self._pending
         with exchange("the average of gradients"):
             work.wait()
+            if self.replicas:
+                dist.all_reduce(self.came, group=self.replicas)
         self.sum = part if self.sum is None else self.sum.add_(part)
         self._pending = None
         return True
@@ -51,7 +56,7 @@ class PendingBucket:
 class Bucket(PendingBucket):
     """Parameters of one dtype on one device, one behind the other in `flat`; `own` is what this rank steps of them.
 
-    `reduce_dtype` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in
+    `reduce_dtype` is the dtype in which gradients travel; what `came` of them is added up over `replicas`, too. `seen` are the places of those whose gradients are in
     `grads`, which has a row for each rank's part. Behind each part are `words` numbers, 0 unless `piggyback` sets them:
     their averages come as `piggybacked`.
     """
@@ -67,6 +72,8 @@ class Bucket(PendingBucket):
     sum: torch.Tensor | None = None
     words: int = 0
     piggybacked: torch.Tensor | None = None
+    replicas: dist.ProcessGroup | None = None
+    came: torch.Tensor | None = None
     _pending: tuple | None = None
 
     def __post_init__(self):
@@ -112,8 +119,8 @@ class Bucket(PendingBucket):
     def send(self):
         """Begins to add up what the ranks have, of which each gets its part. Nothing is on its way."""
         rows = self._rows()
-        rows /= dist.get_world_size(self.group)
-        part = torch.empty(self._size + self.words, dtype=self.reduce_dtype, device=self.flat.device)
+        rows /= dist.get_world_size(self.group) * (dist.get_world_size(self.replicas) if self.replicas else 1)
+        self.came = part = torch.empty(self._size + self.words, dtype=self.reduce_dtype, device=self.flat.device)
         work = dist.reduce_scatter_tensor(part, rows.view(-1), group=self.group, async_op=True)
         # Until it is done, the gradients are read.
         self._pending, self.grads, self.seen = (work, part[:self._size], rows), None, set()
@@ -121,7 +128,7 @@ class Bucket(PendingBucket):
 
     def clear(self):
         self.wait()
-        self.grads, self.seen, self.sum, self.piggybacked = None, set(), None, None
+        self.grads, self.seen, self.sum, self.piggybacked, self.came = None, set(), None, None, None
 
     def gather(self):
         """Begins to give every rank the parts of all."""
@@ -150,8 +157,8 @@ class Bucket(PendingBucket):
 
 
 def piggyback_words(ranks, params):
-    """The words behind each rank's part of the last bucket: one for each rank, and one for each parameter."""
-    return -(-(ranks + params) // _ALIGNED) * _ALIGNED
+    """The words behind each rank's part of the last bucket: one for each rank, one for each parameter, and one for all of them."""
+    return -(-(ranks + 1 + params) // _ALIGNED) * _ALIGNED
 
 
 def layout_of(tensor, moves=False):
@@ -216,7 +223,7 @@ def take_reduce_dtype(owner, reduce_dtype, words):
 
 
 @torch.no_grad()
-def make_buckets(params, group, most, reduce_dtype):
+def make_buckets(params, group, most, reduce_dtype, replicas=None):
     """Buckets of up to `most` bytes, which become the memory of the parameters; these are in the order of backward."""
     rank, world, made = dist.get_rank(group), dist.get_world_size(group), []
     for some in grouped(params, most):
@@ -225,5 +232,6 @@ def make_buckets(params, group, most, reduce_dtype):
         for param, start in zip(some, starts):
             flat[start:start + param.numel()].view(param.shape).copy_(param)
             param.data = flat[start:start + param.numel()].view(param.shape)
-        made.append(Bucket(some, starts, flat, slice(rank * size, (rank + 1) * size), group, reduce_dtype or flat.dtype))
+        made.append(Bucket(some, starts, flat, slice(rank * size, (rank + 1) * size), group, reduce_dtype or flat.dtype,
+                           replicas=replicas))
     return made

@@ -29,6 +29,10 @@ class DTensorBucket:
         """Every rank has its part already."""
 
     moves = False
+    edited = True  # whether parameters travel to their owners, too
+
+    def is_edited(self):
+        return False
 
     def is_here(self, place):
         return True
@@ -84,9 +88,13 @@ class ShardedParameters(DTensorBucket):
 
 
 class GatheredMatrices(DTensorBucket):
-    """DTensors of which each has an owner, who steps a plain parameter of its own that has all of it."""
+    """DTensors of which each has an owner, who steps a plain parameter of its own that has all of it.
 
-    moves = True  # what lies here is read in every step
+    Gradients travel to the owners and results back. Parameters travel to the owners where a rank `is_edited()`; otherwise
+    the owners have them from the step before.
+    """
+
+    moves = True  # what lies here is read where it is another one
 
     def __init__(self, params, boxes, owners, group, reduce_dtype, reproducible):
         super().__init__(params, group, reduce_dtype)
@@ -101,6 +109,14 @@ class GatheredMatrices(DTensorBucket):
                         for place in self._owned[self._rank]}
         for whole in self._wholes.values():
             whole.grad_dtype = reduce_dtype
+        self._written = None  # a digest of what came from the owners
+
+    def is_edited(self):
+        """Whether what lies here are other numbers than those that the owners have."""
+        return self._written is None or not torch.equal(self._written, self._digest())
+
+    def _digest(self):
+        return digest_of([local_of(param).detach() for param in self.params])
 
     def _empty(self, place, dtype):
         param = self.params[place]
@@ -120,10 +136,11 @@ class GatheredMatrices(DTensorBucket):
         return local_of(self.params[place]).new_empty(0, dtype=self._reduce_dtype)
 
     def send(self):
-        """Begins to give owners the gradients, and the parameters as the ranks have them now."""
-        values = [local_of(param).detach() for param in self.params]
+        """Begins to give owners the gradients, and the parameters where some rank has `edited` them."""
         self._sums = {place: self._empty(place, self._reduce_dtype) for place in self._wholes}
-        self._pending = self._to_owners(self._take_all(), self._sums), self._to_owners(values, self._wholes)
+        self._pending = [self._to_owners(self._take_all(), self._sums)]
+        if self.edited:
+            self._pending.append(self._to_owners([local_of(param).detach() for param in self.params], self._wholes))
 
     def _to_owners(self, parts, wholes):
         given = [[parts[place] for place in of if self._sent[self._rank][place]] for of in self._owned]
@@ -142,13 +159,18 @@ class GatheredMatrices(DTensorBucket):
         """Begins to give every rank its parts of what was stepped."""
         given = [[_at(whole, boxes[place]) for place, whole in self._wholes.items()] for boxes in self._boxes]
         values = [local_of(param).detach() for param in self.params]
-        return AllToAll(given, [[values[place] for place in of] for of in self._owned], values[0], self._group)
+        return AllToAll(given, [[values[place] for place in of] for of in self._owned], values[0], self._group, self._note)
+
+    def _note(self):
+        self._written = self._digest()
 
 
 class AllToAll:
-    """An all-to-all: every rank gives each one the tensors `given[rank]`; `wait()` puts what comes from each into `into[rank]`."""
+    """An all-to-all: every rank gives each one the tensors `given[rank]`; `wait()` puts what comes from each into `into[rank]`,
+    and calls `then`."""
 
-    def __init__(self, given, into, like, group):
+    def __init__(self, given, into, like, group, then=lambda: None):
+        self._then = then
         self._into = [tensor for of in into for tensor in of]
         flat = [tensor.reshape(-1) for of in given for tensor in of]
         self._given = torch.cat(flat) if flat else like.new_empty(0)  # is read until all is there
@@ -162,11 +184,29 @@ class AllToAll:
             self._work.wait()
         for tensor, piece in zip(self._into, self._came.split([tensor.numel() for tensor in self._into])):
             tensor.copy_(piece.view(tensor.shape))
+        self._then()
 
 
 def _at(whole, box):
     """The part of a tensor in a box: (begin, size) of each dimension."""
     return whole.detach()[tuple([slice(begin, begin + size) for begin, size in box])]
+
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_PERIOD = 4093  # a prime, so that rows that change places change it, too
+
+
+def digest_of(tensors):
+    """A number for each tensor, int64 on its device, which another one has if a bit of it is another one; writes through `.data`
+    and of NumPy raise no version counter that could say so."""
+    weights = torch.randint(-1 << 62, 1 << 62, (_PERIOD,), generator=torch.Generator().manual_seed(0), device="cpu") | 1
+    weights, digests = weights.to(tensors[0].device), []
+    for tensor in tensors:
+        bits = tensor.contiguous().view(-1).view(_BITS[tensor.element_size()])
+        whole = bits.numel() // _PERIOD * _PERIOD
+        sums = bits[:whole].view(-1, _PERIOD).sum(0, dtype=torch.int64)
+        digests.append((sums * weights).sum() + (bits[whole:] * weights[:bits.numel() - whole]).sum())
+    return torch.stack(digests)
 
 
 def _boxes_of(params, group):

@@ -67,7 +67,7 @@ class Sending:
 
     def _exchange_changes(self, change, used):
         """(the Change that each rank found, which parameters have a gradient on some rank). Reading it waits for a GPU."""
-        rank, ranks = self._rank_and_size()
+        rank, ranks = self._ranks.members.index(dist.get_rank()), len(self._ranks.members)
         if not self._waits:
             averages = self._gather_numbers(*pack_changes(change, used, rank, ranks)).mean(0)
         else:
@@ -89,4 +89,5 @@ class Sending:
         return self._ranks.gather(torch.tensor(numbers, dtype=torch.float32, device=self._device))
 
     def _rank_and_size(self):
+        """Of those that share the parts."""
         return dist.get_rank(self._group), dist.get_world_size(self._group)

@@ -11,7 +11,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._binding.layout import is_dtensor, local_of
-from .._binding.rank_sets import RankSet, check_group, check_reach, exchange
+from .._binding.rank_sets import check_reach
 from .._binding.early_norm import EarlyNorm
 from .._storage.draws import COUNT
 from .._storage.history import HISTORY
@@ -25,6 +25,7 @@ from ._dtensors import ShardedParameters, make_dtensors
 from ._files import REMEDY, encode_shards, gather_states, decode_shards
 from ._coming import Coming
 from ._flat_shard import PartOf
+from ._replicas import take_ranks
 from ._scaled import check_scaler, step_part
 from ._sending import Sending
 from ._owned import cost_of, make_owned, remote_parameter
@@ -50,7 +51,9 @@ class Sharded(Sending, torch.optim.Optimizer):
             element by itself.
         params: Parameters or param_groups, the same on all ranks. Their memory moves into the buckets, and
             they become those of the first rank.
-        process_group: The ranks that share the work; None: all.
+        process_group: The ranks that share the work, None: all; or a DeviceMesh of these. One of two dimensions is of
+            replicas and of the ranks that share the work, as fully_shard takes it for HSDP: parameters travel within a
+            row of the mesh, such as a node, and of gradients each rank's part travels to the other rows.
         bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
         reduce_dtype: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the
             parameters.
@@ -83,7 +86,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         reduce_dtype, words = take_reduce_dtype(owner, reduce_dtype, words)
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
-        group = check_group(dist.group.WORLD if process_group is None else process_group)
+        group, self._replicas, self._ranks = take_ranks(owner, process_group)
         check_kind(owner, kind)
         self._whole = kind._steps_wholes
         if self._whole and callable(words.get("use_muon")):
@@ -96,7 +99,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._reproducible = reproducible
         self._inner, self._overlap, self._syncs, self._hooks = None, overlap, True, ()
         super().__init__(params, {})
-        self._group, self._ranks = group, RankSet([group])
+        self._group = group
         self._settings = kind, words, bucket_bytes, reduce_dtype
         self._model, self._coming = model, Coming(model)
         self._bind()
@@ -105,8 +108,9 @@ class Sharded(Sending, torch.optim.Optimizer):
         """Lays out the parameters that the groups have now, and makes the optimizer of this rank's part."""
         owner, (kind, words, most, reduce_dtype) = f"altgrad.distributed.{type(self).__name__}", self._settings
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
-        check_reach(owner, [param for param in every if not is_dtensor(param)], self._group)
-        check_same(owner, self.param_groups, self._group, words, kind, most, reduce_dtype, self._reproducible, self._backward)
+        for group in filter(None, (self._group, self._replicas)):
+            check_reach(owner, [param for param in every if not is_dtensor(param)], group)
+        check_same(owner, self.param_groups, self._ranks, words, kind, most, reduce_dtype, self._reproducible, self._backward)
         self._buckets = self._made(owner, every, self._group, most, reduce_dtype)
         for bucket in self._buckets:
             bucket.share()
@@ -128,7 +132,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._sent, self._backward_of, self._early_norm, self._waits = 0, None, EarlyNorm(), False
         self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
         if self._tells:
-            self._buckets[-1].words = piggyback_words(dist.get_world_size(self._group), len(self._order))
+            self._buckets[-1].words = piggyback_words(len(self._ranks.members), len(self._order))
         for handle in self._hooks:
             handle.remove()
         self._travels = not any(map(is_dtensor, every))
@@ -147,10 +151,13 @@ class Sharded(Sending, torch.optim.Optimizer):
     def _made(self, owner, params, group, most, reduce_dtype):
         default = {"use_muon": self._whole and self._settings[1].get("use_muon", True)}
         groups = {param: {**default, **of} for of in self.param_groups for param in of["params"]}
+        if self._replicas and (self._whole or any(map(is_dtensor, params))):
+            raise ValueError(f"{owner}: process_group is a mesh with replicas, which are for rules that update elements and for "
+                             "plain parameters: give the group of all ranks")
         if any(map(is_dtensor, params)):
             return make_dtensors(owner, params, groups, group, reduce_dtype, self._reproducible, bool(self._settings[0]._of_units))
         if not self._whole:
-            return make_buckets(params[::self._backward], group, most, reduce_dtype)
+            return make_buckets(params[::self._backward], group, most, reduce_dtype, self._replicas)
         costs = [cost_of(param, groups[param]) for param in params]
         return make_owned(params, costs, group, reduce_dtype, self._reproducible)[::self._backward]
 
@@ -264,7 +271,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         if self._travels:  # before all else: others may have sent theirs during backward
             self._send_rest(change <= Change.REGROUPED)
         used = [param in self._used or param.grad is not None for param in self._order]
-        changes, used = self._exchange_changes(change, used)
+        edited = not self._travels and any([bucket.is_edited() for bucket in self._buckets])
+        changes, (edited, *used) = self._exchange_changes(change, [edited, *used])
         check_changes(f"altgrad.distributed.{type(self).__name__}", changes, change, why)
         if change == Change.OTHERS:
             self._clear()
@@ -273,6 +281,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         if change == Change.REGROUPED:
             self._regroup()
         if not self._travels:
+            for bucket in self._buckets:
+                bucket.edited = edited
             self._send_rest(True)
         return used
 

@@ -12,7 +12,8 @@ _SIGNED = {"olt": "slt", "ole": "sle", "ogt": "sgt", "oge": "sge", "oeq": "eq", 
 
 def check(value: Any) -> None:
     """Refuses what is neither a value of the rule nor a Python number."""
-    if isinstance(value, (Symbol, Real)) and not (isinstance(value, Symbol) and value.kind.startswith("squares")):
+    if isinstance(value, (Symbol, Real)) and not (isinstance(value, Symbol) and value.kind.startswith("squares")
+                                                  and id(value) not in value.trace.grams):
         return
     kind = type(value)
     if hasattr(kind, "alone"):
@@ -46,11 +47,21 @@ def narrow(value: Any, trace: Trace) -> Symbol:
     """A value as f32, as it meets an element."""
     if not isinstance(value, Symbol):
         return trace.constant(value, "f32")
+    if id(value) in trace.grams:
+        value = square_of_gram(value)
     if value.kind.startswith("tensors"):
         return trace.emit("altgrad.entry {}", [value], f"!altgrad.{value.kind}", "f32", ELEMENT)
     if value.kind in ("f32", "i1"):
         return value
     return trace.emit("truncf {}", [wide(value, trace)], "f64 to f32", "f32", value.level)
+
+
+def square_of_gram(value: Symbol) -> Symbol:
+    """x @ x.T as a square of rows x rows, or x.T @ x as one of columns x columns."""
+    _, x, side = value.trace.grams[id(value)]
+    words = "altgrad.matmul {}, {} transposed" if side == "rows" else "altgrad.matmul {} transposed, {}"
+    kind = f"{x.kind[:-1]} per {side} x {side}>"
+    return value.trace.emit(words, [x, x], f"!altgrad.{x.kind}, !altgrad.{x.kind} to !altgrad.{kind}", kind, ELEMENT)
 
 
 def level_of(*values: Any) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._signature import Column, Global, Grad, Param, Row, Scalar, State, Step, Unit
+from ._signature import Column, Global, Grad, Param, Row, Scalar, Square, State, Step, Unit
 
 
 def check(rule: Any, reference: Any, steps: int, shapes: Any, seed: int, arrays: str, hypers: "dict[str, Any]") -> dict[str, float]:
@@ -58,7 +58,9 @@ class _Function:
         self.param = self.names[Param]
         rows = first.shape[:1] + (1,) * (first.dim() - 1) if first.dim() > 1 else (1,)  # a vector is one unit
         sizes = {Unit: rows, Row: first.shape[:-1] + (1,), Column: (1,) * (first.dim() - 1) + first.shape[-1:], Scalar: (), Global: ()}
-        self.kept = {self.param: first, **{name: torch.full(sizes.get(type(order[name]), first.shape), getattr(order[name], "first", 0.0),
+        square = dict(zip(("rows", "columns"), first.shape[-2:] if first.dim() > 1 else (1, 1)))
+        sizes |= {role: (square[role.side],) * 2 for role in order.values() if isinstance(role, Square)}
+        self.kept = {self.param: first, **{name: torch.full(sizes.get(order[name] if isinstance(order[name], Square) else type(order[name]), first.shape), getattr(order[name], "first", 0.0),
                                                             dtype=torch.float64) for name in self.states}}
         self.absent = {name: None for name, role in order.items() if isinstance(role, State) and name not in self.states}
         parameters = inspect.signature(function).parameters.values()

@@ -2,23 +2,23 @@
 
 from typing import Any
 
-from ._arithmetic import check, level_of, meet, narrow, trace_of, wide
+from ._arithmetic import check, level_of, meet, narrow, square_of_gram, trace_of, wide
 from ._errors import fail
-from ._trace import ELEMENT, TENSOR, Symbol, current, spelled
+from ._trace import ELEMENT, TENSOR, Symbol, current, spelled, square_of
 
 _FORMATS = "f32", "bf16", "f16"
 
 
 class Transposed:
-    """x.T, which is only good for x @ x.T and x.T @ x."""
+    """x.T, for products of matrices."""
 
-    alone = "x.T stands only in x @ x.T and x.T @ x"
+    alone = "x.T stands only in products, such as x @ x.T and x.T @ y"
 
     def __init__(self, of: Symbol) -> None:
         self.of = of
 
     def __matmul__(self, other: Any) -> Symbol:
-        return _gram(self.of, lifted(other))
+        return product_of(self, other)
 
 
 def lifted(value: Any, dtype: str = "f32") -> Symbol:
@@ -28,7 +28,10 @@ def lifted(value: Any, dtype: str = "f32") -> Symbol:
     check(value)
     if level_of(value) < ELEMENT:
         fail("@ multiplies matrices, and this is one number: write *")
-    kind = f"tensors<{dtype}>"
+    side = value.trace.sides.get(value.name)
+    if side and dtype != "f32":
+        fail(f"no square in {dtype!r}: squares are in f32")
+    kind = f"tensors<{dtype} per {side} x {side}>" if side else f"tensors<{dtype}>"
     return value.trace.emit("altgrad.matrix {}", [narrow(value, value.trace)], f"!altgrad.{kind}", kind, ELEMENT, value.name)
 
 
@@ -41,18 +44,81 @@ def matrix(value: Symbol, dtype: str = "f32") -> Symbol:
     return lifted(value, dtype)
 
 
-def _gram(x, y):
-    if x is not y:
-        fail("x @ y.T of two matrices comes with a later version; there is x @ x.T")
+def _gram(x, side):
     kind = x.kind.replace("tensors", "squares")
-    return x.trace.emit("altgrad.gram {}", [x], f"!altgrad.{x.kind}", kind, ELEMENT, x.root)
+    known = x.trace.emit("altgrad.gram {}", [x], f"!altgrad.{x.kind}", kind, ELEMENT, x.root)
+    made = x.trace.make(x.trace, known.name, kind, ELEMENT, x.root)  # the two are one operation
+    x.trace.grams[id(made)] = made, x, side
+    return made
+
+
+def _are_apart(left, right):
+    """Whether one is x @ x.T and the other follows from another matrix than x."""
+    return left.root != right.root and any([id(one) in one.trace.grams for one in (left, right)])
+
+
+def _extents(matrix, transposed):
+    side = square_of(matrix.kind)
+    extents = (side, side) if side else ("rows", "columns")
+    return extents[::-1] if transposed else extents
 
 
 def product_of(left: Any, right: Any) -> Symbol:
-    """left @ right."""
-    if isinstance(right, Transposed):
-        return _gram(lifted(left), right.of)
-    return product(left, right)
+    """left @ right, where either may be transposed."""
+    turned = [isinstance(one, Transposed) for one in (left, right)]
+    left, right = [one.of if isinstance(one, Transposed) else lifted(one) for one in (left, right)]
+    if left is right and turned[0] != turned[1] and not square_of(left.kind):
+        return _gram(left, "rows" if turned[1] else "columns")
+    if not any(turned) and "squares" in left.kind + right.kind and not square_of(left.kind + right.kind) and not _are_apart(left, right):
+        return product(left, right)
+    left, right = [square_of_gram(one) if id(one) in one.trace.grams else one for one in (left, right)]
+    if "squares" in left.kind + right.kind:
+        fail("a product of a polynomial of x @ x.T with another matrix than x: multiply the other one with x @ x.T itself")
+    (rows, inner), (others, columns) = _extents(left, turned[0]), _extents(right, turned[1])
+    if inner != others or (rows, columns) == ("columns", "rows"):
+        fail(f"@ of a matrix of {rows} x {inner} and one of {others} x {columns}, which do not fit: x.T turns one")
+    formats = [one.kind[8:].partition(" ")[0].rstrip(">") for one in (left, right)]
+    if formats[0] != formats[1]:
+        fail("a product of matrices in two formats: make both by ag.matrix(x, dtype) with one dtype")
+    kind = f"tensors<{formats[0]} per {rows} x {rows}>" if rows == columns else f"tensors<{formats[0]}>"
+    words = ", ".join(["{}" + " transposed" * one for one in turned])
+    return left.trace.emit(f"altgrad.matmul {words}", [left, right], f"!altgrad.{left.kind}, !altgrad.{right.kind} to !altgrad.{kind}",
+                           kind, ELEMENT)
+
+
+def _factorize(word, name, square, *operands, more=""):
+    squares = [square_of_gram(one) if isinstance(one, Symbol) and id(one) in one.trace.grams else lifted(one) for one in (square, *operands)]
+    if not square_of(squares[0].kind) or {one.kind for one in squares} != {squares[0].kind}:
+        fail(f"{name}() takes a square, as an ag.Square or x @ x.T is one" + ", and a basis of as many rows" * bool(operands))
+    words = f"altgrad.factorize {word} {{}}" + " by {}" * bool(operands) + more
+    return squares[0].trace.emit(words, squares, f"!altgrad.{squares[0].kind}", squares[0].kind, ELEMENT)
+
+
+def eigenbasis(s: Symbol) -> Symbol:
+    """The orthonormal eigenvectors of a symmetric square as columns, of the largest eigenvalue first."""
+    return _factorize("eigenbasis", "eigenbasis", s)
+
+
+def order(s: Symbol, q: Symbol) -> Symbol:
+    """The permutation p for which the diagonal of (q @ p).T @ s @ (q @ p) falls."""
+    return _factorize("order", "order", s, q)
+
+
+def orthonormal(s: Symbol) -> Symbol:
+    """Q of the decomposition s = Q R, with an upper triangle R."""
+    return _factorize("orthonormal", "orthonormal", s)
+
+
+def identity(s: Symbol) -> Symbol:
+    """The identity of as many rows as a square has."""
+    return _factorize("identity", "identity", s)
+
+
+def inverse_root(s: Symbol, p: float) -> Symbol:
+    """s ** (-1 / p) of a symmetric square; eigenvalues below 1e-7 of the largest one count as so much."""
+    if isinstance(p, Symbol) or not p > 0:
+        fail("the root of inverse_root(s, p) is a Python number above 0")
+    return _factorize("inverse_root", "inverse_root", s, more=f" root {spelled(p)}")
 
 
 def product(left: Any, right: Any, by: float = 1.0, plus: Any = None, weight: float = 1.0) -> Symbol:

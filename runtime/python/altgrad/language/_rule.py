@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import itertools
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .._library import Error
 from ._errors import RuleError, code_of, fail, fail_at, location_of
-from ._signature import Signature, of_entry
+from ._signature import Signature, Step, of_entry
 from ._text import write
 from ._trace import now
 
@@ -64,7 +65,7 @@ class Rule:
         return other
 
     def optimizer(self, storage: "StorageLike" = "", options: "str | Iterable[str] | Mapping[str, bool]" = (),
-                  transforms: "Iterable[Any]" = ()) -> "type[Optimizer]":
+                  transforms: "Iterable[Any]" = (), timed: "Mapping[str, int]" = {}) -> "type[Optimizer]":
         """A class like torch's, which steps by this rule.
 
         Args:
@@ -73,6 +74,7 @@ class Rule:
                 ag.orthogonalize words such as "steps=8", too.
             transforms: Functions under @ag.transform, which change the gradient before the rule, or the new parameter
                 after it, in this order.
+            timed: Options that are on in some steps only: 0 for the first step, k for every k-th one, as FromRule takes it.
 
         Returns:
             A class whose constructor takes parameters, the hyper-parameters of the function and what all
@@ -82,6 +84,8 @@ class Rule:
             RuleError: The function is no rule, or the compiler refuses it; at the function's line.
             ValueError: A word of the storage or an option is none.
         """
+        if transforms and timed:
+            raise ValueError(f"rule @{self.__name__}: transforms= does not go with timed=")
         if transforms:
             from ._transform import compose
             return compose(self, *transforms).optimizer(storage, options)
@@ -92,9 +96,10 @@ class Rule:
         from ._optimizer import make, Recipe
         text, places = rule._trace()
         signature = self._signature
+        texts = rule._texts_of(dict(timed))
         recipe = Recipe(text, self.__name__, inspect.cleandoc(self.__doc__ or f"The rule @{self.__name__} of a function."),
                         tuple(signature.hypers.items()), tuple(signature.pairs.items()), tuple(signature.options), self._of,
-                        tuple([rule._step_of(name, one) for name, one in self.entries.items()]))
+                        tuple([rule._step_of(name, one) for name, one in self.entries.items()]), tuple(timed.items()), texts)
         try:
             return make(recipe, storage, words)
         except RuleError:
@@ -104,12 +109,25 @@ class Rule:
         except KeyError as taken:
             signature.fail(taken.args[0], f"the optimizer has a name {taken.args[0]!r} of its own: rename the hyper-parameter")
 
+    def _texts_of(self, timed):
+        """((timed options, the text of the rule with them), ...) for all that may be on in one step."""
+        for name, every in timed.items():
+            if name not in self.options or not isinstance(every, int) or isinstance(every, bool) or every < 0:
+                raise ValueError(f"timed={{{name!r}: {every!r}}} of rule @{self.__name__}: write an option of it, and 0 for the first step or "
+                                 "k for every k-th one")
+        if timed and not any([isinstance(role, Step) for role in self._signature.order.values()]):
+            raise ValueError(f"rule @{self.__name__} counts no steps, which timed= needs: give it an ag.Step")
+        later = [name for name in timed if timed[name]]
+        chosen = [tuple([name for name in timed if not timed[name]])] if len(later) < len(timed) else []
+        chosen += [words for size in range(len(later) + 1) for words in itertools.combinations(later, size)]
+        return tuple([(words, self.choose(**{name: name in words for name in timed}).text) for words in chosen]) if timed else ()
+
     def _step_of(self, name, entry):
         """The Step that an entry is, with the options that are chosen here and it has, too."""
-        from ._optimizer import Step
+        from ._optimizer import Step as EntryStep
         entry = entry.choose(**{option: self.options[option] for option in entry.options if option in self.options})
         own, pairs = entry._signature, self._signature.pairs
-        return Step(name, entry.text, inspect.cleandoc(entry.__doc__ or f"The entry {name} of the rule @{self.__name__}."),
+        return EntryStep(name, entry.text, inspect.cleandoc(entry.__doc__ or f"The entry {name} of the rule @{self.__name__}."),
                     tuple([(key, value) for key, value in own.hypers.items() if key not in pairs and key not in self._signature.hypers]),
                     tuple([(part, pairs.get(part, place)) for part, place in own.pairs.items()]))
 

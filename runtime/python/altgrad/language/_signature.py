@@ -100,15 +100,19 @@ class Global(_Number):
     word = "step"
 
 
-class Later(Role):
-    """A kind of state or input that a later version has."""
+class Square(State):
+    """A square matrix that is kept beside a matrix, in float32, and begins as 0.
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
+    Args:
+        side: "rows" for one of rows x rows, "columns" for one of columns x columns.
+        when: The option without which there is no such state; it is None then.
+    """
 
+    word = "square"
 
-class Square(Later):
-    """Not there yet."""
+    def __init__(self, side: str | None = None, when: str | None = None, **later: Any) -> None:
+        super().__init__(when, **later)
+        self.side: str | None = side
 
 
 class Input(Role):
@@ -116,7 +120,7 @@ class Input(Role):
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Row, ag.Column, ag.Unit, ag.Scalar, ag.Global, ag.Input, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
+_WANTED = "annotate it as ag.Param, ag.Grad, ag.State, ag.Row, ag.Column, ag.Unit, ag.Scalar, ag.Global, ag.Square, ag.Input, ag.Step or ag.Option, or give it a number: lr=1e-3 is a hyper-parameter"
 
 
 def parts_named(name: str, value: Any) -> "list[tuple[str, int | None]]":
@@ -156,9 +160,8 @@ class Signature:
         role = role() if isinstance(role, type) and issubclass(role, Role) else role
         if isinstance(role, New):
             self.fail(name, f"{name}: ag.New is what a rule returns, which a function under @ag.transform takes: a rule has an ag.Param")
-        if isinstance(role, Later):
-            self.fail(name, f"{name}: ag.{type(role).__name__} is not there yet: today's are Param, Grad, State, Row, Column, Unit, "
-                            "Scalar, Global, Input, Step and Option")
+        if isinstance(role, Square) and role.side not in ("rows", "columns"):
+            self.fail(name, f"{name}: write ag.Square(\"rows\") for a square of rows x rows, or ag.Square(\"columns\")")
         if isinstance(role, State) and role._later:
             self.fail(name, f"{', '.join(role._later)}= of a state is not there yet: a state begins as 0; use ag.where(t == 1, …, …) on an ag.Step")
         if isinstance(role, _Number) and not (isinstance(role.first, Real) and math.isfinite(role.first)):

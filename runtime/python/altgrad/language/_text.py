@@ -7,7 +7,7 @@ from typing import Any
 
 from ._arithmetic import check, level_of, narrow, wide
 from ._errors import ShardLocation, RuleError, code_of, fail_at
-from ._signature import Column, Global, Param, Row, Scalar, Signature, State, Step, Unit
+from ._signature import Column, Global, Param, Row, Scalar, Signature, Square, State, Step, Unit
 from ._trace import ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
 
@@ -60,7 +60,9 @@ def _arguments(signature, options, trace):
             rest = f" per {role.word}" + (f" = {spelled(role.first)}" if role.first else "")
         elif isinstance(role, Column):
             rest = " per column"
-        given[name] = trace.argument(name, kind, level, word)
+        elif isinstance(role, Square):
+            rest = f" per {role.side} x {role.side}"
+        given[name] = trace.argument(name, kind, level, word, getattr(role, "side", ""))
         rows.append(f"{word} %{name}: {kind}{rest}")
     for part, (name, place) in signature.pairs.items():
         value = signature.hypers[name] if place is None else signature.hypers[name][place]
@@ -68,6 +70,10 @@ def _arguments(signature, options, trace):
         parts.setdefault(name, []).append(trace.argument(part, "f64", HYPER, ""))
     given |= {name: tuple(values) if isinstance(signature.hypers[name], tuple) else values[0] for name, values in parts.items()}
     return given, rows
+
+
+def _kind_of(side):
+    return f"a square of {side} x {side}" if side else "of the tensor's shape"
 
 
 _NUMBERS = {Unit: UNIT, Row: UNIT, Scalar: TENSOR, Global: GLOBAL}
@@ -125,6 +131,8 @@ class Results:
                 self.fail(f"state {name} has no new value: {self.wanted}")
             if new[name] is self.given[name]:
                 used = any(re.search(rf"%{name}\b", line) for line in self.trace.lines)
+                if used and isinstance(order[name], Square):  # another option computes it
+                    continue
                 self.fail(f"state {name} is {'read and returned as it came' if used else 'never used'}: give it a new value, or take it "
                           f"out, or write {name}: ag.State(when=…) if an option needs it", name)
 
@@ -138,6 +146,9 @@ class Results:
             self.fail(f"the new {name} is a comparison or of another trace: write ag.where(condition, a, b)")
         if isinstance(role, Param) and level < ELEMENT:
             self.fail(f"the new {name} is one number for the whole tensor: return p - …")
+        if isinstance(value, Symbol) and level == ELEMENT and (side := getattr(role, "side", "")) != self.trace.sides.get(value.name, ""):
+            self.fail(f"the new {name} is {_kind_of(self.trace.sides.get(value.name, ''))}, and {name} is {_kind_of(side)}: x @ y "
+                      "multiplies matrices", name)
         if isinstance(role, Unit) and level == ELEMENT:
             self.fail(f'the new {name} differs within a {role.word}: write .mean("{role.word}"), .sum("{role.word}") or .max("{role.word}")', name)
         if isinstance(role, Column) and level < ELEMENT:

@@ -31,9 +31,13 @@ class Trace:
         self.lines: list[str] = []
         self.places: list[tuple[CodeType, int, int]] = []
         self.known: dict[str, Symbol] = {}
+        self.sides: dict[str, str] = {}  # of what is of a square, by its name: "rows" or "columns"
+        self.grams: dict[int, tuple[Symbol, Symbol, str]] = {}  # by id, x @ x.T or x.T @ x, x, and the side
 
-    def argument(self, name: str, kind: str, level: int, role: str) -> Symbol:
-        """An argument of the rule."""
+    def argument(self, name: str, kind: str, level: int, role: str, side: str = "") -> Symbol:
+        """An argument of the rule; `side` of a square."""
+        if side:
+            self.sides["%" + name] = side
         return self.make(self, "%" + name, kind, level, role=role)
 
     def emit(self, words: str, operands: "list[Symbol]", types: str, kind: str, level: int, root: str = "") -> Symbol:
@@ -41,9 +45,17 @@ class Trace:
         for operand in operands:
             if operand.trace is not self:
                 fail("a value of another trace: a rule keeps nothing from one call of its function to the next")
+        sides = {self.sides.get(operand.name, "") for operand in operands if operand.level >= UNIT and operand.kind in ("f32", "i1")}
+        if len(sides) > 1:
+            side = max(sides)
+            fail(f"an element of a square of {side} x {side} meets one of another matrix: x @ y multiplies matrices")
         text = words.format(*[operand.name for operand in operands]) + (f" : {types}" if types else "")
         if text not in self.known:
             self.known[text] = self.make(self, f"%{len(self.lines)}", kind, level, root)
+            side = square_of(kind) if kind.startswith("tensors") else next(
+                filter(None, [self.sides.get(operand.name, "") for operand in operands]), "")
+            if side:
+                self.sides[self.known[text].name] = side
             self.lines.append(f"{self.known[text].name} = {text}")
             self.places.append(here())
         return self.known[text]
@@ -51,6 +63,11 @@ class Trace:
     def constant(self, number: Any, kind: str) -> Symbol:
         """A number that is written in the text."""
         return self.emit(f"constant {spelled(number, kind)}", [], "" if kind == "i1" else kind, kind, CONSTANT)
+
+
+def square_of(kind: str) -> str:
+    """The side of a matrix of squares, "" of another one."""
+    return kind[:-1].rpartition(" x ")[2] if " per " in kind else ""
 
 
 _SPECIAL = {("inf", "f32"): "0x7F800000", ("-inf", "f32"): "0xFF800000", ("nan", "f32"): "0x7FC00000",

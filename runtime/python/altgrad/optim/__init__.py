@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
-from . import _factored, _narrow, _of_adam, _of_papers, _of_torch, _schedule_free, _scion, _second_order, _without_rate
+from . import _factored, _narrow, _of_adam, _of_papers, _of_torch, _preconditioned, _schedule_free, _scion, _second_order, _without_rate
 from ._by_group import by_group
 from ._factored import *
 from ._from_rule import FromRule
@@ -28,6 +28,7 @@ from ._of_papers import *
 from ._of_torch import *
 from ._newton_schulz import NewtonSchulz
 from ._optimizer import Optimizer
+from ._preconditioned import *
 from ._record import Record, plot_run
 from ._from_torch import from_torch
 from ._schedule_free import *
@@ -41,6 +42,7 @@ __all__ += _narrow.__all__
 __all__ += _of_adam.__all__
 __all__ += _of_papers.__all__
 __all__ += _of_torch.__all__
+__all__ += _preconditioned.__all__
 __all__ += _schedule_free.__all__
 __all__ += _scion.__all__
 __all__ += _second_order.__all__

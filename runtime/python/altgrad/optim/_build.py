@@ -106,7 +106,8 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     for part in parts:
         for row in part.rows:
             if not row.finished:
-                check_whole(optimizer, part.bundle.sets[row.set], row, group_rules[row.group][1])
+                _, options = optimizer._group_rule_with(group_rules[row.group], row.matrices, row.owner)
+                check_whole(optimizer, part.bundle.sets[row.set], row, options)
     make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
     busy = {row.index for row in rows}
     idle = [place for place, param in enumerate(params) if place not in busy and not is_elsewhere(param)]

@@ -22,6 +22,7 @@ from ._checks import check_hypers
 from ._entries import check_entry, entry_of, hypers_of, method_of
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
+from ._timed import Timed, check_timed
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
 TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiable", "capturable", "foreach",
@@ -104,7 +105,7 @@ def check_parameters(kind, params, owner, place):
 
 def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
              options: "str | Iterable[str] | Mapping[str, bool]" = (), name: str | None = None,
-             entries: "Iterable[str]" = ()) -> "type[_FromRule]":
+             entries: "Iterable[str]" = (), timed: "Mapping[str, int]" = {}) -> "type[_FromRule]":
     """An optimizer class that runs a rule of your own.
 
     The constructor of the class takes `params`, the rule's hyper-parameters as keywords with the rule's
@@ -125,6 +126,9 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
         name: Which rule of the source is meant, where it holds several.
         entries: Names of further steps over the same parameters and states, each of which becomes a method: for "eval" the
             source holds a rule that is called as the first one with `_eval` behind.
+        timed: Options that are on in some steps only, of each parameter by its own count: 0 for the first step, k for every
+            k-th one after it, as in {"first": 0, "refresh": 10}. The step with them is a program of its own over the same
+            states.
 
     Returns:
         A subclass of altgrad.optim.Optimizer. The same arguments give the same class.
@@ -137,11 +141,12 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
         >>> Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["maximize"])
         >>> optimizer = Mine(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
-    words, options, entries = Storage(storage), parse_options(options), tuple(entries)
+    words, options, entries, timed = Storage(storage), parse_options(options), tuple(entries), dict(timed)
     rule = find_rule(source, name, entries)
     check_streams(storage, f"rule @{rule.name}", rule.declared("state"),
                   others={own: stream for stream in ("param", "grad", "step") for own in rule.declared(stream)})
-    recipe = rule, str(words), options, entries
+    check_timed(timed, rule)
+    recipe = rule, str(words), options, entries, tuple(timed.items())
     if recipe not in _made:
         _made[recipe] = _make(*recipe)
     return _made[recipe]
@@ -150,7 +155,7 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
 _made = {}
 
 
-def _make(rule, storage, options, entries):
+def _make(rule, storage, options, entries, timed):
     for name in entries:
         check_entry(_FromRule, name, f"rule @{rule.name}")
     # An f32 model is the likely one: its program is ready when the first step comes.
@@ -165,7 +170,7 @@ def _make(rule, storage, options, entries):
         raise ValueError(f"rule @{rule.name}: {error}: rename it") from None
     part, = bundle.sets
     keys = {stream.key: stream.key for stream in part.states
-            if stream.role == "state" and stream.block and not stream.per_column}
+            if stream.role == "state" and stream.block and not stream.geometry}
     hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
     step_states = tuple([scalar.key for scalar in states_of_step(bundle).values()])
     _check_names(rule, hypers, "hyper-parameter")
@@ -175,14 +180,15 @@ def _make(rule, storage, options, entries):
     for name, step in steps.items():
         hypers |= {key: value for key, value in hypers_of(step, rule).items() if hypers.get(key) is None}
         methods[name] = method_of(name, f"The rule @{step.name}, over the same parameters and states.")
-    made = _Made(_title(rule.name), (_FromRule,), {
+    made = _Made(_title(rule.name), (Timed, _FromRule) if timed else (_FromRule,), {
+        "_timed": dict(timed),
         **methods, "_entries": steps,
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys, "_step_states": step_states,
         "_inputs": tuple([stream.key for stream in part.states if stream.role == "input"]),
         "_tensor_states": tuple([stream.state for stream in part.states if stream.role == "state" and stream.key not in keys]),
         "_multiplies": bundle if part.multiplies else None,
-        "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name, entries)),
+        "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name, entries, timed)),
     })
     return made
 

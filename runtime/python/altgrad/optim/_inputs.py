@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 
 from .._binding.layout import name_of
+from .._binding.offload import at_home
 
 Inputs = Sequence[torch.Tensor | None] | Mapping[torch.Tensor, torch.Tensor]
 
@@ -50,7 +51,7 @@ def _check(optimizer, param, name, tensor):
 @contextmanager
 def _held(optimizer, all_given):
     for param, name, tensor in all_given:
-        optimizer.state[param][name] = tensor.detach() if tensor.requires_grad else tensor
+        optimizer.state[param][name] = at_home(optimizer, tensor.detach() if tensor.requires_grad else tensor)
     try:
         yield
     finally:

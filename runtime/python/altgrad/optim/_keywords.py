@@ -42,6 +42,8 @@ class Shared(TypedDict, total=False):
             gradients come to the host while backward runs, and are summed for the norm as they arrive;
             parameters go back while others are stepped. Gradients are known again by their version counter, as with
             `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
+            Several ranks of a launcher on one host share its cores. "bound" has the threads of a step run on the cores of
+            this rank's share alone, of those near its GPU where Linux says which these are.
             It has not been run on a GPU yet, but on a device of the tests whose memory is the CPU's.
         numerics: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
@@ -63,7 +65,7 @@ class Shared(TypedDict, total=False):
     process_group: "ProcessGroup | None"
     statistics: bool
     norm_in_backward: bool
-    offload: bool
+    offload: bool | str
     numerics: str | None
     storage: StorageLike
     ema: float | None

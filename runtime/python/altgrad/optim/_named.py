@@ -56,7 +56,7 @@ class Named(Optimizer):
             example = torch.nn.Parameter(torch.zeros(1, dtype=torch.float32, device="cpu"))
             defaults = self._reference([example], **given).defaults
         else:
-            check_arguments(given)
+            check_arguments({name: value for name, value in given.items() if name not in self._unchecked})
             defaults = given
         Optimizer.__init__(self, params, defaults, **shared)
 
@@ -84,9 +84,10 @@ class Named(Optimizer):
 
     def _forget(self):
         # What the template declares beside states of elements, under its names there.
-        scalars, rows, columns, self._step_states, self._inputs = [
-            _declared(self._template, role) for role in ("scalar", "row", "column", "global", "input")]
-        self._tensor_states = scalars + rows + columns
+        scalars, rows, columns, *squares, self._step_states, self._inputs = [
+            _declared(self._template, role)
+            for role in ("scalar", "row", "column", "row_square", "column_square", "global", "input")]
+        self._tensor_states = scalars + rows + columns + squares[0] + squares[1]
         super()._forget()
 
 

@@ -8,6 +8,7 @@ from torch.optim.optimizer import ParamsT, _get_scalar_dtype
 from typing_extensions import Unpack
 
 from .._binding.layout import CODES, PARAM_DTYPES
+from .._binding.offload import at_home
 from .._core import blocked_numel, dtype_of
 from .._storage.blocks import unblocked
 from .._storage.word import word_of
@@ -152,7 +153,8 @@ class Adagrad(Named):
                 if words.get("sum") or words.get("states"):
                     self._check_first(param, group)
                 else:
-                    self.state[param] = _accumulator(param, group)
+                    made = _accumulator(param, group)
+                    self.state[param] = {**made, "sum": at_home(self, made["sum"]) if param.dtype in PARAM_DTYPES else made["sum"]}
 
     def _check_first(self, param, group):
         """Raises where a sum would begin with a number that its codes do not have as their own."""

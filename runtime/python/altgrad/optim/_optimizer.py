@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from typing_extensions import Unpack
 from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
 from .._binding.group_rules import BOUND, GroupRules, check_bound, check_capturable, clip_of
-from .._binding.offload import Offload, check_offload
+from .._binding.offload import Offload, check_offload, take_offload
 from .._binding.rank_sets import check_group
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.early_norm import NormHooks
@@ -71,7 +72,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     _built = _watched = _lock = _hooks = _norm = None
     _running = _left_behind = _warned = False
     norm_in_backward: bool = False
-    offload: bool = False
+    offload: bool | str = False
     _offload = None  # the Offload of what is stepped on the host
     fused_amp: bool
     _ranks = None
@@ -99,7 +100,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         self.process_group, self._measures = given["process_group"], bool(given["statistics"])
         if given["process_group"] is None and given["max_grad_norm"] is not None:
             self.process_group = group_of_zero(given["max_grad_norm"])
-        self.offload = bool(given["offload"])
+        self.offload = take_offload(f"altgrad.optim.{type(self).__name__}", given["offload"])
         self.norm_in_backward, self.numerics = bool(given["norm_in_backward"]), given["numerics"]
         check_entries(self, defaults)
         self._forget()
@@ -224,7 +225,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with self._lock:
+        with self._lock, self._offload.threads(self.param_groups) if self._offload else nullcontext():
             if inputs is None:
                 self._advance(scaler)
             else:
@@ -427,7 +428,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         self._hooks.remove()
         if self._offload:
             self._offload.remove()
-        self._offload = Offload(self._lock) if self.offload else None
+        self._offload = Offload(self._lock, self.offload == "bound") if self.offload else None
 
     def __getstate__(self) -> dict[str, Any]:
         kept = super().__getstate__()

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._binding.offload import at_home
 from ._keywords import Shared
 from ._named import Named, constructor
 from ._entries import enter
@@ -46,7 +47,8 @@ class SophiaG(Named):
         for param in [param for group in self.param_groups for param in group["params"] if param.grad is not None]:
             if self.state[param].get("hessian") is None:
                 with torch.inference_mode(False):
-                    self.state[param]["hessian"] = torch.zeros_like(param, memory_format=torch.preserve_format)
+                    zeros = torch.zeros_like(param, memory_format=torch.preserve_format)
+                    self.state[param]["hessian"] = at_home(self, zeros)
         super()._rebuild(fit, settings)
 
 

@@ -99,7 +99,7 @@ def existing_states(optimizer, bundle, rows):
 
 
 def _fits(stream, state, row):
-    return stream.block != 1 or stream.packed or (
+    return stream.block != 1 or stream.packed or stream.geometry or (
         same_order(state, row.strides) and not state.is_neg() and state.dtype == dtype_of(stream.format))
 
 

@@ -1,0 +1,169 @@
+"""Optimizers that keep squares beside a matrix: rows x rows and columns x columns, whose bases or roots precondition it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+from typing_extensions import Unpack
+
+from ._keywords import Shared
+from ._named import BETAS, Named, constructor
+from ._shapes import matrices_of
+from ._timed import Timed
+
+__all__ = ["SOAP", "Shampoo"]
+
+
+class Preconditioned(Timed, Named):
+    """An optimizer of matrices with squares, of which some steps compute more than others.
+
+    A parameter of one dimension, and a side that is longer than `max_precond_dim`, have no square.
+    """
+
+    def _group_rule_with(self, group_rule, matrices, param):
+        rule, options = super()._group_rule_with(group_rule, matrices, param)
+        sizes = (matrices.rows, matrices.columns) if matrices else (1, 1)
+        most = self._group_of(param)["max_precond_dim"]
+        return rule, (*options, *[word for word, size in zip(("row_free", "column_free"), sizes) if not 1 < size <= most])
+
+    def _matrices_of(self, group, param):
+        return matrices_of({"flatten": True, "split": None}, param) if param.dim() > 1 else None
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a group of parameters.
+
+        Args:
+            param_group: A dict with "params" and whatever differs from the defaults.
+
+        Raises:
+            ValueError: A number of the group is none that the class takes.
+        """
+        super().add_param_group(param_group)
+        place = len(self.param_groups) - 1
+        try:
+            self._check_group(self.param_groups[-1], f"altgrad.optim.{type(self).__name__}, group {place}")
+        except ValueError:
+            del self.param_groups[place]
+            raise
+
+    def _check_group(self, group, where):
+        for key in ("precondition_frequency", "max_precond_dim"):
+            if group[key] != int(group[key]) or group[key] < 1:
+                raise ValueError(f"{where}: {key} is {group[key]}, not a whole number of at least 1")
+
+
+class SOAP(Preconditioned):
+    """SOAP (N. Vyas et al., 2024) with the arguments of its authors: Adam in the eigenbasis of Shampoo's preconditioners.
+
+        L += (1 - shampoo_beta) (g gᵀ - L);  R += (1 - shampoo_beta) (gᵀ g - R);  x = QLᵀ g QR
+        m = beta1 m + (1 - beta1) x;  v = beta2 v + (1 - beta2) x^2;  u = QL (m / (sqrt(v) + eps)) QRᵀ
+        p -= lr sqrt(1 - beta2^n) / (1 - beta1^n) u;  p -= lr weight_decay p
+
+    The first step makes the bases QL and QR, the eigenvectors of L and R, and moves no parameter; n counts the steps
+    after it. Every `precondition_frequency` steps both turn by one power iteration and a QR decomposition, and m and v
+    with them. `state[param]` holds `step` (0-dim float32), `exp_avg` and `exp_avg_sq` in the basis, in the shape and dtype
+    of the parameter, `row_gram` and `row_basis` of shape (rows, rows), and `column_gram` and `column_basis` of shape
+    (columns, columns), in float32. A parameter of more than two dimensions is one matrix with a row for each index of
+    dimension 0. One of a single dimension takes the steps of Adam without a basis. torch multiplies and factorizes. The
+    formula is in templates/soap.mlir.
+
+    Args:
+        betas: The decay rates of the averages in the basis.
+        shampoo_beta: The decay rate of L and R, below 1; a negative number stands for the second of `betas`.
+        precondition_frequency: After how many steps the bases turn.
+        max_precond_dim: The longest side that has a basis.
+        normalize_grads: Whether the update is divided by its root mean square.
+        correct_bias: Whether the averages are corrected for their begin.
+
+    Raises:
+        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on.
+        altgrad.Error: A square cannot be factorized. Nothing has changed then.
+
+    Example:
+        >>> optimizer = altgrad.optim.SOAP(model.parameters(), lr=3e-3, precondition_frequency=10)
+    """
+
+    _hypers = BETAS
+    _options = {"normalize": lambda g: g["normalize_grads"], "uncorrected": lambda g: not g["correct_bias"]}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, betas: tuple[float, float] = (0.95, 0.95),
+                 shampoo_beta: float = -1, eps: float = 1e-8, weight_decay: float = 0.01,
+                 precondition_frequency: int = 10, max_precond_dim: int = 10000, normalize_grads: bool = False,
+                 correct_bias: bool = True, **shared: Unpack[Shared]) -> None: ...
+
+    def _words_of(self, param, group):
+        count = self._count_of(param)
+        return ("first",) if count == 0 else ("refresh",) if count % group["precondition_frequency"] == 0 else ()
+
+    def _check_group(self, group, where):
+        super()._check_group(group, where)
+        if not group["shampoo_beta"] < 1:
+            raise ValueError(f"{where}: shampoo_beta is {group['shampoo_beta']}, not below 1")
+
+
+class Shampoo(Preconditioned):
+    """Shampoo (V. Gupta et al., 2018) with arguments of Meta's DistributedShampoo: roots of Gram matrices on both sides.
+
+        L = beta2 L + (1 - beta2) g gᵀ, or for beta2 = 1 L + g gᵀ;  R alike of gᵀ g;  m = beta1 m + (1 - beta1) g
+        u = (L / c + epsilon)^(-1/4) m / (1 - beta1^t) (R / c + epsilon)^(-1/4), where c = 1 - beta2^t, or 1
+        p -= lr (u + weight_decay p)
+
+    With `grafting_type` u gets the length of Adam's update. Roots are computed every `precondition_frequency`
+    steps, the first time in step `start_preconditioning_step`; before that step u is Adam's update, or without grafting
+    m / (1 - beta1^t). A side beyond `max_precond_dim` has no square, and the other one the exponent -1/2: with
+    max_precond_dim below the longer side this is one-sided Shampoo. `state[param]` holds `step` (0-dim float32), `exp_avg`
+    and with a `grafting_type` `exp_avg_sq` in the shape and dtype of the parameter, `row_gram` and `row_root` of shape
+    (rows, rows), and `column_gram` and `column_root` of shape (columns, columns), in float32. A parameter of more than two
+    dimensions is one matrix with a row for each index of dimension 0. One of a single dimension has no roots. The formula
+    is in templates/shampoo.mlir.
+
+    Args:
+        betas: The decay rates of the momentum, and of L and R; 1 adds up all Gram matrices.
+        epsilon: A number that is added to the eigenvalues of L and R. Those below 1e-7 of the largest one count as so much.
+        max_precond_dim: The longest side that has a square.
+        precondition_frequency: After how many steps roots are computed.
+        start_preconditioning_step: The first step with roots; -1 is `precondition_frequency`.
+        grafting_type: "adam": an update of Adam says how long a step is; None for steps of Shampoo's length.
+        grafting_beta2: The decay rate of that Adam's average of squares.
+        grafting_epsilon: What it adds to the denominator.
+
+    Raises:
+        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on.
+        altgrad.Error: A square cannot be factorized. Nothing has changed then.
+
+    Example:
+        >>> optimizer = altgrad.optim.Shampoo(model.parameters(), lr=1e-3, betas=(0.9, 0.999), grafting_type="adam")
+    """
+
+    _hypers = {**BETAS, "eps": "epsilon", "graft_beta2": "grafting_beta2", "graft_eps": "grafting_epsilon"}
+    _options = {"graft": lambda g: g["grafting_type"] is not None}
+    _only_with = {"v": "graft", "row_root": "root", "column_root": "root"}
+    _unchecked = "betas",
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, betas: tuple[float, float] = (0.9, 1.0),
+                 epsilon: float = 1e-12, weight_decay: float = 0.0, max_precond_dim: int = 1024,
+                 precondition_frequency: int = 1, start_preconditioning_step: int = -1,
+                 grafting_type: str | None = None, grafting_beta2: float = 0.999, grafting_epsilon: float = 1e-8,
+                 **shared: Unpack[Shared]) -> None: ...
+
+    def _words_of(self, param, group):
+        every, start = group["precondition_frequency"], group["start_preconditioning_step"]
+        step = self._count_of(param) + 1
+        start = every if start < 0 else start
+        return ("early",) if step < start else ("root",) if step == start or step % every == 0 else ()
+
+    def _check_group(self, group, where):
+        super()._check_group(group, where)
+        beta1, beta2 = group["betas"]
+        if not (0 <= beta1 < 1 and 0 <= beta2 <= 1):
+            raise ValueError(f"{where}: betas are {group['betas']}, not from 0, the first below 1 and the second up to 1")
+        if not group["epsilon"] >= 0:
+            raise ValueError(f"{where}: epsilon is {group['epsilon']}, not at least 0")
+        if group["grafting_type"] not in (None, "adam"):
+            raise ValueError(f"{where}: grafting_type is {group['grafting_type']!r}, neither None nor 'adam'")
+        if not (0 <= group["grafting_beta2"] < 1 and group["grafting_epsilon"] >= 0):
+            raise ValueError(f"{where}: grafting_beta2 is {group['grafting_beta2']} and grafting_epsilon {group['grafting_epsilon']}, not "
+                             "from 0, the first below 1")

@@ -1,0 +1,59 @@
+"""Squares in rules in Python: SOAP in twenty lines has the bits of the library's."""
+
+import pytest
+import torch
+
+import altgrad
+import altgrad.language as ag
+
+
+@ag.rule
+def soap(p: ag.Param, g: ag.Grad, m: ag.State, v: ag.State, l: ag.Square("rows"), r: ag.Square("columns"), ql: ag.Square("rows"),
+         qr: ag.Square("columns"), t: ag.Step, *, lr=3e-3, betas=(0.95, 0.95), eps=1e-8, weight_decay=0.01,
+         first: ag.Option = False, refresh: ag.Option = False):
+    l, r = ag.lerp(l, g @ g.T, 1 - betas[1]), ag.lerp(r, g.T @ g, 1 - betas[1])
+    x = 0 * g if first else ql.T @ g @ qr
+    m, v = ag.lerp(m, x, 1 - betas[0]), ag.lerp(v, x * x, 1 - betas[1])
+    if first:
+        return p + 0 * g, dict(m=m, v=v, l=l, r=r, ql=ag.eigenbasis(l), qr=ag.eigenbasis(r))
+    u = ql @ (m / (ag.sqrt(v) + eps)) @ qr.T
+    n = t - 1
+    p = (p - lr * ag.sqrt(1 - betas[1] ** n) / (1 - betas[0] ** n) * u) * (1 - lr * weight_decay)
+    if refresh:
+        pl, pr = ag.order(l, ql), ag.order(r, qr)
+        nl, nr = ag.orthonormal(l @ (ql @ pl)), ag.orthonormal(r @ (qr @ pr))
+        m, v = (nl.T @ ql) @ m @ (qr.T @ nr), pl.T @ v @ pr
+        ql, qr = nl, nr
+    return p, dict(m=m, v=v, l=l, r=r, ql=ql, qr=qr)
+
+
+def stepped(make, steps=14, shape=(9, 6)):
+    torch.manual_seed(0)
+    param = torch.nn.Parameter(torch.randn(shape))
+    optimizer = make([param])
+    for _ in range(steps):
+        param.grad = torch.randn(shape)
+        optimizer.step()
+    return param.detach()
+
+
+def test_a_rule_in_python_has_the_bits_of_the_class():
+    mine = stepped(soap.optimizer(timed={"first": 0, "refresh": 4}))
+    assert torch.equal(mine, stepped(lambda params: altgrad.optim.SOAP(params, precondition_frequency=4)))
+
+
+def test_the_template_is_a_class_by_its_timed_options():
+    made = altgrad.optim.FromRule("soap", timed={"first": 0, "refresh": 4})
+    assert torch.equal(stepped(made), stepped(lambda params: altgrad.optim.SOAP(params, precondition_frequency=4)))
+    with pytest.raises(ValueError, match="has no option 'fresh', which timed= names"):
+        altgrad.optim.FromRule("soap", timed={"fresh": 0})
+
+
+def test_a_square_that_meets_another_matrix_is_refused_at_its_line():
+    @ag.rule
+    def wrong(p: ag.Param, g: ag.Grad, l: ag.Square("rows")):
+        l = g @ g
+        return p - g, dict(l=l)
+
+    with pytest.raises(ag.RuleError, match="@ of a matrix of rows x columns and one of rows x columns"):
+        wrong.text
