@@ -2,8 +2,9 @@
 # Builds the guides and the docstrings as a site with search: build/site/index.html.
 #
 #   tools/site.sh              builds it; a broken link or anchor is an error
-#   tools/site.sh pictures     and draws its pages with Chromium, 390 and 1280 pixels wide, into build/site-pictures/;
-#                              names such as `index tools-Measured` draw these alone
+#   tools/site.sh pictures     and draws its pages with Chromium, 390 and 1280 pixels wide, light and dark, into
+#                              build/site-pictures/; what is cut is an error; names such as `index tools-Measured` draw
+#                              these alone
 #
 # `python3 -m http.server -d build/site` shows it: search works over HTTP alone.
 # MkDocs and its kin go into a venv of their own (build/site-venv, 60 MB); the Python of the project stays as it is.
@@ -23,5 +24,5 @@ log=$(NO_MKDOCS_2_WARNING=true "$python" -m mkdocs build --strict --config-file 
   --site-dir "$PWD/build/site" 2>&1) || { grep -v '^INFO\|^  - ' <<<"$log" >&2; exit 1; }
 echo "build/site/index.html: $(find build/site -name '*.html' | wc -l) pages"
 if [ "${1:-}" = pictures ]; then
-  "$python" tools/site/pictures.py build/site build/site-pictures "${@:2}"
+  "$python" tools/site/browser.py build/site build/site-pictures "${@:2}"
 fi

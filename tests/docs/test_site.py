@@ -11,7 +11,7 @@ import pages
 import pytest
 
 sys.path.insert(0, str(pages.ROOT / "tools/site"))
-import pictures  # noqa: E402
+import browser  # noqa: E402
 
 
 def test_the_pages_of_the_site_are_put_together(tmp_path):
@@ -63,11 +63,11 @@ def test_the_site_builds_without_a_warning(built):
     assert int(re.search(r"index.html: (\d+) pages", built)[1]) > 50
 
 
-@pytest.mark.parametrize("width", pictures.WIDTHS)
+@pytest.mark.parametrize("width", browser.WIDTHS)
 @pytest.mark.parametrize("page", ["index", "runtime/python/guide/Muon", "tools/Measured", "dialect/Glossary", "api/optim"])
 def test_nothing_of_a_page_is_cut(built, chromium, page, width):
-    address = pictures.serve(pages.ROOT / "build/site")
-    assert pictures.find_cut(address, f"{page}.html", width) == []
+    address = browser.serve(pages.ROOT / "build/site")
+    assert browser.find_cut(address, f"{page}.html", width) == []
 
 
 def test_what_is_cut_is_found(chromium, tmp_path):
@@ -75,5 +75,5 @@ def test_what_is_cut_is_found(chromium, tmp_path):
     inside = '<p style="width: 1500px">wide</p>'
     (tmp_path / "page.html").write_text(f'<body style="overflow-x: hidden"><article><p>fits</p>{inside}'
                                         f'<div class="md-typeset__scrollwrap" style="overflow-x: auto">{inside}</div></article>')
-    address = pictures.serve(tmp_path)
-    assert [pictures.find_cut(address, "page.html", width) for width in (390, 1280)] == [["P wide"], ["TABLE wide", "P wide"]]
+    address = browser.serve(tmp_path)
+    assert [browser.find_cut(address, "page.html", width) for width in (390, 1280)] == [["P wide"], ["TABLE wide", "P wide"]]

@@ -1,4 +1,4 @@
-"""Looks at the pages of the site with Chromium, as a phone and as a desk see them: pictures.py SITE FOLDER [NAME...].
+"""Looks at the pages of the site with Chromium, as a phone and as a desk see them: browser.py SITE FOLDER [NAME...].
 
 Draws each page in both widths, light and dark, and fails where something is cut: where it is wider than the window and
 lies in nothing that scrolls. On a desk no table has to scroll.
@@ -64,7 +64,8 @@ def serve(site):
 def chromium(*words):
     """What Chromium prints."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or sys.exit("no chromium: apt-get install chromium")
-    return subprocess.run([program, *FLAGS, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return subprocess.run([program, *FLAGS, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          timeout=120).stdout
 
 
 def find_cut(address, page, width):
