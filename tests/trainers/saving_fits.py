@@ -37,15 +37,6 @@ def of_lightning(make, path):
     return {"whole": fit(2), "resumed": fit(2, resumed=path)}
 
 
-def muon(kind):
-    """Matrices and vectors in groups of their own."""
-    def make(params, lr, weight_decay):
-        params = list(params)
-        split = [[param for param in params if (param.dim() > 1) is matrix] for matrix in (True, False)]
-        return kind([{"params": split[0]}, {"params": split[1], "use_muon": False, "lr": lr}], lr=0.02, weight_decay=weight_decay)
-    return make
-
-
 class Net(torch.nn.Module):
     """In the form that the Trainer asks for."""
 
@@ -93,11 +84,8 @@ def main(which, path):
     fits = {"lightning": of_lightning, "transformers": of_transformers}[which]
     found = {make.__name__: fits(make, f"{path}.{make.__module__}") for make in
              (torch.optim.AdamW, altgrad.distributed.DistAdamW)}
-    found = [found["AdamW"], found["DistAdamW"]]
-    if which == "lightning":
-        found += [fits(muon(kind), f"{path}.{kind.__name__}") for kind in (altgrad.optim.Muon, altgrad.distributed.DistMuon)]
     if torch.distributed.get_rank() == 0:
-        torch.save(found, path)
+        torch.save([found["AdamW"], found["DistAdamW"]], path)
     torch.distributed.barrier()
     gc.collect()
     torch.distributed.destroy_process_group()

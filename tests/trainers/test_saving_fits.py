@@ -16,11 +16,8 @@ def test_a_fit_is_torchs_and_resumes_with_its_bits(which, tmp_path):
     done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
                            Path(__file__).with_name("saving_fits.py"), which, found], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    theirs, ours, *muons = torch.load(found)
+    theirs, ours = torch.load(found)
     for its, whole, resumed in zip(theirs["whole"], ours["whole"], ours["resumed"]):
         torch.testing.assert_close(whole, its, rtol=1e-5, atol=1e-6)
         assert torch.equal(resumed, whole)
-    for of in muons:  # the same bits, of one process's class and of several ranks'
-        assert all(map(torch.equal, of["whole"], muons[0]["whole"])) and all(map(torch.equal, of["whole"], of["resumed"]))
-    assert len(muons) == 2 * (which == "lightning")
     assert "so that they travel twice" in done.stderr and "what is saved here" not in done.stderr
