@@ -170,9 +170,10 @@ ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle, int64_t 
 // If a tensor of the set has several rows, the length of each must be a multiple of this
 // number, so that tiles cut no block. It is 1 if rows may have any length.
 ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle, int64_t set);
-// 1 if what a step does to an element of the set depends on where it is in its tensor: on its index, a random number, a
-// block, a unit or a matrix of the rule. Memory is then in the order of the index, row by row; a tensor with another
-// order, such as a transposed one, is given as a copy. 0: elements may have any order, the same in all lists.
+// 1 if what a step does to an element of the set depends on where it is in its tensor: on its index, a random
+// number, or a block, a unit or a matrix of the rule. Memory is then in the order of the index, row by row; a
+// tensor with another order, such as a transposed one, is given as a copy. 0: elements may have any order, the
+// same in all lists.
 ALTGRAD_API int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set);
 // 1 if each tensor of the set has to be a matrix, because the step multiplies it, 2 if it may be a stack of matrices,
 // too. 0: it may be anything.
