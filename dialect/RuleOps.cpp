@@ -1,10 +1,12 @@
 // Questions about rules, and their verification: which roles, which operations.
 #include "dialect/Arithmetic.h"
+#include "dialect/Entries.h"
 #include "dialect/RoleTypes.h"
 #include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
@@ -82,10 +84,12 @@ bool RuleOp::draws(ArrayRef<StringRef> options) {
 }
 
 // Whether some new value is computed from a state, once choices are decided.
-static bool isRead(BlockArgument state, YieldOp yield, const DenseMap<Value, bool> &decided) {
+static bool isRead(BlockArgument state, RuleOp rule, const DenseMap<Value, bool> &decided) {
+  YieldOp yield = rule.getYield();
   llvm::SetVector<Value> needed;
-  for (Value value : yield->getOperands())
-    if (Value folded = foldSelects(value, decided); folded != state)
+  needed.insert(foldSelects(yield.getParam(), decided));
+  for (auto [other, value] : llvm::zip(rule.getByRole(Role::state), yield.getStates()))
+    if (Value folded = foldSelects(value, decided); folded != other)
       needed.insert(folded);
   for (size_t i = 0; i < needed.size(); ++i)
     if (Operation *op = needed[i].getDefiningOp())
@@ -99,12 +103,14 @@ bool RuleOp::changes(BlockArgument state, ArrayRef<StringRef> options) {
   return foldSelects(getYield().getStates()[llvm::find(states, state) - states.begin()], decide(options)) != state;
 }
 
-// A square may be computed in some steps and read in all: an option says in which.
+// A square may be computed in some steps and read in all: an option says in which. Beside entries any state may.
 SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) {
   DenseMap<Value, bool> known = decide(options);
+  const bool mayKeep = !getEntryOf(*this).empty() || (*this)->hasAttr(entriesAttr);
   SmallVector<BlockArgument> stored;
   for (auto [state, value] : llvm::zip(getByRole(Role::state), getYield().getStates()))
-    if (foldSelects(value, known) != state || (getScope(state) > Scope::Column && isRead(state, getYield(), known)))
+    if (foldSelects(value, known) != state ||
+        ((mayKeep || getScope(state) > Scope::Column) && isRead(state, *this, known)))
       stored.push_back(state);
   return stored;
 }

@@ -15,7 +15,7 @@ rule adamwschedulefree(param w, grad g, state z v, scalar weight_sum, scalar lr_
   n = fma(decay, w if decay != 0 else -0.0, g / (sqrt(v / (1 - beta2^t)) + eps))
   w = fma(rate * (beta1 * (1 - c) - 1), n, lerp(w, z, c))
   z = fma(-rate, n, z)
-rule adamwschedulefree_eval(param w, grad g, input z, beta1 = 0.9)
+entry eval
   w = lerp(w, z, 1 - 1 / beta1)
-rule adamwschedulefree_train(param w, grad g, input z, beta1 = 0.9)
+entry train
   w = lerp(w, z, 1 - beta1)

@@ -13,7 +13,7 @@ rule sgdschedulefree(param w, grad g, state z, scalar weight_sum, scalar lr_max 
   n = fma(decay, w if decay != 0 else -0.0, g)
   w = fma(rate * (momentum * (1 - c) - 1), n, lerp(w, z, c))
   z = fma(-rate, n, z)
-rule sgdschedulefree_eval(param w, grad g, input z, momentum = 0.9)
+entry eval
   w = lerp(w, z, 1 - 1 / momentum)
-rule sgdschedulefree_train(param w, grad g, input z, momentum = 0.9)
+entry train
   w = lerp(w, z, 1 - momentum)

@@ -114,9 +114,12 @@ def optimizers():
 
 
 def argument(made, option):
-    """The keyword of a class that switches an option of its rule on."""
+    """The keyword of a class that switches an option of its rule on, or the words that stand for one."""
+    if option not in made._options:
+        return option
     defaults = {name: given.default for name, given in inspect.signature(made).parameters.items()}
-    return next(name for name in defaults if made._options[option]({**defaults, name: 0.5}))
+    return next(name + behind for value, behind in ((0.5, ""), (False, "=False")) for name in defaults
+                if made._options[option]({**defaults, name: value}))
 
 
 def templates():

@@ -4,6 +4,7 @@
 #include "codegen/Passes.h"
 #include "codegen/abi/Manifest.h"
 #include "codegen/driver/Driver.h"
+#include "dialect/Entries.h"
 #include "dialect/SpellCheck.h"
 #include "dialect/frontend/FriendlyDiagnostics.h"
 #include "dialect/frontend/ReadSpec.h"
@@ -83,13 +84,13 @@ RuleOp Compiler::getRule(const SetRequest &set, unsigned index, ModuleOp file) {
   bool several = request.step.sets.size() > 1;
   Location loc = FileLineColLoc::get(context.get(), describeSource("rule", index, several), 1, 1);
   if (file && set.rule.empty() && !rule)
-    rule = getOnlyRule(file, name, loc);
+    rule = getOnlyRule(file, name, loc, request.entry);
   else if (isRuleFile(set.rule) && !rule)
-    rule = readRuleFile(set.rule, loc);
+    rule = readRuleFile(set.rule, loc, request.entry);
   else if (auto own = file ? file.lookupSymbol<RuleOp>(set.rule) : RuleOp())
-    return own;
+    return findEntry(file, own, request.entry, loc);
   else if (!rule)
-    rule = findRule(set.rule, request.rulePath, loc);
+    rule = findRule(set.rule, request.rulePath, loc, request.entry);
   return rule.get();
 }
 
@@ -127,7 +128,7 @@ LogicalResult Compiler::generate(std::string &text) {
                   "'; a step takes one rule of a name");
     if (isNew && !isIn)
       added.push_back(rule);
-    if (ours && isNew)
+    if (isNew && !isIn && (ours || !getEntryOf(rule).empty()))
       out << (text.empty() ? "" : "\n") << *rule << "\n";
   }
   StepRequest asked = request.step;

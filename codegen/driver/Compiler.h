@@ -26,6 +26,7 @@ struct CompileRequest {
   bool printStep = false;           // stop at the generated text
   bool printRule = false;           // stop at the rules, and print them in the form of MLIR
   std::string rulePath;
+  std::string entry;              // of the rules of all sets; "": the rules themselves
   llvm::StringMap<double> values; // of hyper-parameters, for an analysis
   std::string ptxas;              // makes a bundle's cubins; "": there are none
   bool canonicalize = true;

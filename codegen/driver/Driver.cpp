@@ -189,6 +189,11 @@ struct Options {
                                                 "passes over memory")};
   cl::opt<std::string, true> rulePath{"rule-path", cl::location(request.rulePath),
                                       cl::desc("Further folders of rules, separated by colons")};
+  cl::opt<std::string, true> entry{
+      "entry", cl::location(request.entry),
+      cl::desc("With --rule or --set: an entry of the rule in its place, which is a further "
+               "step over the same parameters and states"),
+      cl::value_desc("name")};
   cl::opt<std::string, true> ptxas{"ptxas", cl::location(request.ptxas),
                                    cl::desc("With --emit=bundle: the ptxas program that assembles PTX, so "
                                             "that the bundle also has machine code for each GPU"),
@@ -233,7 +238,7 @@ static constexpr StringLiteral overview =
 
 bool altgrad::isCompilerCommand(int argc, char **argv) {
   static constexpr StringLiteral known =
-      "emit rule set storage clip clip-value norm per-tensor unscale scaler loss-scaler quantize scales "
+      "emit rule entry set storage clip clip-value norm per-tensor unscale scaler loss-scaler quantize scales "
       "statistics profile analyze print-step print-rule list-coefficients list-rules list-ops list-targets "
       "list-formats version help target ptxas exchange expect-remote-products others-multiply";
   for (int i = 1; i < argc; ++i) {
@@ -336,10 +341,11 @@ static int readSets(const Options &options, StepRequest &step) {
     return complain(why);
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &options.clip, &options.profile, &options.clipValue, &options.norm, &options.perTensor, &options.unscale,
-           &options.scaler, &options.statistics, &options.quantize, &options.scales, &options.printStep})
+           &options.scaler, &options.statistics, &options.quantize, &options.scales, &options.entry,
+           &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() && !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
-  for (const auto *option : {&options.quantize, &options.scales})
+  for (const auto *option : {&options.quantize, &options.scales, &options.entry})
     if (option->getNumOccurrences() && option->getValue().empty())
       return complain("--" + option->ArgStr + " has no value");
   return 0;

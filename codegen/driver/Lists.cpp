@@ -1,6 +1,7 @@
 // Lists for --list-targets and --list-rules=verbose.
 #include "codegen/driver/Driver.h"
 
+#include "dialect/Entries.h"
 #include "dialect/Target.h"
 #include "dialect/frontend/FriendlyDiagnostics.h"
 #include "dialect/frontend/ReadSpec.h"
@@ -76,6 +77,8 @@ static std::string describe(RuleOp rule, StringRef name) {
   line("states", getStates(rule));
   line("hypers", getArguments(rule, Role::hyper));
   line("options", getArguments(rule, Role::option));
+  if (auto entries = rule->getAttrOfType<ArrayAttr>(entriesAttr))
+    line("entries", llvm::join(entries.getAsValueRange<StringAttr>(), " "));
   SmallVector<StringRef> states;
   for (BlockArgument state : rule.getByRole(Role::state))
     states.push_back(rule.getName(state));

@@ -121,12 +121,14 @@ std::string Limits::code(size_t at) {
 std::string Limits::check() {
   if (text.starts_with("ML\xefR"))
     return "spec is bytecode, expected text";
-  const bool isShort = isShortText(text); // its parser has limits of its own
+  bool isShort = isShortText(text); // its parser has limits of its own
   bool quoted = false, comment = false, escaped = false;
   for (size_t i = 0; i < text.size(); ++i, ++expanded, ++column) {
     char c = text[i];
     if (c == '\0')
       return "spec contains a NUL";
+    if (c == pageEnd)
+      isShort = isShortText(text.substr(i + 1));
     if (c == '\n') { // ends a comment, and no string crosses it
       ++line;
       column = 0;

@@ -162,10 +162,14 @@ Value RuleParser::getResult(BlockArgument argument) {
   StringRef name = rule.getName(argument);
   Known &known = names[name];
   bool isParam = rule.getRole(argument) == Role::param;
-  if (!known.isNew)
-    return fail(known.name.text, (isParam ? "parameter " : "state ") + name + " gets no new value: write a line " +
-                                     name + " = ..." + (isParam ? "" : ", or leave it out")),
-           Value();
+  if (!known.isNew && isParam && !isEntry())
+    return failKept(known.name), Value();
+  if (!known.isNew) {
+    if (!isParam && !isEntry())
+      kept[name] = known.name;
+    return argument;
+  }
+  kept.erase(name);
   place(known.name);
   if (known.term.isCondition())
     return terms->fail("the new " + name + " is a comparison: write a if condition else b"), Value();
@@ -205,6 +209,12 @@ Value RuleParser::getResult(BlockArgument argument) {
   return (scope == Scope::Tensor || scope == Scope::Step ? terms->kept(known.term) : terms->single(known.term)).value;
 }
 
+bool RuleParser::failKept(const RuleToken &name) {
+  bool isParam = name.text == rule.getName(rule.getByRole(Role::param)[0]);
+  return fail(name.text, (isParam ? "parameter " : "state ") + name.text + " gets no new value: write a line " +
+                             name.text + " = ..." + (isParam ? "" : ", or leave it out"));
+}
+
 void RuleParser::finish() {
   SmallVector<Value> results;
   for (BlockArgument argument : rule.getByRole(Role::param))
@@ -216,36 +226,51 @@ void RuleParser::finish() {
     YieldOp::create(terms->builder, rule.getLoc(), results[0], ArrayRef(results).drop_front()), shareHypers();
 }
 
+// An operation for a rule or an entry, and nothing in it.
+void RuleParser::begin(const RuleToken &at, const Twine &name) {
+  OperationState state(getLocation(at.text), RuleOp::getOperationName());
+  Block &body = state.addRegion()->emplaceBlock();
+  rule = cast<RuleOp>(Operation::create(state));
+  module.push_back(rule);
+  rule.setSymName(name.str());
+  names.clear(), signature.clear();
+  terms.emplace(OpBuilder::atBlockEnd(&body), [this](const Twine &words) { fail(placed, words); });
+}
+
+void RuleParser::parseBody() {
+  while (!bad && token.kind == RuleToken::NewLine) {
+    advance();
+    if (token.kind == RuleToken::End || beginsRule() || beginsEntry())
+      break;
+    parseLine();
+  }
+  if (!bad && token.kind != RuleToken::End && !beginsRule() && !beginsEntry())
+    fail(token.is("{")   ? explainLine("{")
+         : token.is(":") ? "a line ends behind the arguments: leave : out"
+                         : "a line ends behind the arguments: write " + describe(token) + " on the next one");
+  if (!bad)
+    finish();
+}
+
 void RuleParser::parseRule() {
-  RuleToken begin = token;
+  RuleToken at = token;
   if (!take("rule"))
-    return void(fail(explainLine(token.text)));
+    return void(fail(beginsEntry() ? "an entry stands below its rule: write rule name(param w, grad g) in front of it"
+                                   : explainLine(token.text)));
   RuleToken name = token;
   if (name.kind != RuleToken::Name || isKeyword(name.text))
     return void(fail(token.is("@")
                          ? "a name has no @ in the short form: leave it out, or write altgrad.rule for the long one"
                          : "a rule has a name: write rule mine(param w, grad g, lr = 1e-3)"));
   advance();
-  OperationState state(getLocation(begin.text), RuleOp::getOperationName());
-  Block &body = state.addRegion()->emplaceBlock();
-  rule = cast<RuleOp>(Operation::create(state));
-  module.push_back(rule);
-  rule.setSymName(name.text);
-  names.clear(), signature.clear();
-  terms.emplace(OpBuilder::atBlockEnd(&body), [this](const Twine &words) { fail(placed, words); });
+  begin(at, name.text);
+  kept.clear(), places.clear();
   parseSignature();
-  while (!bad && token.kind == RuleToken::NewLine) {
-    advance();
-    if (token.kind != RuleToken::End && !(token.is("rule") && !lexer.peekIs("=")))
-      parseLine();
-    else
-      break;
-  }
-  if (!bad && token.kind != RuleToken::End && !token.is("rule"))
-    fail(token.is("{") ? explainLine("{")
-                       : "a line ends behind the arguments: write " + describe(token) + " on the next one");
-  if (!bad)
-    finish();
+  parseBody();
+  parseEntries();
+  for (BlockArgument state : rule.getByRole(Role::state))
+    if (auto found = kept.find(rule.getName(state)); !bad && found != kept.end())
+      failKept(found->second);
 }
 
 LogicalResult RuleParser::parse() {

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_DIALECT_FRONTEND_RULEPARSER_H
 #define ALTGRAD_DIALECT_FRONTEND_RULEPARSER_H
 
+#include "dialect/Entries.h"
 #include "dialect/frontend/RuleLexer.h"
 #include "dialect/frontend/RuleTerms.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -31,7 +32,18 @@ private:
   };
   // One rule; its arguments: RuleSignature.cpp.
   void parseRule();
+  void begin(const RuleToken &at, const llvm::Twine &name);
+  void parseBody();
+  bool beginsRule() { return token.is("rule") && !lexer.peekIs("="); }
+  bool beginsEntry() { return token.is("entry") && !lexer.peekIs("="); }
   void parseSignature();
+  void addArgument(Role role, Scope scope, const RuleToken &name, mlir::TypedAttr fallback);
+  // Its entries: RuleEntries.cpp.
+  void parseEntries();
+  bool isEntry() { return !getEntryOf(rule).empty(); }
+  void parseEntry(RuleOp of);
+  void takeArguments(RuleOp of);
+  void dropUnused();
   struct Kind { // of an argument
     Role role = Role::none;
     Scope scope = Scope::Step;
@@ -43,6 +55,7 @@ private:
   void shareHypers();
   void parseLine();
   void finish();
+  bool failKept(const RuleToken &name);
   mlir::Value getResult(mlir::BlockArgument argument);
   // Expressions, the loosest first.
   void enter(); // one level of nesting
@@ -95,6 +108,8 @@ private:
   RuleOp rule;
   llvm::SmallVector<mlir::Attribute> signature;
   llvm::StringMap<Known> names;
+  llvm::SmallVector<RuleToken> places; // of the rule's arguments
+  llvm::StringMap<RuleToken> kept;     // states to which neither the rule nor an entry has given a new value yet
   llvm::StringRef placed; // of the operation that is made
   std::optional<RuleTerms> terms;
 };

@@ -1,6 +1,7 @@
 // Reading rules from the installation, from the rule path and from files.
 #include "dialect/frontend/RulePath.h"
 
+#include "dialect/Entries.h"
 #include "dialect/SpellCheck.h"
 #include "dialect/frontend/ReadSpec.h"
 #include "dialect/frontend/RuleText.h"
@@ -31,10 +32,28 @@ static OwningOpRef<ModuleOp> readModule(StringRef file, Location loc) {
   return {};
 }
 
-OwningOpRef<RuleOp> altgrad::getOnlyRule(ModuleOp module, StringRef file, Location loc) {
+RuleOp altgrad::findEntry(ModuleOp module, RuleOp rule, StringRef entry, Location loc) {
+  if (entry.empty())
+    return rule;
+  SmallVector<StringRef> known;
+  for (auto other : module.getOps<RuleOp>())
+    if (getEntryOf(other) == rule.getSymName()) {
+      known.push_back(getEntryName(other));
+      if (known.back() == entry)
+        return other;
+    }
+  emitError(loc) << "rule '" << rule.getSymName() << "' has no entry '" << entry << "'"
+                 << (known.empty() ? "; it has none" : describeChoices(entry, known));
+  return {};
+}
+
+OwningOpRef<RuleOp> altgrad::getOnlyRule(ModuleOp module, StringRef file, Location loc, StringRef entry) {
   SmallVector<RuleOp> rules(module.getOps<RuleOp>());
-  if (rules.size() == 1)
-    return rules[0].clone();
+  llvm::erase_if(rules, [](RuleOp rule) { return !getEntryOf(rule).empty(); });
+  if (rules.size() == 1) {
+    RuleOp found = findEntry(module, rules[0], entry, loc);
+    return found ? OwningOpRef<RuleOp>(found.clone()) : OwningOpRef<RuleOp>();
+  }
   InFlightDiagnostic error = emitError(loc);
   error << "'" << file << "' holds " << rules.size() << " rules, expected 1";
   for (auto [index, rule] : llvm::enumerate(rules))
@@ -44,17 +63,17 @@ OwningOpRef<RuleOp> altgrad::getOnlyRule(ModuleOp module, StringRef file, Locati
   return {};
 }
 
-OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc) {
+OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc, StringRef entry) {
   std::vector<std::string> stock = listRules("");
   if (StringRef stem = llvm::sys::path::stem(file); !llvm::sys::fs::exists(file) && llvm::is_contained(stock, stem)) {
     emitError(loc) << "there is no file '" << file << "'; the stock rule is written " << stem;
     return {};
   }
   OwningOpRef<ModuleOp> module = readModule(file, loc);
-  return module ? getOnlyRule(*module, file, loc) : OwningOpRef<RuleOp>();
+  return module ? getOnlyRule(*module, file, loc, entry) : OwningOpRef<RuleOp>();
 }
 
-OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path, Location loc) {
+OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path, Location loc, StringRef entry) {
   std::vector<std::string> folders;
   if (!name.empty() && !name.contains('/')) // no way out of the folders
     folders = allFolders(path);
@@ -70,7 +89,8 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path, Location l
       emitError(loc) << "'" << file << "' holds no rule '" << name << "'";
       return {};
     }
-    rule->remove();
+    if (rule = findEntry(*module, rule, entry, loc); rule)
+      rule->remove();
     return rule;
   }
   std::vector<std::string> found = listRules(path);

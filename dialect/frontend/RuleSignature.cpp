@@ -32,6 +32,8 @@ RuleParser::Kind RuleParser::parseKind(Kind before) {
   bool isNamed = llvm::isAlpha(lexer.peek()) || lexer.peek() == '_';
   if (lexer.peekIs("%"))
     return fail(noPercent), before;
+  if (isEntry() && names.count(token.text))
+    return fail("'" + token.text + "' is an argument of the rule, and an entry has all of these: leave it out"), before;
   if (std::optional<Kind> kind = findKind(token.text); kind && isNamed) {
     advance();
     return *kind;
@@ -74,6 +76,8 @@ TypedAttr RuleParser::parseDefault(Kind kind) {
 bool RuleParser::parseArgument(Kind kind) {
   auto [role, scope] = kind;
   RuleToken name = token;
+  if (isEntry() && role != Role::hyper)
+    return fail("an entry has all arguments of its rule: those of its own are numbers, as in entry climb(rho = 0.05)");
   if (name.kind != RuleToken::Name || isKeyword(name.text))
     return fail(describe(name) + " is no name of an argument");
   if (names.count(name.text))
@@ -89,6 +93,11 @@ bool RuleParser::parseArgument(Kind kind) {
                                            : TypedAttr();
   if (bad)
     return false;
+  addArgument(role, scope, name, value);
+  return hasDefault;
+}
+
+void RuleParser::addArgument(Role role, Scope scope, const RuleToken &name, TypedAttr fallback) {
   MLIRContext *context = module.getContext();
   Level level = role == Role::hyper                            ? Level::Hyper
                 : role == Role::step                           ? Level::Step
@@ -97,10 +106,11 @@ bool RuleParser::parseArgument(Kind kind) {
                 : scope == Scope::Unit                         ? Level::Unit
                 : scope == Scope::Tensor                       ? Level::Tensor
                                                                : Level::Global;
-  signature.push_back(ArgumentAttr::get(context, role, name.text, scope, value));
+  signature.push_back(ArgumentAttr::get(context, role, name.text, scope, fallback));
   Value argument = rule.getBody().addArgument(getRoleType(role, scope, context), getLocation(name.text));
   names[name.text] = {{argument, 0, role == Role::step, level}, false, name};
-  return hasDefault;
+  if (!isEntry())
+    places.push_back(name);
 }
 
 void RuleParser::parseSignature() {

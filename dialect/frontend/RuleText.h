@@ -11,7 +11,10 @@ class SourceMgr;
 
 namespace altgrad {
 
-/// Whether the first word behind the comments is `rule`.
+/// What is between the pages of a text, each of which has a form of its own.
+inline constexpr char pageEnd = '\f';
+
+/// Whether the first word behind the comments is `rule` or `entry`.
 bool isShortText(llvm::StringRef text);
 
 /// The module of the main text of `sources`, in either form; or null after an error.

@@ -1,4 +1,5 @@
 // A rule and its storage ==> streams, scalars, an update and its writes.
+#include "dialect/Entries.h"
 #include "dialect/frontend/BlockCodec.h"
 
 using namespace mlir;
@@ -121,9 +122,14 @@ void SetBuilder::addHypers() {
 void SetBuilder::countStep() {
   if (rule.getByRole(Role::step).empty())
     return;
-  bool real = storage.word("step").format == "f32";
-  Argument steps = scalar(Access::InOut, Role::step, getName(Role::step), real ? step.f32 : step.i64);
+  bool real = storage.word("step").format == "f32", isEntry = !getEntryOf(rule).empty();
+  Argument steps =
+      scalar(isEntry ? Access::In : Access::InOut, Role::step, getName(Role::step), real ? step.f32 : step.i64);
   NamedOpBuilder ops = this->ops(steps, "step");
+  if (isEntry) { // which counts no step
+    count = real ? ops.make<arith::FPToSIOp>("number", step.i64, steps.value) : steps.value;
+    return;
+  }
   Value one = real ? ops.f32("one", 1) : ops.i64("one", 1);
   Value next = real ? ops.add("next", steps.value, one) : ops.make<arith::AddIOp>("next", steps.value, one);
   count = real ? ops.make<arith::FPToSIOp>("number", step.i64, next) : next;
@@ -134,10 +140,13 @@ void SetBuilder::countStep() {
 std::pair<Argument, bool> SetBuilder::scalarState(BlockArgument state) {
   auto first = cast_or_null<FloatAttr>(rule.getDefault(state));
   StringRef key = rule.getName(state);
+  bool changes = rule.changes(state, storage.options);
+  Access access = changes ? Access::InOut : Access::In;
   if (Scope scope = rule.getScope(state); scope != Scope::Step)
-    return {scalar(Access::InOut, Role::state, key, state.getType(), scope, first), true};
-  return step.getOrAddScalar(rule.getSymName(), Access::InOut, Role::state, key, state.getType(),
-                             storage.getRuleLocation(), first);
+    return {scalar(access, Role::state, key, state.getType(), scope, first), changes};
+  auto [argument, isNew] = step.getOrAddScalar(rule.getSymName(), access, Role::state, key, state.getType(),
+                                               storage.getRuleLocation(), first);
+  return {argument, isNew && changes};
 }
 
 void SetBuilder::update() {

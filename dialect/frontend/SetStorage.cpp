@@ -1,6 +1,7 @@
 // Which words go with a rule, and with each other.
 #include "dialect/frontend/BlockCodec.h"
 
+#include "dialect/Entries.h"
 #include "dialect/SpellCheck.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -76,8 +77,12 @@ unsigned SetStorage::getStoreIndex(StringRef stream) const {
 }
 
 bool SetStorage::draws() const {
+  auto isOnlyRead = [&](StringRef stream) {
+    return llvm::any_of(
+        states, [&](BlockArgument state) { return rule.getName(state) == stream && !rule.changes(state, options); });
+  };
   return drawsRungs() || (rule && rule.draws(options)) ||
-         llvm::any_of(words, [](const StorageWord &word) { return word.stochastic(); });
+         llvm::any_of(words, [&](const StorageWord &word) { return word.stochastic() && !isOnlyRead(word.stream); });
 }
 
 bool SetStorage::splitsMaster() const { return isSplit(word("master")); }
@@ -211,6 +216,8 @@ LogicalResult SetStorage::checkOptions() {
   auto known =
       llvm::map_to_vector(rule.getByRole(Role::option), [&](BlockArgument option) { return rule.getName(option); });
   bool iterates = !rule.getBody().getOps<OrthogonalizeOp>().empty();
+  if (!getEntryOf(rule).empty()) // the others are of its rule
+    llvm::erase_if(options, [&](StringRef option) { return !llvm::is_contained(known, option); });
   for (StringRef option : options) {
     if (llvm::is_contained(known, option) || (iterates && readIterationWord(&context, option)))
       continue;

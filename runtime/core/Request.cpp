@@ -27,6 +27,7 @@ std::string optionsOf(const altgrad_core_request &of) {
       {"--profile", given(of.numerics)},
       {"--loss-scaler", given(of.loss_scaler)},
       {"--rule-path", given(of.rule_path)},
+      {"--entry", given(of.entry)},
       {"--scaler", flag(of.scaler)},
       {"--statistics", flag(of.statistics)},
       {"--exchange", flag(of.exchange)},

@@ -37,7 +37,8 @@ Numbers columnsOf(const Layout &param) {
   return columns;
 }
 
-// Sizes of a state with one value for each unit: each row of its matrices, or each index of dimension 0.
+// Sizes of a state with one value for each unit: each row of its matrices, or each index of dimension 0. Where rows are
+// other stretches of the parameter, dimension 0 counts them.
 Numbers unitsOf(const Layout &param, const altgrad_core_matrices *matrices) {
   Numbers units(param.dims(), 1);
   if (product(param.sizes) == 0 || (!matrices && param.dims() < 2))
@@ -46,6 +47,10 @@ Numbers unitsOf(const Layout &param, const altgrad_core_matrices *matrices) {
   for (int64_t i = 0; i < int64_t(param.dims()); ++i)
     if (matrices && matrices->turned ? i != leading - 1 : i < leading)
       units[size_t(i)] = param.sizes[size_t(i)];
+  if (const int64_t rows = matrices ? matrices->rows * matrices->count : 0; rows && product(units) != rows) {
+    units.assign(param.dims(), 1);
+    units[0] = rows;
+  }
   return units;
 }
 

@@ -28,6 +28,7 @@ typedef struct altgrad_core_request {
   int32_t products; // and hear of products that are wrong here
   int32_t host;     // the CPU's code; else that of GPUs
   int32_t alone;    // no other rank may find other products faster, where $ALTGRAD_CUDA_PRODUCTS is "auto"
+  const char *entry; // of the rules, in their place
 } altgrad_core_request;
 
 // altgrad_compile; for GPUs once more, with products of its own, where the step multiplies and $ALTGRAD_CUDA_PRODUCTS

@@ -172,3 +172,29 @@ def test_what_unscale_writes_without_a_trace_is_noticed(scaler):
             optimizer.zero_grad()
     same(params, reference, optimizers)
     assert optimizers[0].grad_norm == optimizers[1].grad_norm
+
+
+@pytest.mark.parametrize("mix", ["one", "and the CPU"])
+@pytest.mark.parametrize("storage", ["", "z=ocp.e4m3fn:128", "master=f32 z=bf16"])
+def test_entries_have_the_bits_of_the_cpu(mix, storage):
+    params, reference = twins(mix, torch.bfloat16 if "master" in storage else torch.float32)
+    kind = altgrad.optim.FromRule("""rule free(param w, grad g, state z, step t, lr = 0.1, beta = 0.9)
+  z = w if t == 1 else z
+  w = lerp(w, z, 1 / t) - lr * g
+  z = z - lr * g
+entry eval
+  w = lerp(w, z, 1 - 1 / beta)
+entry climb(rho = 0.05)
+  z = z + w
+  w = w + rho * g
+""", storage)
+    optimizers = kind(params, offload=True, max_grad_norm=0.5), kind(reference, max_grad_norm=0.5)
+    for step in range(4):
+        backward(params, reference, step)
+        for optimizer in optimizers:
+            optimizer.climb()  # between backward and the step, whose early sums still hold
+            optimizer.step()
+            optimizer.eval()
+            optimizer.zero_grad()
+    same(params, reference, optimizers)
+    assert optimizers[1].grad_norm == optimizers[0].grad_norm

@@ -36,7 +36,7 @@ _Program = struct("Program", bundle=c_void_p, sets=list_of(_Set), singles=list_o
 _Request = struct("Request", sets=POINTER(c_char_p), count=c_int64, text=c_char_p, size=c_uint64, origin=c_char_p,
                   rule_path=c_char_p, clip=c_char_p, numerics=c_char_p, loss_scaler=c_char_p, flags=c_char_p,
                   compiler=c_char_p, keys=c_char_p, scaler=c_int32, statistics=c_int32, exchange=c_int32,
-                  products=c_int32, host=c_int32, alone=c_int32)
+                  products=c_int32, host=c_int32, alone=c_int32, entry=c_char_p)
 
 
 class Bundle:

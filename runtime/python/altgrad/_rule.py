@@ -14,17 +14,24 @@ _COMMENT = re.compile(r"//[^\n]*")
 # The two forms of templates/Language.md: what each rule's signature begins with, and what multiplies matrices.
 _LONG = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
 _SHORT = re.compile(r"^[ \t]*rule\s+([A-Za-z_]\w*)\s*\(", re.ASCII | re.MULTILINE)
+# A further step below a rule, and how the form of operations says of which rule it is one.
+_ENTRY = re.compile(r"^[ \t]*entry\s+([A-Za-z_]\w*)", re.ASCII | re.MULTILINE)
+_ENTRY_OF = re.compile(r'\baltgrad\.entry_of = "([\w.$-]+)"')
+# Where a line of the short form begins.
+_LINE = re.compile(r"^[ \t]*(?=[A-Za-z_]\w*[ \t]*=(?!=))", re.ASCII | re.MULTILINE)
 _PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product|matmul)\b|\b(orthogonalize|product|matmul)\s*\(")
 # The roles of the short form that are states of a scope in the long one.
 SCOPES = {"unit": "unit", "row": "row", "column": "column", "scalar": "tensor", "global": "step",
           "row_square": r"rows\s+x\s+rows", "column_square": r"columns\s+x\s+columns"}
+# What is between pages of a text, each of which has a form of its own.
+PAGE_END = "\f"
 # A name, or a word of a rule with matrices: "steps=8".
 _OPTION = re.compile(r"[A-Za-z_][\w.$-]*(=[\w.$/|+-]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule by its name: a stock one of the installation, or one in the MLIR `text`."""
+    """A rule by its name: a stock one of the installation, or one in the MLIR `text`. An entry of a rule is one, too."""
 
     name: str
     text: str | None = None
@@ -36,28 +43,57 @@ class Rule:
 
     def declared(self, role):
         """The names of its arguments of a role, as its text declares them."""
-        own, form = self._own()
+        of, own, form = self._own()
         if form is _LONG and role in SCOPES:
             return re.findall(rf"\bstate\s+%([\w.$-]+)\s*:\s*\w+\s+per\s+{SCOPES[role]}\b", own)
         if form is _LONG:
             return re.findall(rf"\b{role}\s+%([\w.$-]+)\s*:\s*\w+\b(?!\s+per\b)", own)
-        return [name for word, name in _arguments(own) if word == role]
+        if of is None:
+            return [name for word, name in _arguments(own) if word == role]
+        bracket, numbers = re.match(r"\s*(\(?)(.*)", own, re.DOTALL).groups()  # in front of lines that read the rule's
+        return [name for name in Rule(of, self.text, self.origin).declared(role) if _count(own, name)] + [
+            name for word, name in (_arguments(numbers) if bracket else ()) if word == role]
 
     def reads(self, role):
         """Whether a line of it has the argument of this role."""
-        own, _ = self._own()
-        return any([len(re.findall(rf"(?<![\w.]){name}(?!\w)", own)) > 1 for name in self.declared(role)])
+        of, own, form = self._own()
+        in_signature = 1 if of is None or form is _LONG else 0
+        return any([_count(own, name) > in_signature for name in self.declared(role)])
+
+    def needs(self, state):
+        """Whether what it computes depends on what a state is: it may only be written."""
+        _, own, form = self._own()
+        if form is _LONG:
+            body, _, result = own.partition("{")[2].partition("yield")
+            kept = re.search(rf"state\((.*?)\)", result, re.DOTALL)[1].split(",")
+            place = [name for name in re.findall(r"\bstate\s+%([\w.$-]+)", own.partition("{")[0])].index(state)
+            results = [re.search(r"param\((.*?)\)", result)[1], *kept[:place], *kept[place + 1:]]
+            return any([re.search(rf"%{state}(?![\w.$-])", text) for text in (body, *results)])
+        for line in _LINE.split(own)[1:]:
+            name, _, value = line.partition("=")
+            if _count(value, state):
+                return True
+            if name.strip() == state:
+                return False
+        return False
+
+    def entries(self):
+        """The names of its entries."""
+        return [name.removeprefix(f"{self.name}_") for name, (of, *_) in _parts(self._words()).items() if of == self.name]
 
     def _own(self):
-        """(the text from the parenthesis of its signature on, the form in which it is written)."""
+        """(the rule of which it is an entry or None, the text from the parenthesis of its signature on, or behind the name of
+        an entry in the short form, the form)."""
         words = self._words()
-        begins = list(_form_of(words).finditer(words)) + [None]
-        own = [words[begin.end():after and after.start()] for begin, after in zip(begins, begins[1:]) if begin[1] == self.name]
-        return own[0] if own else "", _form_of(words)
+        return _parts(words).get(self.name, (None, "", _form_of(words)))
 
     def multiplies(self):
         """Whether matrices are multiplied by it, or by another rule of its text."""
         return bool(_PRODUCTS.search(self._words()))
+
+    def iterates(self):
+        """Whether it orthogonalizes."""
+        return bool(re.search(r"\borthogonalize\b", self._own()[1]))
 
     def whole_text(self):
         """Its text, which has other rules perhaps."""
@@ -72,13 +108,13 @@ def find_rule(source, name=None, entries=()):
 
     A string is a path when it has a separator or ends in ".mlir"; a name is
     looked up in the installation and nowhere else. `name` chooses among several
-    rules of one text; without it, there is one beside those of its `entries`. Raises Error.
+    rules of one text; without it, there is one beside its entries and those that `entries` names. Raises Error.
     """
     if isinstance(source, os.PathLike):
         return _in_file(source, name, entries)
     if not isinstance(source, str):
         raise TypeError(f"a rule is the name of a template, the path of a file or the text of a rule, not {source!r}")
-    if "\n" in source or _names_in(source):
+    if "\n" in source or _parts(_COMMENT.sub("", source)):
         return _in_text(source, "<rule>", name, entries)
     if core().altgrad_core_is_rule_file(os.fsencode(source)):
         return _in_file(source, name, entries)
@@ -105,20 +141,41 @@ def _in_file(path, name, entries):
 
 
 def _in_text(text, origin, name, entries):
-    names = _names_in(text)
-    first = [one for one in names if not any([one == f"{other}_{entry}" for other in names for entry in entries])]
+    names = [*(parts := _parts(_COMMENT.sub("", text)))]
+    first = [one for one in names if parts[one][0] is None
+             and not any([one == f"{other}_{entry}" for other in names for entry in entries])]
     if name is None and len(first) == 1:
         name, = first
     if name not in names:
         wanted = f"no rule @{name}" if name else "not exactly one rule"
-        held = ", ".join("@" + n for n in names) or "none"
+        held = ", ".join("@" + n for n in names if parts[n][0] is None) or "none"
         raise Error(f"{origin} holds {wanted} (rules there: {held})", "NOT_FOUND")
     return Rule(name, text, origin)
 
 
-def _names_in(text):
-    words = _COMMENT.sub("", text)
-    return _form_of(words).findall(words)
+def _parts(words):
+    """{name: (the rule of which it is an entry or None, its own text, its form)} of what stands in a text without comments."""
+    parts = {}
+    for page in words.split(PAGE_END):
+        form = _form_of(page)
+        begins = [*form.finditer(page), None]
+        for begin, after in zip(begins, begins[1:]):
+            own = page[begin.end():after and after.start()]
+            of = _ENTRY_OF.search(own) if form is _LONG else None
+            first, *entries = [own] if form is _LONG else _ENTRY.split(own)
+            parts[begin[1]] = of and of[1], first, form
+            parts |= {f"{begin[1]}_{name}": (begin[1], lines, form) for name, lines in zip(entries[::2], entries[1::2])}
+    return parts
+
+
+def joined(texts):
+    """Texts of rules as one, whose pages have a form each."""
+    short = [text for text in texts if _form_of(_COMMENT.sub("", text)) is _SHORT]
+    return PAGE_END.join(["\n".join(part) for part in (short, [text for text in texts if text not in short]) if part])
+
+
+def _count(text, name):
+    return len(re.findall(rf"(?<![\w.]){name}(?!\w)", text))
 
 
 def _form_of(words):

@@ -22,6 +22,7 @@
 #include <torch/optim/sgd.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -121,6 +122,12 @@ public:
   // Updates all parameters that have a gradient. The others, and their step counts, stay as
   // they are. Returns what `closure` returns, or an undefined tensor.
   at::Tensor step(LossClosure closure = nullptr) override;
+  // Runs an entry of the rule, a further step over the same parameters and states, such as Schedule-Free's "eval". If
+  // it reads `gradients`, as SAM's climb does, it runs on the parameters that have one, and makes the states of the
+  // rule first; else on those that have its states. Gradients are neither clipped nor unscaled. `hypers` are for this
+  // call, by the rule's names; others are those of the groups, or the entry's defaults. Throws for an entry that the
+  // rule has not.
+  void enter(const std::string &entry, bool gradients = false, std::map<std::string, double> hypers = {});
   void save(torch::serialize::OutputArchive &archive) const override;
   void load(torch::serialize::InputArchive &archive) override;
 

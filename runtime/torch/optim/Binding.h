@@ -22,11 +22,15 @@ public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
   using States = ska::flat_hash_map<void *, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
-  explicit Binding(RuleSpec given) : profile(takePreset(given)), spec(given), compiler(given) {}
+  explicit Binding(RuleSpec given, const std::string &entry = "")
+      : profile(takePreset(given)), spec(given), isEntry(!entry.empty()), compiler(given, entry) {}
 
   // Compiles what the groups need; `otherwise` are the options where there is
   // no parameter.
   void prepare(const Groups &groups, const std::string &otherwise);
+  bool isPrepared() const { return bool(first); }
+  // Of an entry: whether a parameter has all states of it.
+  bool hasStates(const States &states, const at::Tensor &param) const;
   // Throws for a parameter that a group which says this does not take.
   void checkTakes(const MatrixOptions &of, const at::Tensor &param, const ParamIndex &place);
   // What the rule of a group that says this takes.
@@ -106,6 +110,9 @@ public:
   double presetAdamWLr = profile.adamw.lr; // also where the options of all groups say another
   size_t begun = 0; // groups that have been parted and have the words of the profile
   RuleSpec spec;
+  const bool isEntry; // of the rule, over its states
+  std::map<std::string, std::unique_ptr<Binding>> ofEntries;
+  std::map<std::string, double> given; // hyper-parameters in the place of those of the groups
 
 private:
   std::vector<TensorTable *> tables() const;

@@ -178,7 +178,9 @@ void RuleOptimizer::giveHypers(bool all) {
       cells.push_back(int64_t(i));
       const c10::ArrayRef<Scalar> hypers = entries(part.program->sets[size_t(set)].hypers);
       for (size_t h = 0; h < hypers.size(); ++h) {
-        auto given = hyperOf(param_groups_[group].options(), hypers[h].key);
+        const auto own = binding->given.find(hypers[h].key);
+        auto given = own != binding->given.end() ? std::optional(own->second)
+                                                 : hyperOf(param_groups_[group].options(), hypers[h].key);
         ALTGRAD_CHECK(given || hypers[h].has_default, "altgrad: hyper-parameter '", hypers[h].key,
                       "' has no default and is not set");
         numbers.push_back(given ? *given : hypers[h].value);

@@ -27,9 +27,15 @@ std::string readText(const std::string &path) {
   return text.str();
 }
 
+// Whether a word of storage is of every rule.
+bool isCommon(const std::string &stream) {
+  const char *const known[] = {"param", "master", "rungs", "grad", "copy", "states", "step"};
+  return std::find(std::begin(known), std::end(known), stream) != std::end(known);
+}
+
 } // namespace
 
-Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
+Compiler::Compiler(RuleSpec given, std::string entry) : spec(std::move(given)), entry(std::move(entry)) {
   ALTGRAD_CHECK(!spec.rule().empty() || !spec.text().empty(),
                 "altgrad: neither the name of a rule nor its text is given");
   if (spec.text().empty() && isRuleFile(spec.rule())) {
@@ -90,18 +96,26 @@ std::string Compiler::othersOf(const std::string &head) {
   const auto &program =
       compile({head + " param=f32 grad=f32 states=f32 step=f32"}, /*onHost=*/true, Joined::Nothing, "");
   const c10::ArrayRef<Stream> states = entries(program->sets[0].states);
-  std::string others;
+  std::set<std::string> names;
   for (const auto &named : spec.state_names())
-    if (std::none_of(states.begin(), states.end(), [&](const Stream &stream) { return stream.key == named.first; }))
-      others += named.first + " ";
+    names.insert(named.first);
+  if (!entry.empty()) // of whose rule the storage has words
+    for (const auto &[stream, word] : altgrad::wordsIn(storage))
+      if (!isCommon(stream))
+        names.insert(stream);
+  std::string others;
+  for (const std::string &name : names)
+    if (std::none_of(states.begin(), states.end(), [&](const Stream &stream) { return stream.key == name; }))
+      others += name + " ";
   return others;
 }
 
 std::string Compiler::setLine(const std::string &rule, const std::string &options, ScalarType type, ScalarType grad,
                               bool small, bool several) {
   const std::string name = rule.empty() ? spec.rule() : rule;
-  const std::string others =
-      several ? othersOf("rule=" + name + (options.empty() ? "" : "{" + options + "}")) : std::string();
+  const std::string others = several || !entry.empty()
+                                 ? othersOf("rule=" + name + (options.empty() ? "" : "{" + options + "}"))
+                                 : std::string();
   altgrad_core_line of{};
   of.rule = name.c_str();
   of.options = options.c_str();
@@ -122,6 +136,7 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
     return program;
   const std::string keys = keysOf(spec);
   altgrad_core_request of{};
+  of.entry = entry.c_str();
   of.keys = keys.c_str();
   of.text = spec.text().c_str();
   of.size = spec.text().size();

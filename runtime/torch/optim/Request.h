@@ -22,8 +22,8 @@ std::string wordOf(const std::string &line, const std::string &stream);
 // Programs of one RuleSpec; each is compiled once.
 class Compiler {
 public:
-  // Throws where the rule's file cannot be read.
-  explicit Compiler(RuleSpec spec);
+  // Throws where the rule's file cannot be read. `entry`: one of the rule's in its place.
+  explicit Compiler(RuleSpec spec, std::string entry = "");
 
   // The set of parameters of this type in a group with this rule, or "" for the optimizer's, and with these
   // compile-time options (by commas), in the words of the request. `small`: of a tensor for which no state has scales;
@@ -57,6 +57,7 @@ private:
   std::string othersOf(const std::string &head);
 
   RuleSpec spec;
+  std::string entry;
   std::string storage, copy_; // in full, by the rule's names of states
   std::string origin;         // the file that the rules are from
   std::optional<c10::ScalarType> codes_;

@@ -57,7 +57,7 @@ void Binding::checkStates(const DevicePlan &part, const Drafts &drafts, const St
       const c10::ArrayRef<Stream> all = entries(set.states);
       return std::any_of(all.begin(), all.end(), [&](const Stream &of) { return key == of.state; });
     };
-    const bool begun = hasBegun(*state, set);
+    const bool begun = hasBegun(*state, set) && !isEntry; // which may have states of its own
     for (size_t i = 0; i < entries(set.states).size(); ++i) {
       const Stream &stream = set.states.at[i];
       if (!begun && !state->tensor(stream.state).defined())
@@ -104,7 +104,7 @@ std::vector<Row> Binding::makeRow(const DevicePlan &part, const Draft &draft, co
   const auto &[param, dense, place, matrices, line, tag, more, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
-  const bool begun = state && hasBegun(*state, set);
+  const bool begun = state && hasBegun(*state, set), counted = set.step && state && state->tensor(set.count).defined();
   Row row;
   row.param = hold(param);
   if (!dense.is_same(param))
@@ -128,7 +128,7 @@ std::vector<Row> Binding::makeRow(const DevicePlan &part, const Draft &draft, co
     beginCopy(set, row.kept, dense, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
-    row.count = hold(begun ? state->tensor(set.count).to(as) : at::zeros({}, as));
+    row.count = hold(counted && (begun || isEntry) ? state->tensor(set.count).to(as) : at::zeros({}, as));
   }
   return inPieces(row);
 }

@@ -27,6 +27,7 @@ CASES = [
     ("MARS", dict(optimize_1d=True, betas=(0.9, 0.95))), ("MARS", dict(lr_1d=0.01, betas_1d=(0.8, 0.9), weight_decay_1d=0.0)),
     ("AdamAtan2", {}), ("AdamAtan2", dict(weight_decay=0.1, a=2.0, b=0.5, cautious_factor=0.1, lr=0.01, maximize=True)),
     ("AdamMini", {}), ("AdamMini", dict(weight_decay=0.1, betas=(0.8, 0.9), maximize=True)),
+    ("AdamMini", dict(split="tensor", weight_decay=0.1)), ("AdamMini", dict(split="elements", betas=(0.8, 0.9), maximize=True)),
     ("AdamWScheduleFree", {}), ("AdamWScheduleFree", dict(warmup_steps=10, r=1.0, weight_decay=0.1, betas=(0.8, 0.9))),
     ("SGDScheduleFree", dict(lr=0.1)), ("SGDScheduleFree", dict(lr=0.1, warmup_steps=10, weight_lr_power=1.0, weight_decay=0.1)),
     ("SophiaG", {}), ("SophiaG", dict(bs=2.0, rho=0.5, lr=0.01, betas=(0.9, 0.95), maximize=True)),
@@ -148,11 +149,12 @@ def _adamatan2(p, g, s, t, lr, betas, weight_decay, cautious_factor, a, b, **_):
     return p - lr * a * u
 
 
-def _adammini(p, g, s, t, lr, betas, eps, weight_decay, **_):
+def _adammini(p, g, s, t, lr, betas, eps, weight_decay, split, **_):
     p = p * (1 - lr * weight_decay)
-    rows = g.reshape(g.shape[0], -1) if g.dim() > 1 else g.reshape(1, -1)
+    count = {"rows": g.shape[0] if g.dim() > 1 else 1, "tensor": 1, "elements": max(1, g.numel())}[split]
+    rows = g.reshape(count, -1)
     m, v = s.average("m", betas[0], g), s.average("v", betas[1], (rows * rows).mean(1))
-    v = v.reshape(-1, *[1] * (g.dim() - 1)) if g.dim() > 1 else v.reshape([1] * g.dim())
+    v = v.reshape(-1, 1).expand_as(rows).reshape(g.shape)
     return p - lr / (1 - betas[0] ** t) * m / ((v / (1 - betas[1] ** t)).sqrt() + eps)
 
 

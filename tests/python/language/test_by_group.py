@@ -68,7 +68,6 @@ def test_rules_in_python_files_copies_and_pickles():
     (lambda p: by_group(a=heavy)(p, a=dict(rate=1.0)), TypeError, "rule 'a' has no hyper-parameter rate"),
     (lambda p: by_group(a=spectral)(p), ValueError, "parameter 1 of group 0 of shape .5,. is no matrix"),
     (lambda p: by_group(a=3), TypeError, "takes classes of FromRule and rules in Python, and a is 3"),
-    (lambda p: by_group(a=heavy.optimizer("buf=bf16")), ValueError, "a has a storage of its own"),
     (lambda p: by_group(params=heavy), ValueError, "'params' is a keyword of the optimizer"),
     (lambda p: by_group(a=FromRule("rule heavy(param w, grad g)\n  w = w - g\n"), b=heavy), ValueError, "another rule called @heavy")])
 def test_what_does_not_go_together(make, error, words):

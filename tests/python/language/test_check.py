@@ -43,3 +43,14 @@ def test_options_and_their_states_reach_the_reference():
 def test_a_reference_that_returns_too_little():
     with pytest.raises(ValueError, match="the reference returns no exp_avg"):
         rules.lion.check(lambda p, **_: p)
+
+
+def test_a_state_that_begins_as_the_parameter_does_so_in_the_reference():
+    @ag.rule
+    def pulled(p: ag.Param, g: ag.Grad, z: ag.State(first="p"), t: ag.Step, *, lr=0.1):
+        return p - lr * (p - z) - lr * g, dict(z=z - 0.01 * g)
+
+    def by_numpy(p, g, z, t, lr):
+        return p - lr * (p - z) - lr * g, dict(z=z - 0.01 * g)
+
+    assert max(pulled.check(by_numpy).values()) < 1e-5

@@ -75,3 +75,16 @@ def test_what_differs_between_tensors_is_no_number_of_all(new, words):
 
     with pytest.raises(ag.RuleError, match=words):
         wrong.text
+
+
+def test_a_state_begins_as_the_parameter():
+    @ag.rule
+    def back(p: ag.Param, g: ag.Grad, z: ag.State(first="p"), t: ag.Step, *, lr=0.1):
+        return p - lr * (p - z) - lr * g, dict(z=z)
+
+    param = torch.nn.Parameter(torch.randn(5))
+    first, optimizer = param.detach().clone(), back.optimizer()([param])
+    for _ in range(3):
+        param.grad = torch.ones(5)
+        optimizer.step()
+    assert torch.equal(optimizer.state[param]["z"], first)

@@ -16,7 +16,7 @@ def seeded(words, seed, drawn=False):
 
     Without a `seed` torch's generator gives one. Raises TypeError or ValueError.
     """
-    if not drawn and not any([_draws(name, word.split(",")[1:]) for name, word in words.items()]):
+    if not drawn and not is_stochastic(words):
         if seed is not None:
             raise ValueError(f"seed={seed!r}, but no word of the storage says stochastic, and no rule has random numbers")
         return {}
@@ -28,6 +28,11 @@ def seeded(words, seed, drawn=False):
     if not -_HALF <= seed < 2 * _HALF:
         raise ValueError(f"seed={seed} has more than 64 bits")
     return {SEED: (seed + _HALF) % (2 * _HALF) - _HALF, COUNT: _number(0, torch.device("cpu"))}
+
+
+def is_stochastic(words):
+    """Whether a word of a storage rounds by draws."""
+    return any([_draws(name, word.split(",")[1:]) for name, word in words.items()])
 
 
 def _draws(name, modifiers):

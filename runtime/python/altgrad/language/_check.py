@@ -60,8 +60,10 @@ class _Function:
         sizes = {Unit: rows, Row: first.shape[:-1] + (1,), Column: (1,) * (first.dim() - 1) + first.shape[-1:], Scalar: (), Global: ()}
         square = dict(zip(("rows", "columns"), first.shape[-2:] if first.dim() > 1 else (1, 1)))
         sizes |= {role: (square[role.side],) * 2 for role in order.values() if isinstance(role, Square)}
-        self.kept = {self.param: first, **{name: torch.full(sizes.get(order[name] if isinstance(order[name], Square) else type(order[name]), first.shape), getattr(order[name], "first", 0.0),
-                                                            dtype=torch.float64) for name in self.states}}
+        begins = {name: getattr(order[name], "first", 0.0) for name in self.states}
+        self.kept = {self.param: first, **{name: first.clone() if value == self.param else torch.full(
+            sizes.get(order[name] if isinstance(order[name], Square) else type(order[name]), first.shape), value,
+            dtype=torch.float64) for name, value in begins.items()}}
         self.absent = {name: None for name, role in order.items() if isinstance(role, State) and name not in self.states}
         parameters = inspect.signature(function).parameters.values()
         self.takes = None if any(one.kind == one.VAR_KEYWORD for one in parameters) else {one.name for one in parameters}

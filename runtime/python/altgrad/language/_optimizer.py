@@ -6,9 +6,9 @@ import torch
 from torch.optim.optimizer import ParamsT
 
 from .._storage.line import Storage, StorageLike
-from .._rule import Rule as OptimizerRule, find_rule
+from .._rule import Rule as OptimizerRule
 from ..optim._describe import arguments, sections
-from ..optim._entries import check_entry, method_of
+from ..optim._entries import method_of
 from ..optim._from_rule import FromRule, TAKEN, signature_for
 from ..optim._timed import Timed
 
@@ -17,7 +17,6 @@ class Step(NamedTuple):
     """What a method is made of that runs an entry."""
 
     name: str
-    text: str
     doc: str
     hypers: "tuple[tuple[str, Any], ...]"
     places: "tuple[tuple[str, tuple[str, int | None]], ...]"
@@ -53,14 +52,12 @@ def make(recipe: Recipe, storage: StorageLike, words: "tuple[str, ...]") -> type
                 raise KeyError(name)
         base = FromRule(recipe.text, storage, words, recipe.name)
         kinds = (_OfFunction, Timed, base) if recipe.timed else (_OfFunction, base)
-        for step in recipe.entries:
-            check_entry(base, step.name, f"rule @{recipe.name}")
         _made[key] = type(base)(base.__name__, kinds, {
             **_timed(recipe),
-            "__doc__": _doc(recipe.doc, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
+            "__doc__": _doc(recipe.doc, hypers), "__module__": __name__, "__signature__": signature_for(hypers, base._iterates),
             "_older": hypers, "_hypers": {part: place if place[1] is not None else place[0] for part, place in places.items()},
             **{step.name: method_of(step.name, step.doc) for step in recipe.entries},
-            "_entries": {step.name: find_rule(step.text) for step in recipe.entries}, "_chooses": recipe.options, "_takes": recipe.of, "_recipe": (make, key)})
+            "_chooses": recipe.options, "_takes": recipe.of, "_recipe": (make, key)})
     return _made[key]
 
 

@@ -24,7 +24,7 @@ class Rule:
     """An optimizer's rule, made from a function by @ag.rule.
 
     Attributes:
-        text: The rule as text, which FromRule, altgrad-opt and C++ take, with the options as they are chosen.
+        text: The rule and its entries as text, which FromRule, altgrad-opt and C++ take, with the options as they are chosen.
         options: The options by name, and whether they are on.
         entries: Its further steps by name, each a rule of its own.
     """
@@ -37,12 +37,12 @@ class Rule:
                 raise ValueError(f"rule @{function.__name__} has no option {name!r} that is {on!r}; there are "
                                  f"{', '.join(self._signature.options) or 'none'}, each True or False")
         self.options: dict[str, bool] = {**self._signature.options, **chosen}
-        self._chosen, self._traced = dict(chosen), None
+        self._chosen, self._traced, self._entry_of = dict(chosen), None, None
         self.entries: dict[str, Rule] = {}
 
     @property
     def text(self) -> str:
-        return self._trace()[0]
+        return "\n".join([text for text, _, _ in self._traces()])
 
     def choose(self, **options: bool) -> "Rule":
         """The same rule with other options: adamw.choose(amsgrad=True)."""
@@ -52,16 +52,19 @@ class Rule:
         """Makes a further step of a function, over the same parameters and states: `optimizer.eval()` for a function eval.
 
         Its states are those of the rule; what it only reads is an ag.Input. With an ag.Grad it runs on the parameters
-        that have a gradient, without one on those that have its states. A hyper-parameter without a number is the rule's.
+        that have a gradient, without one on those that have its states. An ag.Step is the number of the last step. A
+        hyper-parameter without a number is the rule's.
 
         Raises:
             RuleError: A state is none of the rule's, or the optimizer has a method of that name.
         """
         self.entries[function.__name__] = made = Rule(of_entry(function, self._signature))
+        made._entry_of, self._traced = self.__name__, None
         return made
 
     def _with_entries(self, other):
         other.entries.update(self.entries)
+        other._entry_of = self._entry_of
         return other
 
     def optimizer(self, storage: "StorageLike" = "", options: "str | Iterable[str] | Mapping[str, bool]" = (),
@@ -94,10 +97,9 @@ class Rule:
         words = tuple(name for name in chosen if name not in self.options and "=" in name)
         rule = self.choose(**{name: on for name, on in chosen.items() if name not in words})
         from ._optimizer import make, Recipe
-        text, places = rule._trace()
         signature = self._signature
         texts = rule._texts_of(dict(timed))
-        recipe = Recipe(text, self.__name__, inspect.cleandoc(self.__doc__ or f"The rule @{self.__name__} of a function."),
+        recipe = Recipe(rule.text, self.__name__, inspect.cleandoc(self.__doc__ or f"The rule @{self.__name__} of a function."),
                         tuple(signature.hypers.items()), tuple(signature.pairs.items()), tuple(signature.options), self._of,
                         tuple([rule._step_of(name, one) for name, one in self.entries.items()]), tuple(timed.items()), texts)
         try:
@@ -105,7 +107,7 @@ class Rule:
         except RuleError:
             raise
         except Error as error:
-            raise _told(error, places, signature) from None
+            raise _told(error, rule._traces()) from None
         except KeyError as taken:
             signature.fail(taken.args[0], f"the optimizer has a name {taken.args[0]!r} of its own: rename the hyper-parameter")
 
@@ -120,14 +122,13 @@ class Rule:
         later = [name for name in timed if timed[name]]
         chosen = [tuple([name for name in timed if not timed[name]])] if len(later) < len(timed) else []
         chosen += [words for size in range(len(later) + 1) for words in itertools.combinations(later, size)]
-        return tuple([(words, self.choose(**{name: name in words for name in timed}).text) for words in chosen]) if timed else ()
+        return tuple([(words, self.choose(**{name: name in words for name in timed})._trace()[0]) for words in chosen]) if timed else ()
 
     def _step_of(self, name, entry):
-        """The Step that an entry is, with the options that are chosen here and it has, too."""
+        """The Step that an entry is."""
         from ._optimizer import Step as EntryStep
-        entry = entry.choose(**{option: self.options[option] for option in entry.options if option in self.options})
         own, pairs = entry._signature, self._signature.pairs
-        return EntryStep(name, entry.text, inspect.cleandoc(entry.__doc__ or f"The entry {name} of the rule @{self.__name__}."),
+        return EntryStep(name, inspect.cleandoc(entry.__doc__ or f"The entry {name} of the rule @{self.__name__}."),
                     tuple([(key, value) for key, value in own.hypers.items() if key not in pairs and key not in self._signature.hypers]),
                     tuple([(part, pairs.get(part, place)) for part, place in own.pairs.items()]))
 
@@ -166,14 +167,27 @@ class Rule:
         # As a function: by its name in its module.
         return (_chosen, (self.__module__, self.__qualname__, self._chosen)) if self._chosen else self.__qualname__
 
+    def _written(self):
+        return {name: one._function for name, one in self.entries.items()}
+
     def _trace(self):
-        """(the text, where each of its lines is written)."""
+        """(the text without entries, where each of its lines is written)."""
         if self._traced is None:
             try:
-                self._traced = write(self._signature, self.options)
+                self._traced = write(self._signature, self.options, self._entry_of, self._written())
             except RuleError as error:
                 raise error.with_traceback(None) from None
         return self._traced
+
+    def _traces(self):
+        """[(a text, where each of its lines is written, its signature)] of the rule and its entries, with the options that are
+        chosen here and an entry has, too."""
+        traces = [(*self._trace(), self._signature)]
+        for entry in self.entries.values():
+            chosen = entry.choose(**{option: self.options[option] for option in entry.options if option in self.options})
+            chosen._entry_of = self.__name__
+            traces.append((*chosen._trace(), entry._signature))
+        return traces
 
 
 def _chosen(module, name, options):
@@ -183,16 +197,17 @@ def _chosen(module, name, options):
     return found.choose(**options)
 
 
-def _told(error, places, signature):
+def _told(error, traces):
     """The compiler's error at the line of Python that its line was written for."""
     found = re.match(r"<rule>:(\d+):\d+: error: (.*)", str(error))
-    if not found or int(found[1]) > len(places):
+    all_places = [(place, signature) for _, places, signature in traces for place in places]
+    if not found or int(found[1]) > len(all_places):
         return error
+    at, signature = all_places[int(found[1]) - 1]
     words = re.sub(r"'%\d+'", "this value", found[2]).replace("'%", "'")
     words = re.sub(r"^'altgrad\.(\w+)' op (has )?", lambda op: op[1] + (" has " if op[2] else ": "), words)
     named = next((name for name in re.findall(r"'(\w+)'", words) if name in signature.order or name in signature.hypers), None)
     try:
-        at = places[int(found[1]) - 1]
         if at[1] < 0:
             signature.fail(named, words)
         fail_at(location_of(*at), words)
@@ -218,6 +233,8 @@ def rule(function: Any = None, *, of: str | None = None, **later: Any) -> Any:
     Raises:
         RuleError: An argument has no role, or one that is not there yet.
     """
+    if {*later} & {"split", "flatten"}:
+        fail(f"@ag.rule({', '.join(later)}=…): matrices in a parameter are said where it is: rule.optimizer()(parameters, split=64), or in a group")
     if later or of not in (None, "matrices"):
         fail(f"@ag.rule({', '.join(f'{key}=…' for key in later) or f'of={of!r}'}) is not there yet: today's is of=\"matrices\"")
     if function is None:

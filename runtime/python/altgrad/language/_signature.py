@@ -41,12 +41,14 @@ class State(Role):
 
     Args:
         when: The option without which there is no such state; it is None then.
+        first: The name of the ag.Param, if it begins as the parameter is in the first step, which takes an ag.Step.
     """
 
     word = "state"
 
-    def __init__(self, when: str | None = None, **later: Any) -> None:
+    def __init__(self, when: str | None = None, *, first: Any = None, **later: Any) -> None:
         self.when: str | None = when
+        self.first: Any = first or 0.0
         self._later = later
 
 
@@ -203,8 +205,18 @@ class Signature:
             if len(names) < least:
                 self.fail(None, f"no argument is the {kind.__name__.lower()}: write {kind.__name__.lower()[0]}: ag.{kind.__name__}")
         for name, role in self.order.items():
+            if isinstance(role, State) and not isinstance(role, _Number) and role.first != 0.0:
+                self._check_first(name, role)
             if role.when is not None and role.when not in self.options:
                 self.fail(name, f"when={role.when!r} names no option of the rule; there are {', '.join(self.options) or 'none'}")
+
+    def _check_first(self, name, role):
+        param = next(other for other, one in self.order.items() if isinstance(one, Param))
+        if role.first != param or not type(role) is State:
+            self.fail(name, f"{name} begins as {role.first!r}: an ag.State begins as 0, or as the parameter with first={param!r}; of other "
+                            "values write ag.where(t == 1, …, …) on an ag.Step")
+        if not any(isinstance(one, Step) for one in self.order.values()):
+            self.fail(name, f"{name} begins as the parameter in the first step: give the rule an ag.Step")
 
     def _named(self):
         """{name in the text: (hyper-parameter, place in its tuple or None)}: beta1 and beta2 for betas."""
@@ -220,32 +232,39 @@ class Signature:
 
 
 def of_entry(function: Callable[..., Any], rule: Signature) -> Callable[..., Any]:
-    """A function for the entry of a rule, which has a gradient even if the entry reads none, and the rule's numbers."""
+    """A function for the entry of a rule, with the rule's roles and numbers, in its order, and a gradient even if the entry
+    reads none. `writes` has the states that it may change."""
     try:
         parameters = dict(inspect.signature(function, eval_str=True).parameters)
     except NameError as error:
         fail_at(place_of_argument(function), f"an annotation names {error.name!r}, which there is not: write import "
                 "altgrad.language as ag, and ag.State")
     own = rule.hypers | {part: rule.hypers[name][place] for part, (name, place) in rule.pairs.items() if place is not None}
-    has_grad = False
+    kind, kinds, states = inspect.Parameter.KEYWORD_ONLY, {type(role): name for name, role in rule.order.items()}, []
+    places = {name: place for place, name in enumerate([*rule.order, *rule.hypers])}
+    made = []
     for name, one in parameters.items():
         role = one.annotation() if isinstance(one.annotation, type) and issubclass(one.annotation, Role) else one.annotation
-        has_grad |= isinstance(role, Grad)
-        if isinstance(role, Step):
-            fail_at(place_of_argument(function, name), "steps are counted by the rule: an entry that counts keeps an ag.Scalar")
-        if isinstance(role, (State, Input)) and not isinstance(rule.order.get(name), (State, Input)):
-            fail_at(place_of_argument(function, name), f"{name} is no state of the rule @{rule.function.__name__}: an entry has its states")
+        where = kinds.get(type(role), name) if isinstance(role, (Param, Grad, Step)) else name
+        if isinstance(role, Step) and Step not in kinds:
+            fail_at(place_of_argument(function, name), f"the rule @{rule.function.__name__} counts no steps: give it an ag.Step, too")
+        if isinstance(role, (State, Input)):
+            if not isinstance(rule.order.get(name), (State, Input)):
+                fail_at(place_of_argument(function, name), f"{name} is no state of the rule @{rule.function.__name__}: an entry has its states")
+            states += [name] * isinstance(role, State)
+            role = rule.order[name] if type(rule.order[name]) is not State else State(rule.order[name].when)
         if one.default is one.empty and name in own and not isinstance(role, Role):
-            parameters[name] = one.replace(default=own[name], kind=one.KEYWORD_ONLY)
+            one = one.replace(default=own[name])
+        made.append((places.get(where, len(places)), one.replace(kind=kind, annotation=role)))
+    if not any(isinstance(one.annotation, Grad) for _, one in made):
+        named = kinds[Grad] if kinds[Grad] not in parameters else "g_"
+        made.append((places[kinds[Grad]], inspect.Parameter(named, kind, annotation=Grad)))
 
     def entry(**given):
         return function(**{name: given[name] for name in parameters})
 
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameters_of_entry = [one.replace(kind=kind) for one in parameters.values()]
-    if not has_grad:
-        parameters_of_entry.append(inspect.Parameter("g_", kind, annotation=Grad))
     entry.__name__, entry.__qualname__, entry.__module__, entry.__doc__ = (
         function.__name__, function.__qualname__, function.__module__, function.__doc__)
-    entry.stands_for, entry.__signature__ = function, inspect.Signature(parameters_of_entry)
+    entry.stands_for, entry.writes = function, tuple(states)
+    entry.__signature__ = inspect.Signature([one for _, one in sorted(made, key=lambda each: each[0])])
     return entry

@@ -7,30 +7,49 @@ from typing import Any
 
 from ._arithmetic import check, level_of, narrow, wide
 from ._errors import ShardLocation, RuleError, code_of, fail_at
-from ._signature import Column, Global, Param, Row, Scalar, Signature, Square, State, Step, Unit
+from ._functions import where
+from ._signature import Column, Global, Grad, Param, Row, Scalar, Signature, Square, State, Step, Unit
 from ._trace import COLUMN, ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
 
 
-def write(signature: Signature, options: dict[str, bool]) -> "tuple[str, list[tuple]]":
-    """(the text of the rule with these options, the user's code for each of its lines)."""
+def write(signature: Signature, options: dict[str, bool], entry_of: str | None = None,
+          entries: Mapping[str, Any] = {}) -> "tuple[str, list[tuple]]":
+    """(the text of the rule with these options, the user's code for each of its lines).
+
+    Of an entry, `entry_of` has the name of its rule; of a rule, `entries` has those that it has by their names.
+    """
     mark = now.set(trace := Trace(Value))
     try:
         given, rows = _arguments(signature, options, trace)
         out, function = signature.function(**given), signature.function
         own = code_of(function), -1, code_of(function).co_firstlineno  # the place of a line that no line of the body stands for
         written = len(trace.lines)
-        param, *states = Results(signature, options, given, trace).names(out)
+        param, *states = Results(signature, options, given, trace, entries=entries).names(out)
         rows = _share(rows, signature, options, dict(zip(signature.states(options), states)), trace)
         body, places, (param, *states) = _used(trace, written, own, [param, *states])
-        states = [value + ": f64" * isinstance(signature.order[name], (Scalar, Global))
-                  for name, value in zip(signature.states(options), states)]
+        results = dict(zip(signature.states(options), states))
+        if entry_of:
+            rows, results = _without_unused(signature, rows, results, body + [param])
+        states = [value + ": f64" * isinstance(signature.order[name], (Scalar, Global)) for name, value in results.items()]
     finally:
         now.reset(mark)
     head = [f"// {line}".rstrip() for line in (inspect.getdoc(function) or "").splitlines()]
-    head += [f"altgrad.rule @{function.__name__}(", *[f"    {row}," for row in rows[:-1]], f"    {rows[-1]}) {{"]
-    lines = [*head, *body, f"  altgrad.yield param({param}) state({', '.join(states)})", "}", ""]
+    head += [f"altgrad.rule @{entry_of + '_' if entry_of else ''}{function.__name__}(",
+             *[f"    {row}," for row in rows[:-1]], f"    {rows[-1]}) {{"]
+    named = ", ".join([f'"{name}"' for name in entries])
+    end = f'}} {{altgrad.entry_of = "{entry_of}"}}' if entry_of else f"}} {{altgrad.entries = [{named}]}}" if entries else "}"
+    lines = [*head, *body, f"  altgrad.yield param({param}) state({', '.join(states)})", end, ""]
     return "\n".join(lines), [own] * len(head) + places + [own] * (len(lines) - len(head) - len(places))
+
+
+def _without_unused(signature, rows, results, lines):
+    """The arguments and the new states of an entry, without what it neither reads nor changes."""
+    changed = {name: value for name, value in results.items() if value != f"%{name}"}
+    used = set(re.findall(r"%\w+", " ".join([*lines, *changed.values()]))) | {f"%{name}" for name in changed}
+    used |= {f"%{name}" for name, role in signature.order.items() if isinstance(role, (Param, Grad))}
+    return ([row for row in rows if re.search(r"%\w+", row)[0] in used],
+            {name: value for name, value in results.items() if f"%{name}" in used})
 
 
 def _used(trace, written, own, results):
@@ -69,6 +88,10 @@ def _arguments(signature, options, trace):
         rows.append(f"hyper %{part}: f64" + (f" = {spelled(value)}" if value is not None else ""))
         parts.setdefault(name, []).append(trace.argument(part, "f64", HYPER, ""))
     given |= {name: tuple(values) if isinstance(signature.hypers[name], tuple) else values[0] for name, values in parts.items()}
+    for name, role in signature.order.items():
+        if type(role) is State and role.first != 0.0 and given[name] is not None:
+            step = next(other for other, one in signature.order.items() if isinstance(one, Step))
+            given[name] = where(given[step] == 1, given[role.first], given[name])
     return given, rows
 
 
@@ -95,17 +118,22 @@ def _share(rows, signature, options, states, trace):
 
 
 class Results:
-    """What the function returns: the new parameter, and the new states by name or in order."""
+    """What the function returns: the new parameter, and the new states by name or in order. What `entries` change may stay as
+    it is, and what an entry only reads stays so."""
 
-    def __init__(self, signature: Signature, options: "dict[str, bool]", given: "dict[str, Any]", trace: Trace, first: str = "") -> None:
-        self.signature, self.given, self.trace, self.states = signature, given, trace, signature.states(options)
+    def __init__(self, signature: Signature, options: "dict[str, bool]", given: "dict[str, Any]", trace: Trace, first: str = "",
+                 entries: "Mapping[str, Any]" = {}) -> None:
+        self.signature, self.given, self.trace, self.every = signature, given, trace, signature.states(options)
+        self.states: list[str] = [name for name in self.every if name in getattr(signature.function, "writes", self.every)]
+        self.kept: set[str] = {state for one in entries.values() for state in one.writes}
         self.param: str = first or next(name for name, role in signature.order.items() if isinstance(role, Param))
         self.wanted = f"write return {self.param}" + (f", dict({', '.join(f'{state}=…' for state in self.states)})" if self.states else "")
 
     def names(self, out: Any) -> list[str]:
         """The names of the new parameter and the new states in the text."""
         first, new = self.values(out)
-        return [self.name_of(name, value) for name, value in [(self.param, first)] + [(name, new[name]) for name in self.states]]
+        return [self.name_of(name, value) for name, value in
+                [(self.param, first)] + [(name, new.get(name, self.given[name])) for name in self.every]]
 
     def values(self, out: Any) -> "tuple[Any, dict[str, Any]]":
         """The new parameter, and the new states by name."""
@@ -124,12 +152,17 @@ class Results:
     def check_names(self, new):
         order, states = self.signature.order, ", ".join(self.states) or "none"
         for name, value in new.items():
+            if name in self.every and name not in self.states:
+                self.fail(f"{name!r} is returned, and an ag.Input is only read: write {name}: ag.State, or leave it out")
             if name not in self.states and not (value is None and isinstance(order.get(name), State)):
                 self.fail(f"{name!r} is returned and is no state " + ("without its option" if name in order else f"of the rule; there are {states}"))
         for name in self.states:
+            if name in self.kept:
+                new.setdefault(name, self.given[name])
+                continue
             if name not in new:
                 self.fail(f"state {name} has no new value: {self.wanted}")
-            if new[name] is self.given[name]:
+            if new[name] is self.given[name] and not (type(order[name]) is State and order[name].first != 0.0):
                 used = any(re.search(rf"%{name}\b", line) for line in self.trace.lines)
                 if used and isinstance(order[name], Square):  # another option computes it
                     continue

@@ -127,7 +127,7 @@ def _composed(rule, transforms):
             states |= new
         inner = {name: given[name] for name in inspect.signature(rule._function).parameters} | {roles[Grad]: values[Grad]}
         options = {name: given[name] for name in own.options}
-        values[New], new = Results(own, options, inner, current("a rule")).values(rule._function(**inner))
+        values[New], new = Results(own, options, inner, current("a rule"), entries=rule._written()).values(rule._function(**inner))
         states |= new
         for one in [one for one in transforms if one.is_after]:
             values[New], new = one.apply(values, given)

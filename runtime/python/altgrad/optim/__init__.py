@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
-from . import _factored, _narrow, _of_adam, _of_papers, _of_torch, _preconditioned, _schedule_free, _scion, _second_order, _without_rate
+from . import (_adam_mini, _factored, _narrow, _of_adam, _of_papers, _of_torch, _preconditioned, _schedule_free, _scion, _second_order,
+               _without_rate)
 from ._by_group import by_group
 from ._factored import *
 from ._from_rule import FromRule
 from ._grid import GridOptim
 from ._muon import Muon, NorMuon
 from ._narrow import *
+from ._adam_mini import *
 from ._of_adam import *
 from ._of_papers import *
 from ._of_torch import *
@@ -39,6 +41,7 @@ from ._without_rate import *
 __all__ = ["FromRule", "GridOptim", "Muon", "NewtonSchulz", "NorMuon", "Optimizer", "Record", "Storage", "by_group", "from_torch", "plot_run"]
 __all__ += _factored.__all__
 __all__ += _narrow.__all__
+__all__ += _adam_mini.__all__
 __all__ += _of_adam.__all__
 __all__ += _of_papers.__all__
 __all__ += _of_torch.__all__

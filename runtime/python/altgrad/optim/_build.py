@@ -343,10 +343,11 @@ class _Namer:
 
     def _words(self, group_rule, words, param, grad, states, small):
         # Of classes with several rules, what is another one's.
-        others = [name for name in words
-                  if name in self.optimizer._keys and name not in group_rule[0].declared("state")]
+        declared, keys = group_rule[0].declared("state"), self.optimizer._keys
+        alone = self.optimizer._unstored(group_rule[1])
+        others = [name for name in words if name in keys and (name in alone or name not in declared)]
         held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(group_rule[1], words), states)
-                if dtype is not None]
+                if dtype is not None and (name in declared or name not in keys)]
         try:
             return line_of_set(*group_rule, words, TYPES[param], TYPES[grad], small, others, held)
         except Error as error:

@@ -8,16 +8,20 @@ import inspect
 import torch
 from torch.optim.optimizer import ParamsT
 
-from .._rule import Rule
+from .._rule import Rule, joined
+from .._storage.draws import is_stochastic
 from .._storage.line import Storage, StorageLike
+from .._storage.storage_line import LINE
 from .._storage.streams import check_streams
 from ._checks import check_hypers
+from ._entries import method_of
 from ._from_rule import _SHARED, TAKEN, _FromRule, _Made, check_parameters
 from ._keywords import check_numbers, meant
 from ._optimizer import Optimizer
+from ._shapes import PartsOfMatrices
 
 
-class _ByGroup(Optimizer, metaclass=_Made):
+class _ByGroup(PartsOfMatrices, Optimizer, metaclass=_Made):
     """What the classes of by_group have in common: `rule` of a group says whose numbers it has and which rule steps it."""
 
     _kinds: "dict[str, type[_FromRule]]" = {}
@@ -34,6 +38,8 @@ class _ByGroup(Optimizer, metaclass=_Made):
             raise TypeError(f"{owner} has no rule {name!r}" + meant(name, self._kinds))
         self._given = {name: self._checked_numbers(name, given.get(name) or {}, owner) for name in self._kinds}
         self._choose = rule if callable(rule) else None
+        if not is_stochastic(Storage(self._storage)) and any([is_stochastic(Storage(kind._storage)) for kind in self._kinds.values()]):
+            self._seed = shared.pop("seed", None)
         first = next(iter(self._kinds)) if rule is None or callable(rule) else rule
         super().__init__(params, {"rule": first}, **shared)
 
@@ -60,12 +66,13 @@ class _ByGroup(Optimizer, metaclass=_Made):
             for group in _parted(param_group, self._choose, self._kinds):
                 name = group.get("rule", self.defaults["rule"]) if isinstance(group, dict) else None
                 if isinstance(group, dict):
-                    group = {**self._given[self._known(name)], **group, "rule": name}
+                    own = Storage(self._kinds[self._known(name)]._storage) | Storage(group.get(LINE, ""))
+                    group = {**self._given[name], **group, "rule": name, **({LINE: str(own)} if own else {})}
                 super().add_param_group(group)
                 missing = [key for key, value in self.param_groups[-1].items() if value is None and key in self._given[name]]
                 if missing:
                     raise ValueError(f"altgrad.optim.{type(self).__name__}: rule {name!r} gives no default to {', '.join(missing)}")
-                check_parameters(self._kinds[name], self.param_groups[-1]["params"], type(self).__name__, len(self.param_groups) - 1)
+                check_parameters(self, self._kinds[name], self.param_groups[-1], len(self.param_groups) - 1)
         except (TypeError, ValueError, RuntimeError):
             del self.param_groups[before:]
             raise
@@ -79,7 +86,11 @@ class _ByGroup(Optimizer, metaclass=_Made):
         return self._rules[self._known(group["rule"])]
 
     def _options_of(self, group):
-        return self._kinds[group["rule"]]._chosen
+        kind = self._kinds[group["rule"]]
+        return kind._chosen + (self._units_word(kind._chosen) if kind._iterates else ())
+
+    def _entries_of(self, group):
+        return self._entries[self._known(group["rule"])]
 
     @property
     def _watched_keys(self):
@@ -109,8 +120,10 @@ def by_group(storage: StorageLike = "", **kinds: Any) -> "type[Optimizer]":
     have, or a function of a parameter that says it, and for each rule a dict of numbers; and what all optimizers share.
 
     Args:
-        storage: In which formats states are stored, as FromRule takes it; of all rules.
-        kinds: For each name that a group may say, a class of FromRule or of a rule in Python, or such a rule.
+        storage: In which formats states are stored, as FromRule takes it; of all rules. What a class of `kinds` has of its own
+            holds for its groups.
+        kinds: For each name that a group may say, a class of FromRule or of a rule in Python, or such a rule. The entries of
+            all are methods, each of which steps the groups whose rule has it.
 
     Returns:
         A class of optimizers. It can be pickled if its rules can be.
@@ -129,9 +142,6 @@ def by_group(storage: StorageLike = "", **kinds: Any) -> "type[Optimizer]":
     for name, kind in kinds.items():
         if not (isinstance(kind, type) and issubclass(kind, _FromRule)):
             raise TypeError(f"by_group takes classes of FromRule and rules in Python, and {name} is {kind!r}")
-        if kind._storage or kind._entries:
-            raise ValueError(f"by_group: {name} has a storage of its own: give storage= to by_group" if kind._storage
-                             else f"by_group: {name} has entries, which such a class has not")
         if name in TAKEN or name == "rule" or name in [one.name for one in _SHARED]:
             raise ValueError(f"by_group: {name!r} is a keyword of the optimizer: give the rule another name")
     key = str(Storage(storage)), tuple(kinds.items())
@@ -145,14 +155,20 @@ def _make(storage, kinds):
     for name, rule in rules.items():
         if own.setdefault(rule.name, rule) != rule:
             raise ValueError(f"by_group: {name} is another rule called @{rule.name}: rename one of them")
-    text = "\n".join(dict.fromkeys(rule.text for rule in rules.values() if rule.text is not None))
+    text = _joined(rules.values())
     places = {}
+    entries = {name: kind._entries for name, kind in kinds.items()}
+    of_entries = _joined(one for named in entries.values() for one in named.values())
     for name, kind in kinds.items():
         for part in kind._hypers or kind._older:
             place = kind._hyper_place(kind, part)
             if places.setdefault(part, place) != place:
                 raise ValueError(f"by_group: {part} is {places[part][0]!r} in one rule and {place[0]!r} in {name}: rename one of them")
     keys = {state: key for kind in kinds.values() for state, key in kind._keys.items()}
+    alone = {state: name for name, kind in kinds.items() for state in kind._entry_states}
+    for name, kind in kinds.items():
+        for state in alone.keys() & kind._keys.keys() - {*kind._entry_states}:
+            raise ValueError(f"by_group: {state!r} is a state of {name}, and of {alone[state]} for its entries alone: rename one of them")
     check_streams(storage, "by_group", keys, others={})
     signature = inspect.Signature([
         inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ParamsT),
@@ -160,13 +176,20 @@ def _make(storage, kinds):
         *[inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Mapping[str, Any] | None") for name in kinds],
         *_SHARED])
     gathered = {name: tuple(dict.fromkeys([one for kind in kinds.values() for one in getattr(kind, name)]))
-                for name in ("_step_states", "_inputs", "_tensor_states")}
+                for name in ("_step_states", "_inputs", "_tensor_states", "_entry_states")}
     return _Made("ByGroup", (_ByGroup,), {
         "__doc__": "Groups that are stepped by different rules: " + ", ".join(f"{name} by @{rule.name}" for name, rule in rules.items()) + ".",
         "__module__": __name__, "__signature__": signature, "_kinds": kinds, "_keys": keys, "_storage": str(Storage(storage)),
         "_rules": {name: rule if rule.text is None else Rule(rule.name, text, "<rules>") for name, rule in rules.items()},
+        "_entries": {name: {key: Rule(one.name, of_entries, "<rules>") for key, one in named.items()} for name, named in entries.items()},
+        **{key: method_of(key, getattr(kinds[name], key).__doc__) for name, named in entries.items() for key in named},
         "_hypers": {part: place if place[1] is not None else place[0] for part, place in places.items()},
         "_recipe": (_again, (str(Storage(storage)), tuple(kinds.items()))), "_draws": any([kind._draws for kind in kinds.values()]), **gathered})
+
+
+def _joined(rules):
+    """The texts of rules as one."""
+    return joined([*dict.fromkeys(rule.text for rule in rules if rule.text is not None)])
 
 
 def _again(storage: str, kinds: "Mapping[str, Any]") -> type:

@@ -9,7 +9,7 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, local_of
 from .._core import TYPES
-from .._rule import Rule, signatures_of
+from .._rule import PAGE_END, Rule, joined, signatures_of
 from .._storage.line import Storage
 from .._storage.word import word_of
 
@@ -28,7 +28,7 @@ def check_decay(owner, decay):
 def averaged(rule, rules):
     """A Rule that keeps an EMA of the parameter, too; `rules` are all of the step, whose text is one."""
     texts = {of.text if of.text is not None else of.whole_text(): of.origin for of in rules}
-    text = "".join([_averaged_text(text) for text in texts])
+    text = joined([_averaged_text(page) for text in texts for page in text.split(PAGE_END)])
     return Rule(rule.name, text, " and ".join(texts.values()))
 
 

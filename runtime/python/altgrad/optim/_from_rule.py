@@ -19,9 +19,10 @@ from .._storage.step_states import states_of_step
 from .._storage.streams import check_streams
 from .._storage.word import check_words, word_of
 from ._checks import check_hypers
-from ._entries import check_entry, entry_of, hypers_of, method_of
+from ._entries import check_entry, entry_of, method_of, program_of
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
+from ._shapes import PARTS, PartsOfMatrices
 from ._timed import Timed, check_timed
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
@@ -35,16 +36,18 @@ class _Made(type(Optimizer)):
     """The class of classes that a call made: they pickle as that call."""
 
 
-class _FromRule(Optimizer, metaclass=_Made):
+class _FromRule(PartsOfMatrices, Optimizer, metaclass=_Made):
     _rule = None
     _chosen = ()
     _multiplies = None  # the Bundle of a rule with products of matrices
+    _iterates = False  # whether orthogonalize is in it
     _takes = None  # "matrices": parameters of two dimensions alone
 
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
         given = self._new_words(given)
         shared = {key: given.pop(key) for key in [parameter.name for parameter in _SHARED] if key in given}
+        parts = {key: given.pop(key) for key in PARTS if key in given and self._iterates}
         if "storage" in given:
             raise TypeError(f"rule @{self._rule.name}: the class has its storage already; give it to FromRule, which "
                             "takes storage=")
@@ -63,7 +66,7 @@ class _FromRule(Optimizer, metaclass=_Made):
             raise TypeError(f"rule @{self._rule.name} gives no default to {', '.join(missing)}")
         check_hypers({**self._older, **{key: tuple(value) if isinstance(self._older[key], tuple) else value
                                         for key, value in given.items()}})
-        super().__init__(params, {**self._older, **given}, **shared)
+        super().__init__(params, {**self._older, **given, **parts}, **shared)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group of parameters.
@@ -77,7 +80,7 @@ class _FromRule(Optimizer, metaclass=_Made):
         super().add_param_group(param_group)
         place = len(self.param_groups) - 1
         try:
-            check_parameters(type(self), self.param_groups[-1]["params"], type(self).__name__, place)
+            check_parameters(self, type(self), self.param_groups[-1], place)
         except ValueError:
             del self.param_groups[place]
             raise
@@ -86,16 +89,23 @@ class _FromRule(Optimizer, metaclass=_Made):
         return self._rule
 
     def _options_of(self, group):
-        return self._chosen
+        return self._chosen + self._units_word(self._chosen)
 
     def _hyper_place(self, name):
         return name, None
 
 
-def check_parameters(kind, params, owner, place):
+def check_parameters(optimizer, kind, group, place):
     """Raises ValueError where the rule of a class multiplies matrices or is of matrices, and a parameter of a group is none."""
-    for index, param in enumerate(params):
-        where = f"altgrad.optim.{owner}: parameter {index} of group {place}"
+    if given := [key for key in PARTS if key in group and not kind._iterates]:
+        raise ValueError(f"altgrad.optim.{type(optimizer).__name__}, group {place}: {', '.join(given)} is for rules with orthogonalize")
+    for index, param in enumerate(group["params"]):
+        where = f"altgrad.optim.{type(optimizer).__name__}: parameter {index} of group {place}"
+        try:
+            if optimizer._matrices_of(group, param):
+                continue
+        except ValueError as error:
+            raise ValueError(f"{where} {error}") from None
         if kind._takes == "matrices" and param.dim() != 2:
             raise ValueError(f"{where} of shape {tuple(param.shape)} is no matrix, and the rule is of matrices: give it parameters "
                              "of two dimensions")
@@ -122,10 +132,11 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
             word. With a master, a value that is written into the parameter between steps is taken over into the
             master, except for writes through `.data`, which leave no trace.
         options: The rule's options that are on: a name, several names, or a mapping from names to whether they
-            are on. Of a rule with `altgrad.orthogonalize` words such as "steps=8", too.
+            are on. Of a rule with `altgrad.orthogonalize` words such as "steps=8", too. Its class and its groups take
+            `split` and `flatten`, as altgrad.optim.Muon has them: which matrices a parameter holds.
         name: Which rule of the source is meant, where it holds several.
-        entries: Names of further steps over the same parameters and states, each of which becomes a method: for "eval" the
-            source holds a rule that is called as the first one with `_eval` behind.
+        entries: Names of further steps over the same parameters and states, each of which becomes a method, beside those that
+            stand below the rule as `entry`: for "eval" the source holds a rule that is called as the first one with `_eval` behind.
         timed: Options that are on in some steps only, of each parameter by its own count: 0 for the first step, k for every
             k-th one after it, as in {"first": 0, "refresh": 10}. The step with them is a program of its own over the same
             states.
@@ -143,6 +154,7 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
     """
     words, options, entries, timed = Storage(storage), parse_options(options), tuple(entries), dict(timed)
     rule = find_rule(source, name, entries)
+    entries = tuple(dict.fromkeys([*rule.entries(), *entries]))
     check_streams(storage, f"rule @{rule.name}", rule.declared("state"),
                   others={own: stream for stream in ("param", "grad", "step") for own in rule.declared(stream)})
     check_timed(timed, rule)
@@ -162,35 +174,50 @@ def _make(rule, storage, options, entries, timed):
     words = Storage(storage)
     first = "bf16" if word_of(words.get("master", "")).split else "f32"
     words = {"param": first, "grad": first, "states": "f32" if "master" in words else "param", "step": "f32", **words}
+    steps = {name: entry_of(rule, name) for name in entries}
     try:
-        bundle = compile_sets([set_line(rule, options, words)], [rule])
+        programs = [program_of(step, rule, options) for step in steps.values()]
+        alone = [name for name in _elements(*programs) if name not in _elements(compile_sets([set_line(rule, options, {})], [rule]))]
+        bundle = compile_sets([set_line(rule, options, {name: word for name, word in words.items() if name not in alone})], [rule])
     except Error as error:
         if error.status != "INVALID":
             raise
         raise ValueError(f"rule @{rule.name}: {error}: rename it") from None
     part, = bundle.sets
-    keys = {stream.key: stream.key for stream in part.states
-            if stream.role == "state" and stream.block and not stream.geometry}
-    hypers = {hyper.key: hyper.default if hyper.has_default else None for hyper in part.hypers}
-    step_states = tuple([scalar.key for scalar in states_of_step(bundle).values()])
+    keys = {name: name for name in [*_elements(bundle), *alone]}
+    hypers, methods = _hypers(bundle), {}
+    for (name, step), program in zip(steps.items(), programs):
+        hypers |= {key: value for key, value in _hypers(program).items() if hypers.get(key) is None}
+        methods[name] = method_of(name, f"The rule @{step.name}, over the same parameters and states.")
+    step_states = tuple(dict.fromkeys([scalar.key for one in (bundle, *programs) for scalar in states_of_step(one).values()]))
     _check_names(rule, hypers, "hyper-parameter")
     _check_names(rule, step_states, "state of the step")
     check_words(Storage(words))
-    methods, steps = {}, {name: entry_of(rule, name) for name in entries}
-    for name, step in steps.items():
-        hypers |= {key: value for key, value in hypers_of(step, rule).items() if hypers.get(key) is None}
-        methods[name] = method_of(name, f"The rule @{step.name}, over the same parameters and states.")
+    iterates = bool(part.multiplies) and rule.iterates()
     made = _Made(_title(rule.name), (Timed, _FromRule) if timed else (_FromRule,), {
         "_timed": dict(timed),
         **methods, "_entries": steps,
-        "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers),
+        "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers, iterates),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys, "_step_states": step_states,
         "_inputs": tuple([stream.key for stream in part.states if stream.role == "input"]),
-        "_tensor_states": tuple([stream.state for stream in part.states if stream.role == "state" and stream.key not in keys]),
-        "_multiplies": bundle if part.multiplies else None, "_draws": any([single.role == "random" for single in bundle.singles]),
+        "_entry_states": tuple(alone),
+        "_tensor_states": tuple(dict.fromkeys([stream.state for one in (bundle, *programs) for stream in one.sets[0].states
+                                               if stream.role == "state" and stream.key not in keys])),
+        "_multiplies": bundle if part.multiplies else None, "_iterates": iterates,
+        "_draws": any([single.role == "random" for single in bundle.singles]),
         "_recipe": (FromRule, (rule.text if rule.text is not None else rule.name, storage, options, rule.name, entries, timed)),
     })
     return made
+
+
+def _elements(*bundles):
+    """The states of elements of these programs."""
+    return [*dict.fromkeys([stream.key for bundle in bundles for stream in bundle.sets[0].states
+                            if stream.role == "state" and stream.block and not stream.geometry])]
+
+
+def _hypers(bundle):
+    return {hyper.key: hyper.default if hyper.has_default else None for hyper in bundle.sets[0].hypers}
 
 
 def _doc(rule, hypers):
@@ -206,10 +233,11 @@ def _check_names(rule, names, kind):
                              "or not allowed in Python: rename it")
 
 
-def signature_for(hypers):
+def signature_for(hypers, iterates=False):
     kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     own = [inspect.Parameter(key, kind, default=empty if value is None else value, annotation=float)
            for key, value in hypers.items()]
+    own += [inspect.Parameter(key, kind, default=None) for key in PARTS if iterates]
     first = inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ParamsT)
     return inspect.Signature([first, *own, *_SHARED])
 

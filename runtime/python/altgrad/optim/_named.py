@@ -39,7 +39,6 @@ class Named(Optimizer):
 
     _hypers, _options = BETAS, MAXIMIZE
     _unchecked = ()  # arguments whose kind the class checks itself
-    _entry_names = ()  # of further rules in the template's text
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -80,7 +79,7 @@ class Named(Optimizer):
 
     @property
     def _entries(self):
-        return {name: _find_entry(self._template, name) for name in self._entry_names}
+        return _find_entries(self._template)
 
     def _forget(self):
         # What the template declares beside states of elements, under its names there.
@@ -130,8 +129,9 @@ def find_template(name):
 
 
 @functools.cache
-def _find_entry(template, name):
-    return entry_of(find_template(template), name)
+def _find_entries(template):
+    rule = find_template(template)
+    return {name: entry_of(rule, name) for name in rule.entries()}
 
 
 @functools.cache

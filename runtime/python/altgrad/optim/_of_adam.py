@@ -6,10 +6,11 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from ._entries import enter
 from ._keywords import Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
 
-__all__ = ["AdaBelief", "AdamAtan2", "AdamMini", "Adan", "LARS", "MARS", "StableAdamW"]
+__all__ = ["AdaBelief", "AdamAtan2", "Adan", "LARS", "MARS", "StableAdamW"]
 
 
 class Adan(Named):
@@ -119,13 +120,16 @@ class MARS(Named):
         m = beta1 m + (1 - beta1) c;  v = beta2 v + (1 - beta2) c^2
         p -= lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p)
 
-    This is the authors' `is_approx=True` and `mars_type="mars-adamw"`. Parameters that are no matrices are AdamW's unless
-    `optimize_1d` is True. `state[param]` holds `step` (0-dim float32), `exp_avg`, `exp_avg_sq`, `last_grad` and, with
-    `amsgrad`, `max_exp_avg_sq` in the shape and dtype of the parameter. The formula is in templates/mars.mlir.
+    This is the authors' `mars_type="mars-adamw"`. Parameters that are no matrices are AdamW's unless `optimize_1d` is True.
+    `state[param]` holds `step` (0-dim float32), `exp_avg`, `exp_avg_sq`, `last_grad`, with `amsgrad` `max_exp_avg_sq` and
+    with `is_approx=False` `previous_grad`, in the shape and dtype of the parameter. The formula is in templates/mars.mlir.
 
     Args:
         amsgrad: Whether the denominator is made of the largest second moment so far.
         gamma: How much of the gradient's change is added to it.
+        is_approx: Whether the gradient of the step before stands for that of the weights before on the batch of this step. If
+            not, call `update_previous_grad()` behind the backward pass of the next batch that goes before a step, and
+            `update_last_grad()` behind the step.
         optimize_1d: Whether parameters that are no matrices have the same formula.
         lr_1d: The rate of AdamW's parameters, which changes with `lr`.
         betas_1d: AdamW's betas.
@@ -133,14 +137,16 @@ class MARS(Named):
     """
 
     _hypers = {**BETAS, "beta1_1d": ("betas_1d", 0), "beta2_1d": ("betas_1d", 1), "decay_1d": "weight_decay_1d"}
-    _only_with = {"vmax": "amsgrad"}
+    _only_with = {"vmax": "amsgrad", "previous_grad": "exact"}
     _computed = "lr_1d_factor",
-    _options = {"amsgrad": lambda g: g["amsgrad"], "plain": lambda g: not g["optimize_1d"], **MAXIMIZE}
+    _entry_states = "previous_grad",
+    _options = {"amsgrad": lambda g: g["amsgrad"], "plain": lambda g: not g["optimize_1d"],
+                "exact": lambda g: not g["is_approx"], **MAXIMIZE}
 
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, betas: tuple[float, float] = (0.95, 0.99),
                  eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, gamma: float = 0.025,
-                 optimize_1d: bool = False, lr_1d: float = 3e-3, betas_1d: tuple[float, float] = (0.9, 0.95),
+                 is_approx: bool = True, optimize_1d: bool = False, lr_1d: float = 3e-3, betas_1d: tuple[float, float] = (0.9, 0.95),
                  weight_decay_1d: float = 0.1, maximize: bool = False, **shared: Unpack[Shared]) -> None: ...
 
     def _start(self, given: dict[str, Any], explicit: set[str]) -> None:
@@ -150,6 +156,20 @@ class MARS(Named):
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options = group_rule
         return rule, tuple([option for option in options if option != "plain" or param.dim() != 2])
+
+    def _unstored(self, options):
+        return super()._unstored(options) + ("last_grad",) * ("plain" in options and "exact" in options)
+
+    def update_previous_grad(self) -> None:
+        """Keeps today's gradients, of the weights before a step on the batch of the next one. With `is_approx` nothing."""
+        enter(self, "update_previous_grad")
+
+    def update_last_grad(self) -> None:
+        """Has the next step compare with the gradients that `update_previous_grad` kept. With `is_approx` nothing."""
+        enter(self, "update_last_grad")
+
+    def _entries_of(self, group):
+        return {} if group["is_approx"] else super()._entries_of(group)
 
 
 class AdamAtan2(Named):
@@ -172,21 +192,3 @@ class AdamAtan2(Named):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
                  weight_decay: float = 0.0, cautious_factor: float = 1.0, a: float = 1.27, b: float = 1.0,
                  maximize: bool = False, **shared: Unpack[Shared]) -> None: ...
-
-
-class AdamMini(Named):
-    """Adam-mini (Zhang et al., 2024): AdamW with one second moment for each row.
-
-        m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) mean(g^2), of each row
-        p -= lr weight_decay p + lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
-
-    A row is an index of dimension 0: a token of an embedding, an output of a layer; a vector is one row. `state[param]`
-    holds `step` (0-dim float32), `exp_avg` in the shape and dtype of the parameter, and `vmean`, in float32 and with the
-    shape (rows, 1, ...). The formula is in templates/adammini.mlir.
-    """
-
-    _of_units = "vmean",
-
-    @constructor
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-                 eps: float = 1e-8, weight_decay: float = 0.0, maximize: bool = False, **shared: Unpack[Shared]) -> None: ...

@@ -22,7 +22,7 @@ from .._binding.device_context import number_of
 from .._storage.checkpoint import encode_state_dict, fill_older, preserve_dtypes, picklable
 from .._storage.storage_line import LINE, storage_entry
 from .._storage.file_entries import decode_all
-from .._storage.draws import COUNT, unshare, bind_draws, seeded
+from .._storage.draws import COUNT, unshare, bind_draws, is_stochastic, seeded
 from .._storage.history import HISTORY, check_adaptive, bind_history
 from .._storage.step_states import bind_step_states
 from .._storage.grid import check_params
@@ -71,6 +71,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
     _built = _watched = _lock = _hooks = _norm = None
     _running = _left_behind = _warned = False
+    _seed = None  # of a storage that groups alone have
     norm_in_backward: bool = False
     offload: bool | str = False
     _offload = None  # the Offload of what is stepped on the host
@@ -194,7 +195,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             raise ValueError(f"{where} has the grid {words['rungs']!r} in its storage: one grid is for all param_groups, and the "
                              "constructor takes it")
         if COUNT not in self.defaults:
-            self.defaults.update(seeded(words, None, self._draws))
+            self.defaults.update(seeded(words, self._seed if is_stochastic(words) else None, self._draws))
         return storage_entry(words, self._keys)
 
     @watched
@@ -378,14 +379,17 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             bind_draws(self, built)
             bind_history(self.param_groups[0], built)
             bind_step_states(type(self).__name__, self.param_groups[0], built, is_joint or len(built.tables) > 1)
-        self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward else (), self._lock)
-        if self._offload:
-            self._offload.attach(built.tables if built else ())
+        self._sum_early(built)
         if fallback_part:
             warn_once(self, fallback_part)
         self._watched, self._built, self._fallback_part, self._kernel_params = watched, built, fallback_part, kernel_params
         self._is_joint = bool(is_joint or built and len(built.tables) > 1)
         self._group_rules, self._settings, self._multiplied = group_rules, settings, compile_options["multiplied"]
+
+    def _sum_early(self, built):
+        self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward else (), self._lock)
+        if self._offload:
+            self._offload.attach(built.tables if built else ())
 
     # Checkpoints, copies.
 

@@ -50,7 +50,11 @@ class RuleNames:
     _count_key = "step"
     _clips = True  # whether the bound of the groups holds
     _entries = {}  # {entry: its rule}
+    _entry_states = ()  # states that the rule has for its entries alone
     _always_counts = False
+
+    def _entries_of(self, group):
+        return self._entries
 
     def _hyper_place(self, name):
         place = self._hypers.get(name, name)
@@ -65,9 +69,13 @@ class RuleNames:
         """The Storages that there are, one for each param_group."""
         return list(map(self._storage_of, getattr(self, "param_groups", ()))) or [self._words]
 
+    def _unstored(self, options):
+        """The states of the rule that a step with these options leaves alone."""
+        return self._entry_states
+
     def _stored(self, options, words):
         """(the compiler's word, key in state) of everything that is stored with these options in a Storage."""
-        return [(name, key) for name, key in self._keys.items() if name not in self._of_units
+        return [(name, key) for name, key in self._keys.items() if name not in (*self._of_units, *self._unstored(options))
                 and self._only_with.get(name) in (None, *options)] + [(name, name) for name in self._inputs] + extra_streams(words)
 
     def _options_of(self, group):

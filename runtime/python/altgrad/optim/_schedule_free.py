@@ -22,8 +22,6 @@ class _ScheduleFree(Named):
         weight_lr_power: They are also the largest rate so far to this power.
     """
 
-    _entry_names = "eval", "train"
-
     def _start(self, given: dict[str, Any], explicit: set[str]) -> None:
         super()._start(given | {"train_mode": True}, explicit)
 

@@ -1,11 +1,12 @@
 """Optimizers that divide by a diagonal of the Hessian, with the arguments and state keys of their authors."""
 
-import torch
+from collections.abc import Callable
+from typing import Any
+
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
-from .._binding.offload import at_home
 from ._keywords import Shared
 from ._named import Named, constructor
 from ._entries import enter
@@ -24,7 +25,8 @@ class SophiaG(Named):
 
     Args:
         rho: A factor of the diagonal.
-        bs: How many labels a gradient of `update_hessian` is the mean of: of a language model, its tokens.
+        bs: How many labels a gradient of `update_hessian` is the mean of: of a language model, its tokens. A group may say
+            another number, and `step(bs=)` one for all groups of that step.
 
     Example:
         >>> optimizer = altgrad.optim.SophiaG(model.parameters(), lr=1e-4, bs=480)
@@ -32,24 +34,36 @@ class SophiaG(Named):
         >>> optimizer.zero_grad()
     """
 
-    _entry_names = "update_hessian",
-
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-4, betas: tuple[float, float] = (0.965, 0.99),
                  rho: float = 0.04, weight_decay: float = 0.1, bs: float = 5120, maximize: bool = False,
                  **shared: Unpack[Shared]) -> None: ...
 
+    def step(self, closure: Callable[[], Any] | None = None, *, bs: float | None = None, **given: Any) -> Any:
+        """Performs a step.
+
+        Args:
+            closure: As of every optimizer.
+            bs: The number of labels, for this step, in the place of that of the groups.
+            given: What every optimizer's step takes.
+
+        Returns:
+            What `closure` returns, or None.
+        """
+        held = [group["bs"] for group in self.param_groups]
+        try:
+            for group in self.param_groups if bs is not None else ():
+                group["bs"] = bs
+            return super().step(closure, **given)
+        finally:
+            for group, own in zip(self.param_groups, held):
+                group["bs"] = own
+
+    step.hooked = step._wrapped_by_lr_sched = True  # the base's calls the hooks
+
     def update_hessian(self) -> None:
         """Adds the squares of today's gradients to the average that stands for the diagonal."""
         enter(self, "update_hessian")
-
-    def _rebuild(self, fit, settings):
-        for param in [param for group in self.param_groups for param in group["params"] if param.grad is not None]:
-            if self.state[param].get("hessian") is None:
-                with torch.inference_mode(False):
-                    zeros = torch.zeros_like(param, memory_format=torch.preserve_format)
-                    self.state[param]["hessian"] = at_home(self, zeros)
-        super()._rebuild(fit, settings)
 
 
 class AdaHessian(Named):

@@ -58,6 +58,32 @@ def matrices_of(group, param, apart=False, unturned=None):
     return found
 
 
+# What a group says of the matrices in its parameters.
+PARTS = "split", "flatten"
+
+
+class PartsOfMatrices:
+    """What a class has whose groups may say that a parameter holds several matrices, or filters that are one."""
+
+    def _matrices_of(self, group, param):
+        said = {key: group.get(key) for key in PARTS}
+        return None if said == dict.fromkeys(PARTS) else matrices_of(said, param)
+
+    def _group_rule(self, group):
+        # Where matrices begin is no option of a rule.
+        split = group.get("split")
+        return *super()._group_rule(group), (group.get("flatten"), tuple(split) if isinstance(split, list) else split)
+
+    def _unit_of(self, options, matrices):
+        return matrices.unit
+
+    def _units_word(self, chosen):
+        """The option with which each matrix is one of several, if that is not chosen already."""
+        found = [self._matrices_of(group, param) for group in self.param_groups if any([group.get(key) for key in PARTS])
+                 for param in group["params"]]
+        return ("over=unit",) * ("over=unit" not in chosen and any([of and of.count != 1 and not of.apart for of in found]))
+
+
 def _is_whole(size):
     return isinstance(size, numbers.Integral) and not isinstance(size, bool) and abs(size) < 1 << 63
 
