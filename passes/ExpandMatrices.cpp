@@ -191,8 +191,8 @@ static Value expand(CodeBuilder &b, ApplyStepOp op) {
   return b.fma(rounded(b.negF(op.getRate())), op.getDirection(), decayed);
 }
 
-// Whether an element is not finite that is multiplied before a product gives this matrix.
-static Value wereInfinite(CodeBuilder &b, Value product) {
+// Whether an element is not finite that is multiplied before a product gives this matrix; `known` of each matrix.
+static Value wereInfinite(CodeBuilder &b, Value product, DenseMap<Operation *, Value> &known) {
   BackwardSliceOptions products;
   products.filter = [](Operation *op) {
     return isa<MatrixOp, GramOp, ProductOp, MatmulOp, FactorizeOp, SelectByAspectOp>(op);
@@ -203,8 +203,10 @@ static Value wereInfinite(CodeBuilder &b, Value product) {
   Value some = b.constBool(false);
   for (Operation *op : before)
     if (auto matrix = dyn_cast<MatrixOp>(op); matrix && !matrix.getMatrix().getType().isSquare()) {
-      Value infinite = b.bitXor(b.isFinite(matrix.getElement()), b.constBool());
-      Value count = ReduceOp::create(b, Reduction::Count, infinite, Scope::Tensor);
+      Value &count = known[op];
+      if (!count)
+        count = ReduceOp::create(b, Reduction::Count, b.bitXor(b.isFinite(matrix.getElement()), b.constBool()),
+                                 Scope::Tensor);
       some = b.bitOr(some, b.compareF(arith::CmpFPredicate::OGT, count, b.f32(0)));
     }
   return some;
@@ -216,12 +218,13 @@ static Value expand(CodeBuilder &b, ProductsFiniteOp op) {
   SetVector<Operation *> before;
   (void)getBackwardSlice(op.getElement(), &before, arithmetic);
   Value sound = b.constBool();
+  DenseMap<Operation *, Value> known;
   bool isProduct = false;
   for (Operation *each : before)
     // What is wrong in a square is so in the product with it.
     if (auto entry = dyn_cast<EntryOp>(each);
         entry && !entry.getMatrix().getDefiningOp<MatrixOp>() && !entry.getMatrix().getType().isSquare()) {
-      sound = b.bitAnd(sound, b.bitOr(b.isFinite(entry), wereInfinite(b, entry.getMatrix())));
+      sound = b.bitAnd(sound, b.bitOr(b.isFinite(entry), wereInfinite(b, entry.getMatrix(), known)));
       isProduct = true;
     }
   if (isProduct)

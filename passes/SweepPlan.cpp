@@ -481,7 +481,8 @@ Value SweepPlanner::findStreamHolding(Value value, int k) {
            }));
   };
   for (const Output &output : plan.outputs) {
-    if (!output.stream || output.stage >= k || !seenIf(output.condition))
+    // The buffer of a matrix may be another's by then.
+    if (!isa_and_nonnull<BlockArgument>(output.stream) || output.stage >= k || !seenIf(output.condition))
       continue;
     auto encode = output.value.getDefiningOp<EncodeOp>();
     if (encode && encode.getNumber() == value && encode.getFormat().isF32())

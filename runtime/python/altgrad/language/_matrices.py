@@ -143,7 +143,7 @@ def orthogonalize(x: Symbol, coefficients: Any = "jordan", steps: int = 5, dtype
                   length: str = "clamped") -> Symbol:
     """The nearest matrix with orthonormal rows or columns, by a Newton-Schulz iteration."""
     if not isinstance(coefficients, str):
-        coefficients = "|".join("/".join(map(repr, map(float, row))) for row in coefficients)
+        coefficients = ", ".join(f"[{', '.join(spelled(float(number)) for number in row)}]" for row in coefficients)
     (x,), _, level = meet(x)
     if level < ELEMENT:
         fail("orthogonalize() takes the elements of a matrix, and this is one number")
