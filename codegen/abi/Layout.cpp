@@ -53,8 +53,10 @@ Layout altgrad::getLayout(StepOp step) {
         layout.bindings[argument.getArgNumber()] = bind(argument);
   layout.inputs = inputs.count();
   layout.rowPointers = rows.count();
-  if (getColumnLists(step).lists || getSquareLists(step))
+  if (getColumnLists(step).lists)
     layout.columnSlot = layout.rowPointers++;
+  if (getSquareLists(step))
+    layout.squareSlot = layout.rowPointers++;
   layout.groupScalars = groups.count();
   layout.stepScalars = steps.count();
   return layout;

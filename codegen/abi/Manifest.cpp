@@ -250,7 +250,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
         llvm::json::Object{{"slot", *layout.columnSlot}, {"lists", columns.lists}, {"runs", columns.runs}};
   if (SquareLists squares = getSquareLists(step))
     workspace["squares"] =
-        llvm::json::Object{{"slot", *layout.columnSlot}, {"rows", squares.ofRows}, {"columns", squares.ofColumns}};
+        llvm::json::Object{{"slot", *layout.squareSlot}, {"rows", squares.ofRows}, {"columns", squares.ofColumns}};
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host).push_back(target->isPtx() ? target->name : target->suffix);
   return llvm::json::Object{{"altgrad", int(ALTGRAD_ABI)},

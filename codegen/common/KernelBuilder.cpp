@@ -143,9 +143,9 @@ Value KernelBuilder::countRows(Row row) {
 Value KernelBuilder::rowOfMatrix(Row row) { return builder.sub(row.index, rowHeader(row, ALTGRAD_ROW_TENSOR)); }
 
 // Behind the lists of elements, tensor by tensor; `index` counts from the first of its tensor on.
-Value KernelBuilder::listStream(Row row, function_ref<Value(Value)> index) {
-  Value first = loadTable(builder.getI64Type(),
-                          offset(row.pointer, i64(ALTGRAD_ROW_HEADER + *layout.columnSlot), workspaceWordBytes));
+Value KernelBuilder::listStream(Row row, unsigned slot, function_ref<Value(Value)> index) {
+  Value first =
+      loadTable(builder.getI64Type(), offset(row.pointer, i64(ALTGRAD_ROW_HEADER + slot), workspaceWordBytes));
   Value own = index(first);
   Value behind = builder.mul(i64(getWorkspace(step).spills), member(Member::ChunkCount));
   return offset(offset(member(Member::Spills), behind, ALTGRAD_CHUNK * sizeof(float)), own, sizeof(float));
@@ -158,7 +158,7 @@ Value KernelBuilder::squareStream(SpillOp spill, Row row) {
                              countElements(row, Walk::RowSquares));
   if (!ofRows)
     before = builder.add(before, builder.mul(i64(getColumnIndex(spill)), countElements(row, Walk::ColumnSquares)));
-  return listStream(row, [&](Value first) { return builder.add(first, before); });
+  return listStream(row, *layout.squareSlot, [&](Value first) { return builder.add(first, before); });
 }
 
 // First the lists with one row of values, then those with more.
@@ -170,8 +170,9 @@ Value KernelBuilder::columnStream(SpillOp spill, Row row) {
     Value all = builder.div(builder.add(countRows(row), i64(ALTGRAD_RUN_ROWS - 1)), i64(ALTGRAD_RUN_ROWS));
     number = builder.add(builder.add(builder.mul(number, all), ofRun), i64(columns.lists));
   }
-  return listStream(
-      row, [&](Value first) { return builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL))); });
+  return listStream(row, *layout.columnSlot, [&](Value first) {
+    return builder.add(first, builder.mul(number, rowHeader(row, ALTGRAD_ROW_NUMEL)));
+  });
 }
 
 Value KernelBuilder::stream(Value tensors, Row row) {

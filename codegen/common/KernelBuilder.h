@@ -137,7 +137,7 @@ public:
 private:
   Value columnStream(SpillOp spill, Row row);
   Value squareStream(SpillOp spill, Row row);
-  Value listStream(Row row, function_ref<Value(Value)> index);
+  Value listStream(Row row, unsigned slot, function_ref<Value(Value)> index);
 
   unsigned rowWords = 0; // of the workspace
 };

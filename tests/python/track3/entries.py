@@ -9,7 +9,7 @@ from contras import aurora, contra
 from muons import adam, adamh, dynmuon, muon, muon_squared, muonh
 from muowns import contra_muown, muown
 from normuons import normuon, normuon_floored, normuonh
-from second_order import pmuon, shampoo, soaph
+from second_order import klsoaph, pmuon, shampoo, sinksoap, soaph
 from wrapped import ahead, muloco
 
 Entry = namedtuple("Entry", "rules numbers")  # a rule, or one and its transforms, for each kind of matrices
@@ -20,7 +20,6 @@ def of(*rules, **numbers):
     return Entry([rule if isinstance(rule, tuple) else (rule,) for rule in rules], numbers)
 
 
-KEPT_BASES = Left("bases that are kept and multiplied in one step: not right yet")
 SOAP_MUON = Left("the momentum goes through SOAP before it goes into Muon: not written yet")
 ENTRIES = {
     1: of(muon, lr=0.02, decay=0.01),
@@ -41,14 +40,14 @@ ENTRIES = {
     16: SOAP_MUON,
     17: of(aurora),
     18: of(pmuon),
-    19: KEPT_BASES,
+    19: of(klsoaph, total=40.0),
     20: SOAP_MUON,
     21: of(shampoo),
     22: of(muon.choose(nest=False), lr=0.03, decay=0.015, mu=0.0),
     23: of(muown, total=25.0, lr=0.02),
     24: of(contra, total=30.0, part=0.8),
-    25: KEPT_BASES,
-    26: KEPT_BASES,
+    25: of(klsoaph, total=40.0, part=0.7, power=1.2, least=0.1),
+    26: of(sinksoap),
     27: of(soaph, total=40.0, power=1.2, least=0.1, eps=1e-2),
     28: of(dynmuon, total=60.0, middle=0.3, width=0.1),
     29: SOAP_MUON,

@@ -53,11 +53,22 @@ def cooldown(step, total, part, power=1.0, least=0.0):
     return 1.0 if progress < 1 - part else least + (1 - least) * max(0.0, (1 - progress) / part) ** power
 
 
-found: list = []  # the left and the right basis of the rule's step, with which a reference goes on once they are right
+found: list = []  # the left and the right basis of the rule's step, which a reference goes on with once they are right
 
 
 def close_to_zero(x, s):
     return x.abs().max() <= 1e-5 * s.abs().max()
+
+
+def basis(s):
+    """Eigenvectors, of the largest eigenvalue first. Signs are free, and so are all where eigenvalues are equal, as 0 is."""
+    if not found:
+        return torch.linalg.eigh(s)[1].flip(1)
+    q = found.pop(0)
+    values = q.T @ s @ q
+    assert close_to_zero(q.T @ q - torch.eye(len(q)), torch.ones(1)) and close_to_zero(values - values.diag().diag(), s)
+    assert close_to_zero(values.diag().diff().clamp_min(0.0), s)
+    return q
 
 
 def orthonormal(s):

@@ -1,9 +1,32 @@
-"""Entries that keep squares: SOAP on a sphere, PMuon, Shampoo."""
+"""Entries of other lines that keep squares: KL-SOAP and SOAP on a sphere, SinkSOAP, PMuon, Shampoo."""
 
 import second_order_references as references
-from parts import ball, cooldown, nesterov, polar
+from parts import ball, by_lines, cooldown, keep_norm, nesterov, polar
 
 import altgrad.language as ag
+
+
+@ag.rule(of="matrices")
+def klsoaph(p: ag.Param, g: ag.Grad, m: ag.State, v: ag.State, gl: ag.Square("rows"), gr: ag.Square("columns"),
+            left: ag.Square("rows"), right: ag.Square("columns"), wl: ag.Row, wr: ag.Column, t: ag.Step, *, lr=0.018,
+            betas=(0.95, 0.9), gram_beta=0.9, eps=1e-8, total=3125.0, part=1.0, power=1.0, least=0.0):
+    """The first step takes the bases and moves nothing. wl and wr are the eigenvalues that whiten the other side."""
+    first, b = t == 1, 1 - gram_beta
+    wl, wr = ag.where(first, 0.1, wl), ag.where(first, 0.1, wr)
+    m1, z = ag.lerp(m, g, 1 - betas[0]), left.T @ g @ right
+    v1 = ag.lerp(v, z * z, 1 - betas[1])
+    u = left @ ((left.T @ m1 @ right) / (ag.sqrt(v1) + eps)) @ right.T
+    x, y = g @ right / ag.sqrt(wr), left.T @ g / ag.sqrt(wl)
+    gl = ag.where(first, g @ g.T / ag.columns, ag.lerp(gl, x @ x.T / ag.columns, b))
+    gr = ag.where(first, g.T @ g / ag.rows, ag.lerp(gr, y.T @ y / ag.rows, b))
+    nl, nr = ag.lerp(wl, (z * z / wr).mean("row"), b), ag.lerp(wr, (z * z / wl).mean("column"), b)
+    new = ball(p, u, lr * cooldown(t, total, part, power, least))
+    left, right = ag.where(first, ag.eigenbasis(gl), ag.orthonormal(gl @ left)), ag.where(first, ag.eigenbasis(gr), ag.orthonormal(gr @ right))
+    return ag.where(first, p, new), dict(m=ag.where(first, m, m1), v=ag.where(first, v, v1), gl=gl, gr=gr, left=left, right=right,
+                                         wl=ag.where(first, wl, nl), wr=ag.where(first, wr, nr))
+
+
+klsoaph_reference = references.klsoaph
 
 
 @ag.rule(of="matrices")
@@ -19,6 +42,28 @@ def soaph(p: ag.Param, g: ag.Grad, m: ag.State, v: ag.State, gl: ag.Square("rows
 
 
 soaph_reference = references.soaph
+
+
+@ag.rule(of="matrices")
+def sinksoap(p: ag.Param, g: ag.Grad, m: ag.State, gl: ag.Square("rows"), gr: ag.Square("columns"), row: ag.Row, column: ag.Column,
+             left: ag.Square("rows"), right: ag.Square("columns"), *, lr=0.04, mu=0.95, beta=0.95, decay=0.025, eps=1e-8):
+    """The bases are states so that somebody sees them."""
+    u, m = nesterov(g, m, mu)
+    gl, gr = ag.lerp(gl, g @ g.T, 1 - beta), ag.lerp(gr, g.T @ g, 1 - beta)
+    left, right = ag.eigenbasis(gl), ag.eigenbasis(gr)
+    a = left.T @ u @ right
+    b, c = a * a + eps, 1.0
+    for _ in range(10):
+        r = 1 / ag.rows / ((b * c).sum("row") + eps)
+        c = 1 / ag.columns / ((b * r).sum("column") + eps)
+    u = left @ (ag.sqrt(r) * a * ag.sqrt(c)) @ right.T
+    u = u * (ag.sqrt(ag.rows) / u.norm())
+    n, row, column = by_lines(u, row, column, 0.95)
+    u = ag.where(ag.rows == ag.columns, u, keep_norm(n, u))
+    return ag.descend(p, u, lr, lr * decay), dict(m=m, gl=gl, gr=gr, row=row, column=column, left=left, right=right)
+
+
+sinksoap_reference = references.sinksoap
 
 
 def weakened(s, q, power):

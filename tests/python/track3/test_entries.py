@@ -83,4 +83,4 @@ def test_a_rule_is_short(written):
 
 
 def test_every_entry_has_a_rule_or_a_reason():
-    assert list(ENTRIES) == list(range(1, 47)) and len({number for number, *_ in WRITTEN}) >= 26
+    assert list(ENTRIES) == list(range(1, 47)) and len({number for number, *_ in WRITTEN}) >= 29
