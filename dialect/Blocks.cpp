@@ -363,6 +363,8 @@ std::optional<Scope> altgrad::getReducedScope(ReduceOp reduce, const Variances &
   BlockAttr over = reduce.getOver(), of = variances.of(reduce.getValue());
   const bool isOfColumn = of.covers(BlockAttr::getColumn(reduce.getContext()));
   auto found = [](bool isNew, Scope scope) { return isNew ? std::optional(scope) : std::nullopt; };
+  if (of.isSquare())
+    return std::nullopt;
   if (of.getScope() == Scope::Block && (!isOfColumn || (reduce.isOverBlock() && over.isRun())))
     return found(!reduce.isOverBlock() || !of.covers(over), Scope::Block);
   if (of.getScope() == Scope::Block)

@@ -76,11 +76,13 @@ def lines(function):
 
 @pytest.mark.parametrize("written", WRITTEN, ids=IDS)
 def test_a_rule_is_short(written):
+    """With all functions of this folder that it calls, but those that the entries of SOAP-Muon share."""
     found = []
     for one in written[1:]:
         functions(one, found)
-    assert sum(map(lines, found)) <= 40
+    own = [one for one in found if one.__module__ != "soaps" or hasattr(sys.modules["soaps"], one.__name__ + "_reference")]
+    assert sum(map(lines, own)) <= 40
 
 
 def test_every_entry_has_a_rule_or_a_reason():
-    assert list(ENTRIES) == list(range(1, 47)) and len({number for number, *_ in WRITTEN}) >= 29
+    assert list(ENTRIES) == list(range(1, 47)) and len({number for number, *_ in WRITTEN}) >= 42
