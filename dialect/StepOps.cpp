@@ -21,8 +21,8 @@ static RowKind getRowKind(Operation *op) {
   if (auto sweep = dyn_cast<SweepOp>(op)) {
     auto isOverUnit = [&](unsigned index) { return sweep.getScope(index) == Scope::Unit; };
     return sweep.getWalk() != Walk::Chunks && sweep.getWalk() < Walk::RowSquares ? RowKind::MatrixRow
-           : llvm::any_of(llvm::seq(sweep.getNumResults()), isOverUnit) ? RowKind::Unit
-                                                                        : RowKind::Tensor;
+           : llvm::any_of(llvm::seq(sweep.getNumResults()), isOverUnit)          ? RowKind::Unit
+                                                                                 : RowKind::Tensor;
   }
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.isOverColumn() ? RowKind::MatrixRow : isOver(reduce.getScope());

@@ -17,7 +17,8 @@ struct Layout {
   llvm::SmallVector<Binding> bindings; // one per argument, in order
   unsigned inputs = 0;                 // words of streams of access in
   unsigned rowPointers = 0;            // of other streams and scalars per tensor, and the two below
-  /// The words, behind a row's header, that say where the tensor's lists per column and of squares lie in the workspace.
+  /// The words, behind a row's header, that say where the tensor's lists per column and of squares lie in the
+  /// workspace.
   std::optional<unsigned> columnSlot, squareSlot;
   unsigned groupScalars = 0, stepScalars = 0;
 };

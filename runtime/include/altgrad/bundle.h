@@ -88,10 +88,10 @@
 //
 // Squares. A stream with "per": "rows" or "columns" is a square matrix of f32 for each tensor, with as many rows as the
 // matrix has rows or columns. "squares": {"slot": 5, "rows": 3, "columns": 2} says how many such lists the workspace
-// has of either kind. They lie where lists per column do: the word "slot" behind a row's header says how many floats
-// behind the lists of `spills` a tensor's begin, those of rows first. A sweep whose "walk" is "row_squares" or
-// "column_squares" has the chunks of squares for items, which are listed behind all others. Such a tensor is one
-// matrix and no slice, and it has no units.
+// has of either kind. They lie behind the lists per column: the word "slot" behind the header of a tensor's first row
+// says how many floats behind the lists of `spills` the tensor's begin, those of rows first. A sweep whose "walk" is
+// "row_squares" or "column_squares" has the chunks of squares for items, which are listed behind all others. Such a
+// tensor is one matrix and no slice.
 //
 // Places. For each set "places" says whether what an element becomes depends on where it is in its tensor. Elements of
 // other sets may lie in any order, the same in all lists.
