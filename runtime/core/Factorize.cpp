@@ -140,16 +140,17 @@ altgrad_factorization squareOf(const altgrad_factorization &of, int64_t index) {
 
 } // namespace
 
-int32_t altgrad_core_factorize(const altgrad_factorization *given, void *) {
+int32_t altgrad_core_factorize(const altgrad_factorization *given, void *context) {
+  const int32_t type = context ? *static_cast<const int32_t *>(context) : aoti_torch_device_type_cpu();
   return guarded([&] {
-    if (given->device >= 0)
-      return factorize(aoti_torch_device_type_cuda(), *given);
+    if (type != aoti_torch_device_type_cpu())
+      return factorize(type, *given);
     // LAPACK does one matrix of a batch after the other.
     require(onThreads(
         given->batch,
         [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i)
-            factorize(aoti_torch_device_type_cpu(), squareOf(*given, i));
+            factorize(type, squareOf(*given, i));
         },
         /*grain=*/1));
   });

@@ -121,8 +121,11 @@ void multiplyBatch(const Products &products, const altgrad_gemm &gemm) {
 } // namespace
 
 void altgrad::core::multiplyOn(int32_t device, altgrad_plan *plan) {
-  if (device != aoti_torch_device_type_cpu())
-    check(altgrad_set_gemm(plan, altgrad_core_multiply, const_cast<Products *>(&productsOn(device))));
+  if (device == aoti_torch_device_type_cpu())
+    return;
+  const Products &products = productsOn(device);
+  check(altgrad_set_gemm(plan, altgrad_core_multiply, const_cast<Products *>(&products)));
+  check(altgrad_set_factorize(plan, altgrad_core_factorize, const_cast<int32_t *>(&products.device)));
 }
 
 int32_t altgrad_core_multiply(const altgrad_gemm *gemm, void *context) {

@@ -47,7 +47,8 @@ Numbers unitsOf(const Layout &param, const altgrad_core_matrices *matrices) {
   for (int64_t i = 0; i < int64_t(param.dims()); ++i)
     if (matrices && matrices->turned ? i != leading - 1 : i < leading)
       units[size_t(i)] = param.sizes[size_t(i)];
-  if (const int64_t rows = matrices ? matrices->rows * matrices->count : 0; rows && product(units) != rows) {
+  const int64_t rows = matrices ? matrices->rows * matrices->count : 0; // of matrices of one size
+  if (rows && rows * matrices->columns == product(param.sizes) && product(units) != rows) {
     units.assign(param.dims(), 1);
     units[0] = rows;
   }

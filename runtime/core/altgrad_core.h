@@ -34,7 +34,8 @@ ALTGRAD_API const void *altgrad_core_runtime(void);
 // gives its plan that of another device, whose products go to the stream that is torch's current one.
 ALTGRAD_API int32_t altgrad_core_multiply(const altgrad_gemm *gemm, void *context);
 
-// torch's factorizations of squares, as altgrad_set_factorize takes a function; the context is NULL.
+// torch's factorizations of squares, as altgrad_set_factorize takes a function; the context
+// points to an int32_t, torch's type of the device, or is NULL for the CPU.
 ALTGRAD_API int32_t altgrad_core_factorize(const altgrad_factorization *factorization, void *context);
 
 // The number of torch's dtype in which numbers of a format lie; codes of others lie in integers. And the format of a

@@ -75,7 +75,7 @@ def test_what_the_maker_refuses():
         rules.muon.optimizer()([vector])
     with pytest.raises(rules.ag.RuleError, match="a rule is not called with tensors: adamw.optimizer"):
         rules.adamw(vector, vector)
-    with pytest.raises(rules.ag.RuleError, match="not there yet: today's is of"):
+    with pytest.raises(rules.ag.RuleError, match="matrices in a parameter are said where it is"):
         rules.ag.rule(of="matrices", split="heads")
 
 
