@@ -347,7 +347,9 @@ def Altgrad_ScaleByShapeOp : Altgrad_Op<"scale_by_shape", [Pure]> {
 def Altgrad_MatchNormOp : Altgrad_Op<"match_norm", [Pure]> {
   let summary = "an element of a tensor that is made as long as another one";
   let description = [{
-    x |y| / (|x| + 1e-10), where |x| is the root of the sum of squares of all elements of a tensor.
+    x |y| / (|x| + 1e-10), where |x| is the root of the sum of squares of all elements of a tensor. Where x is a product
+    or a quotient of z and a number of each unit, and `row_mean_square` is of z, |x| is the root of the sum of squares of
+    the lengths of z's units times or over these numbers, in the shape of the chunks of a tensor.
 
     ```mlir
     %even = altgrad.match_norm %w as %g : f32

@@ -2,6 +2,7 @@
 #include "passes/Passes.h"
 
 #include "dialect/Coefficients.h"
+#include "dialect/Variance.h"
 #include "dialect/builders/Codes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "passes/Forms.h"
@@ -123,12 +124,36 @@ static Value expand(CodeBuilder &, OrthogonalizeOp op) { return Iteration(op).wr
 
 //===-- Words of a rule ------------------------------------------------------===//
 
-static Value expand(CodeBuilder &b, MatchNormOp op) {
-  auto length = [&](Value element) -> Value {
-    return math::SqrtOp::create(b, ReduceOp::create(b, Reduction::SumSq, element, Scope::Tensor));
-  };
-  Value aim = length(op.getLike()), own = length(op.getElement());
-  return b.mulF(op.getElement(), b.divF(aim, b.addF(own, b.f32(1e-10f))));
+static Value getLengthOver(CodeBuilder &b, Value element, Scope scope) {
+  return math::SqrtOp::create(b, ReduceOp::create(b, Reduction::SumSq, element, scope));
+}
+
+// Of x times or over a number of each unit, from lengths of x's units; null where these are not at hand.
+static Value getLengthByUnits(CodeBuilder &b, Value element, const Variances &variances) {
+  Operation *op = element.getDefiningOp();
+  if (!isa_and_present<arith::DivFOp, arith::MulFOp>(op) || variances.getScope(op->getOperand(1)) != Scope::Unit)
+    return {};
+  Value x = op->getOperand(0), of = op->getOperand(1);
+  if (llvm::none_of(x.getUsers(), [](Operation *user) { return isa<RowMeanSquareOp>(user); }))
+    return {};
+  Value length = getLengthOver(b, x, Scope::Unit);
+  length = isa<arith::DivFOp>(op) ? b.divF(length, of) : b.mulF(length, of);
+  return math::SqrtOp::create(
+      b, AcrossOp::create(b, b.mulF(length, length), /*units=*/true, /*most=*/false, IntegerAttr()));
+}
+
+// While row_mean_square still says whose units' squares are added.
+static void expandMatchNorms(StepOp step) {
+  Variances variances(step);
+  for (auto op : llvm::make_early_inc_range(step.getBody().getOps<MatchNormOp>())) {
+    CodeBuilder b(op.getLoc(), op);
+    Value aim = getLengthOver(b, op.getLike(), Scope::Tensor);
+    Value own = getLengthByUnits(b, op.getElement(), variances);
+    if (!own)
+      own = getLengthOver(b, op.getElement(), Scope::Tensor);
+    op.replaceAllUsesWith(b.mulF(op.getElement(), b.divF(aim, b.addF(own, b.f32(1e-10f)))));
+    op.erase();
+  }
 }
 
 static Value dim(CodeBuilder &b, Type type, Dimension which) {
@@ -260,7 +285,8 @@ struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
     Block &body = getOperation().getBody().front();
     dropCopies(body);
     expandAll<OrthogonalizeOp>(body);
-    expandAll<MatchNormOp, RowMeanSquareOp, ScaleByShapeOp, ApplyStepOp, ProductsFiniteOp>(body);
+    expandMatchNorms(getOperation());
+    expandAll<RowMeanSquareOp, ScaleByShapeOp, ApplyStepOp, ProductsFiniteOp>(body);
     expandCommit(getOperation().getCommit());
     expandAll<MatrixOp, EntryOp>(body);
   }
