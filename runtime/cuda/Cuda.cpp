@@ -50,7 +50,7 @@ private:
   altgrad_status orderCaptured(const Tables &tables, CudaStream stream, uint64_t capture, Graph graph,
                                std::shared_ptr<CapturedRun> &out);
   altgrad_status launchAll(const Tables &tables, const Launch &launch, const CudaTables &where, CudaStream stream,
-                           bool captured, bool uploaded);
+                           bool captured);
   int64_t finishedBy(int64_t phase, int64_t last, const Tables &tables) const;
   altgrad_status checkGemm(const Launch &launch);
   altgrad_status multiply(const Phase &phase, const Tables &tables, const Launch &launch);
@@ -183,10 +183,9 @@ altgrad_status CudaExecutor::multiply(const Phase &phase, const Tables &tables, 
 
 // The first launch comes after whatever is on the stream; the next ones may
 // overlap with the one before, and wait themselves. Not in a graph: drivers
-// before 12.3 know no such edge of one. Kernels read tables before they wait. So, where tables are new, a launch
-// overlaps only if one before it began on as many processors: others may still have the old tables in their caches.
+// before 12.3 know no such edge of one.
 altgrad_status CudaExecutor::launchAll(const Tables &tables, const Launch &launch, const CudaTables &where,
-                                       CudaStream stream, bool captured, bool uploaded) {
+                                       CudaStream stream, bool captured) {
   products.captured = captured;
   altgrad_args args = launch.args;
   args.rows = (const uint64_t *)where.address(RowTable);
@@ -196,7 +195,6 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables, const Launch &launc
   args.scalars = (const uint64_t *)where.address(ScalarTable);
   args.sets = (const int64_t *)where.address(SetTable);
   bool follows = false;
-  int64_t reached = 0; // the most items of a launch that overlaps with none
   for (int64_t i = launch.first; i < launch.last; ++i) {
     const Kernels::Entry &entry = kernels->phases[size_t(i)];
     if (!entry.kernel) {
@@ -209,10 +207,7 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables, const Launch &launc
     args.finished = others ? (uint32_t *)where.address(FinishedTable) : nullptr;
     Items items = itemsOf(*entry.phase, tables, launch.part);
     if (items.begin < items.end || others) {
-      const int64_t count = items.end - items.begin;
-      const bool overlaps = follows && mayOverlap && !captured && (!uploaded || count <= reached);
-      reached = overlaps ? reached : std::max(reached, count);
-      if (altgrad_status status = launchPhase(entry, items, args, stream, overlaps))
+      if (altgrad_status status = launchPhase(entry, items, args, stream, follows && mayOverlap && !captured))
         return status;
       follows = true;
     }
@@ -236,15 +231,13 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch, uns
   if (altgrad_status status = askCapture(driver, stream, capture, &graph))
     return status;
   std::shared_ptr<CapturedRun> replayed;
-  const bool uploaded = changed != 0;
   if (altgrad_status status =
           capture ? orderCaptured(tables, stream, capture, graph, replayed) : order(tables, stream, changed))
     return status;
   if (replayed)
     if (altgrad_status status = replayed->keep(launch.owner))
       return status;
-  altgrad_status status =
-      launchAll(tables, launch, replayed ? replayed->tables() : memory, stream, capture != 0, uploaded);
+  altgrad_status status = launchAll(tables, launch, replayed ? replayed->tables() : memory, stream, capture != 0);
   // Also after a failure: the kernels before it may still run.
   if (driver.cuEventRecordWithFlags(last.get(), stream, capture ? externalEvent : 0) == 0)
     used = true;
