@@ -141,8 +141,8 @@ altgrad_factorization squareOf(const altgrad_factorization &of, int64_t index) {
 } // namespace
 
 int32_t altgrad_core_factorize(const altgrad_factorization *given, void *context) {
-  const int32_t type = context ? *static_cast<const int32_t *>(context) : aoti_torch_device_type_cpu();
   return guarded([&] {
+    const int32_t type = context ? *static_cast<const int32_t *>(context) : aoti_torch_device_type_cpu();
     if (type != aoti_torch_device_type_cpu())
       return factorize(type, *given);
     // LAPACK does one matrix of a batch after the other.
