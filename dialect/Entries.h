@@ -13,14 +13,14 @@ namespace altgrad {
 inline constexpr llvm::StringLiteral entryOfAttr = "altgrad.entry_of", entriesAttr = "altgrad.entries";
 
 /// The name of the rule of which this is an entry; "" where it is none.
-inline llvm::StringRef getEntryOf(RuleOp rule) {
+inline llvm::StringRef getEntryRule(RuleOp rule) {
   auto of = rule->getAttrOfType<mlir::StringAttr>(entryOfAttr);
   return of ? of.getValue() : llvm::StringRef();
 }
 
 /// Its name without that of its rule.
 inline llvm::StringRef getEntryName(RuleOp entry) {
-  return entry.getSymName().drop_front(std::min(entry.getSymName().size(), getEntryOf(entry).size() + 1));
+  return entry.getSymName().drop_front(std::min(entry.getSymName().size(), getEntryRule(entry).size() + 1));
 }
 
 } // namespace altgrad

@@ -106,7 +106,7 @@ bool RuleOp::changes(BlockArgument state, ArrayRef<StringRef> options) {
 // A square may be computed in some steps and read in all: an option says in which. Beside entries any state may.
 SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) {
   DenseMap<Value, bool> known = decide(options);
-  const bool mayKeep = !getEntryOf(*this).empty() || (*this)->hasAttr(entriesAttr);
+  const bool mayKeep = !getEntryRule(*this).empty() || (*this)->hasAttr(entriesAttr);
   SmallVector<BlockArgument> stored;
   for (auto [state, value] : llvm::zip(getByRole(Role::state), getYield().getStates()))
     if (foldSelects(value, known) != state ||

@@ -128,7 +128,7 @@ LogicalResult Compiler::generate(std::string &text) {
                   "'; a step takes one rule of a name");
     if (isNew && !isIn)
       added.push_back(rule);
-    if (isNew && !isIn && (ours || !getEntryOf(rule).empty()))
+    if (isNew && !isIn && (ours || !getEntryRule(rule).empty()))
       out << (text.empty() ? "" : "\n") << *rule << "\n";
   }
   StepRequest asked = request.step;

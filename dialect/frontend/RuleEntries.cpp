@@ -33,7 +33,7 @@ void RuleParser::parseEntry(RuleOp of) {
   advance();
   begin(at, symbol);
   rule->setAttr(entryOfAttr, terms->builder.getStringAttr(of.getSymName()));
-  takeArguments(of);
+  copyArguments(of);
   if (token.is("("))
     parseSignature();
   parseBody();
@@ -48,7 +48,7 @@ void RuleParser::parseEntry(RuleOp of) {
   dropUnused();
 }
 
-void RuleParser::takeArguments(RuleOp of) {
+void RuleParser::copyArguments(RuleOp of) {
   for (auto [argument, place] : llvm::zip(of.getSignature().getAsRange<ArgumentAttr>(), places))
     addArgument(argument.getRole(), argument.getScope(), place, argument.getFallback());
   rule.setSignatureAttr(of.getSignatureAttr());

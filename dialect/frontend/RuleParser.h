@@ -40,9 +40,9 @@ private:
   void addArgument(Role role, Scope scope, const RuleToken &name, mlir::TypedAttr fallback);
   // Its entries: RuleEntries.cpp.
   void parseEntries();
-  bool isEntry() { return !getEntryOf(rule).empty(); }
+  bool isEntry() { return !getEntryRule(rule).empty(); }
   void parseEntry(RuleOp of);
-  void takeArguments(RuleOp of);
+  void copyArguments(RuleOp of);
   void dropUnused();
   struct Kind { // of an argument
     Role role = Role::none;

@@ -37,7 +37,7 @@ RuleOp altgrad::findEntry(ModuleOp module, RuleOp rule, StringRef entry, Locatio
     return rule;
   SmallVector<StringRef> known;
   for (auto other : module.getOps<RuleOp>())
-    if (getEntryOf(other) == rule.getSymName()) {
+    if (getEntryRule(other) == rule.getSymName()) {
       known.push_back(getEntryName(other));
       if (known.back() == entry)
         return other;
@@ -49,7 +49,7 @@ RuleOp altgrad::findEntry(ModuleOp module, RuleOp rule, StringRef entry, Locatio
 
 OwningOpRef<RuleOp> altgrad::getOnlyRule(ModuleOp module, StringRef file, Location loc, StringRef entry) {
   SmallVector<RuleOp> rules(module.getOps<RuleOp>());
-  llvm::erase_if(rules, [](RuleOp rule) { return !getEntryOf(rule).empty(); });
+  llvm::erase_if(rules, [](RuleOp rule) { return !getEntryRule(rule).empty(); });
   if (rules.size() == 1) {
     RuleOp found = findEntry(module, rules[0], entry, loc);
     return found ? OwningOpRef<RuleOp>(found.clone()) : OwningOpRef<RuleOp>();

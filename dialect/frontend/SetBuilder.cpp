@@ -122,7 +122,7 @@ void SetBuilder::addHypers() {
 void SetBuilder::countStep() {
   if (rule.getByRole(Role::step).empty())
     return;
-  bool real = storage.word("step").format == "f32", isEntry = !getEntryOf(rule).empty();
+  bool real = storage.word("step").format == "f32", isEntry = !getEntryRule(rule).empty();
   Argument steps =
       scalar(isEntry ? Access::In : Access::InOut, Role::step, getName(Role::step), real ? step.f32 : step.i64);
   NamedOpBuilder ops = this->ops(steps, "step");

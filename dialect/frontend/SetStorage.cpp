@@ -216,7 +216,7 @@ LogicalResult SetStorage::checkOptions() {
   auto known =
       llvm::map_to_vector(rule.getByRole(Role::option), [&](BlockArgument option) { return rule.getName(option); });
   bool iterates = !rule.getBody().getOps<OrthogonalizeOp>().empty();
-  if (!getEntryOf(rule).empty()) // the others are of its rule
+  if (!getEntryRule(rule).empty()) // the others are of its rule
     llvm::erase_if(options, [&](StringRef option) { return !llvm::is_contained(known, option); });
   for (StringRef option : options) {
     if (llvm::is_contained(known, option) || (iterates && readIterationWord(&context, option)))

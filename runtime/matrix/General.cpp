@@ -8,13 +8,13 @@ using namespace altgrad::runtime;
 
 namespace {
 
-struct Place {
+struct Location {
   const void *data;
   int64_t distance, rows, columns; // of the matrix as it lies, whose rows have no gaps
 };
 
 // Squares lie behind all lists of elements, tensor by tensor, those of rows first.
-Place placeOf(const Operand &operand, const Product &product, const Matrices &matrices, const Phase &phase,
+Location placeOf(const Operand &operand, const Product &product, const Matrices &matrices, const Phase &phase,
               const Launch &launch) {
   const int64_t elements = launch.args.nchunks * ALTGRAD_CHUNK;
   auto *spills = reinterpret_cast<char *>(launch.args.spills);
@@ -32,7 +32,7 @@ Place placeOf(const Operand &operand, const Product &product, const Matrices &ma
 
 altgrad_gemm altgrad::runtime::describeGeneral(const Product &product, const Matrices &matrices, const Phase &phase,
                                                const Launch &launch) {
-  Place places[3];
+  Location places[3];
   for (int i = 0; i < 3; ++i)
     places[i] = placeOf(product.operands[i], product, matrices, phase, launch);
   const auto &[a, b, c] = places;

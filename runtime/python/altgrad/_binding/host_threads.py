@@ -50,14 +50,14 @@ class Host:
     def local_rank(self):
         """(this process, how many there are) of this host, as the launcher says it; (0, 1) without one."""
         for rank, ranks in _LOCAL:
-            if (said := [self._environment.get(name, "") for name in (rank, ranks)]) and all(map(str.isdecimal, said)):
-                return int(said[0]), max(1, int(said[1]))
+            if (given := [self._environment.get(name, "") for name in (rank, ranks)]) and all(map(str.isdecimal, given)):
+                return int(given[0]), max(1, int(given[1]))
         return 0, 1
 
     def threads(self):
         """The number of threads that somebody has chosen, or None: torchrun itself says 1."""
-        said = self._environment.get("OMP_NUM_THREADS", "")
-        return int(said) if said.isdecimal() and int(said) > 1 else None
+        given = self._environment.get("OMP_NUM_THREADS", "")
+        return int(given) if given.isdecimal() and int(given) > 1 else None
 
     def _read(self, place):
         try:

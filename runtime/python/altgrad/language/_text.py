@@ -95,7 +95,7 @@ def _arguments(signature, options, trace):
     return given, rows
 
 
-def _kind_of(side):
+def _shape_word(side):
     return f"a square of {side} x {side}" if side else "of the tensor's shape"
 
 
@@ -180,7 +180,7 @@ class Results:
         if isinstance(role, Param) and level < COLUMN:
             self.fail(f"the new {name} is one number for the whole tensor: return p - …")
         if isinstance(value, Symbol) and level == ELEMENT and (side := getattr(role, "side", "")) != self.trace.sides.get(value.name, ""):
-            self.fail(f"the new {name} is {_kind_of(self.trace.sides.get(value.name, ''))}, and {name} is {_kind_of(side)}: x @ y "
+            self.fail(f"the new {name} is {_shape_word(self.trace.sides.get(value.name, ''))}, and {name} is {_shape_word(side)}: x @ y "
                       "multiplies matrices", name)
         if isinstance(role, Unit) and level >= COLUMN:
             self.fail(f'the new {name} differs within a {role.word}: write .mean("{role.word}"), .sum("{role.word}") or .max("{role.word}")', name)

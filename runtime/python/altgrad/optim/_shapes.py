@@ -66,8 +66,8 @@ class PartsOfMatrices:
     """What a class has whose groups may say that a parameter holds several matrices, or filters that are one."""
 
     def _matrices_of(self, group, param):
-        said = {key: group.get(key) for key in PARTS}
-        return None if said == dict.fromkeys(PARTS) else matrices_of(said, param)
+        parts = {key: group.get(key) for key in PARTS}
+        return None if parts == dict.fromkeys(PARTS) else matrices_of(parts, param)
 
     def _group_rule(self, group):
         # Where matrices begin is no option of a rule.
