@@ -106,9 +106,9 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
         ::llvm::ArrayRef<::llvm::StringRef> options);
     /// Whether what it yields has random numbers when the options named are true and the others have their defaults.
     bool draws(::llvm::ArrayRef<::llvm::StringRef> options);
-    /// The states that are stored when the options named are true and the others
     /// Whether a state gets another value with these options. A square that does not is stored where it is read.
     bool changes(::mlir::BlockArgument state, ::llvm::ArrayRef<::llvm::StringRef> options);
+    /// The states that are stored when the options named are true and the others
     /// have their defaults: those not yielded unchanged.
     ::llvm::SmallVector<::mlir::BlockArgument> getStoredStates(
         ::llvm::ArrayRef<::llvm::StringRef> options);

@@ -2,8 +2,6 @@
 #include "Status.h"
 #include "matrix/Multiply.h"
 
-#include <exception>
-
 using namespace altgrad::runtime;
 
 namespace {
@@ -15,7 +13,7 @@ struct Location {
 
 // Squares lie behind all lists of elements, tensor by tensor, those of rows first.
 Location placeOf(const Operand &operand, const Product &product, const Matrices &matrices, const Phase &phase,
-              const Launch &launch) {
+                 const Launch &launch) {
   const int64_t elements = launch.args.nchunks * ALTGRAD_CHUNK;
   auto *spills = reinterpret_cast<char *>(launch.args.spills);
   if (operand.of == Side::None)
@@ -71,14 +69,8 @@ altgrad_status altgrad::runtime::factorize(const Product &product, const altgrad
   given.device = gemm.device;
   given.stream = gemm.stream;
   int32_t error = 0;
-  try {
-    error = who.factorize(&given, who.context);
-  } catch (const std::exception &exception) {
-    return fail(ALTGRAD_SYSTEM, "a factorization threw in phase %s, and nothing has changed: %s", phase.name.c_str(),
-                exception.what());
-  } catch (...) {
-    return fail(ALTGRAD_SYSTEM, "a factorization threw in phase %s, and nothing has changed", phase.name.c_str());
-  }
+  if (altgrad_status status = catchAll("a factorization", phase, [&] { error = who.factorize(&given, who.context); }))
+    return status;
   if (error)
     return fail(ALTGRAD_SYSTEM,
                 "a factorization of squares of %lld rows failed (%d) in phase %s, and nothing has changed: a square "

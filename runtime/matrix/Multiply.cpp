@@ -5,7 +5,6 @@
 #include "executor/Threads.h"
 
 #include <algorithm>
-#include <exception>
 
 using namespace altgrad::runtime;
 
@@ -101,14 +100,9 @@ altgrad_status altgrad::runtime::multiplyOnce(const altgrad_gemm &gemm, const Ph
   if (!launch.gemm.multiply)
     return multiplyPlainly(gemm, phase, launch);
   int32_t error = 0;
-  try {
-    error = launch.gemm.multiply(&gemm, launch.gemm.context);
-  } catch (const std::exception &exception) {
-    return fail(ALTGRAD_SYSTEM, "the caller's gemm threw in phase %s, and nothing has changed: %s", phase.name.c_str(),
-                exception.what());
-  } catch (...) {
-    return fail(ALTGRAD_SYSTEM, "the caller's gemm threw in phase %s, and nothing has changed", phase.name.c_str());
-  }
+  if (altgrad_status status =
+          catchAll("the caller's gemm", phase, [&] { error = launch.gemm.multiply(&gemm, launch.gemm.context); }))
+    return status;
   if (error)
     return fail(ALTGRAD_SYSTEM, "the caller's gemm failed (%d) in phase %s, and nothing has changed", int(error),
                 phase.name.c_str());

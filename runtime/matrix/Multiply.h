@@ -2,9 +2,11 @@
 #ifndef ALTGRAD_RUNTIME_MULTIPLY_H
 #define ALTGRAD_RUNTIME_MULTIPLY_H
 
+#include "Status.h"
 #include "executor/Executor.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace altgrad::runtime {
 
@@ -46,6 +48,19 @@ altgrad_status findFinite(const std::vector<altgrad_gemm> &products, bool result
 // Does items of such a phase on the plan's threads, or by the caller's function.
 altgrad_status runItems(int64_t items, void (*body)(int64_t, int64_t, void *), void *context, const Phase &phase,
                         const Launch &launch);
+
+// What a function of the caller's throws goes no further. Success if it returns, whatever it says.
+template <typename Call> altgrad_status catchAll(const char *whose, const Phase &phase, Call call) {
+  try {
+    call();
+    return ALTGRAD_OK;
+  } catch (const std::exception &exception) {
+    return fail(ALTGRAD_SYSTEM, "%s threw in phase %s, and nothing has changed: %s", whose, phase.name.c_str(),
+                exception.what());
+  } catch (...) {
+    return fail(ALTGRAD_SYSTEM, "%s threw in phase %s, and nothing has changed", whose, phase.name.c_str());
+  }
+}
 
 // One call of the function that multiplies, or of the plain kernel, which is the host's.
 altgrad_status multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
