@@ -49,6 +49,9 @@ for cited in $(grep -hoE '\b(dialect|passes|codegen|runtime)/[A-Za-z0-9_/]+\.(cp
   grep -qE "(^|/)$cited$" <<<"$files" || say "$cited is cited and not in the repository"
 done
 grep -rnE '(^|[^_])getenv\(' runtime --include=*.cpp --include=*.h && say "secure_getenv: a variable may name what is loaded"
+# pytest imports every test of a run under the name of its file.
+twice=$(grep -E '^tests/python/.*/test_[a-z0-9_]*\.py$' <<<"$files" | xargs ls 2>/dev/null | sed 's|.*/||' | sort | uniq -d)
+[ -z "$twice" ] || say "two files of tests/python have one name: $twice"
 python3 tests/guards.py || bad=1
 [ $bad = 0 ] && echo "the house is in order"
 exit $bad
