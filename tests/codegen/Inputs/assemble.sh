@@ -9,7 +9,7 @@ shift 5
 count=0 bad=0
 for rule in $(altgrad-opt --list-rules --rule-path="$templates"); do
   most=64
-  case $rule in adahessian | adamatan2 | adan | dadaptadam | prodigy) most=80 ;; esac
+  case $rule in adahessian | adamatan2 | adan | dadaptadam | prodigy | soap) most=80 ;; esac
   grep -q ', column \|over column' "$templates/$rule.mlir" && most=128
   altgrad-opt --rule="$rule" --rule-path="$templates" --storage="$storage" $flags \
     --target="$target" --emit=ptx -o "$work.ptx" &&
