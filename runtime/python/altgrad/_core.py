@@ -141,9 +141,8 @@ def tell(loaded, **known):
     loaded.altgrad_core_set_objects(ctypes.byref(loaded.told))
 
 
-def has_lock():
-    """Whether Python has its lock. Without it other threads may change a dict, a list or a gradient that C reads."""
-    return getattr(sys, "_is_gil_enabled", lambda: True)()
+# Whether Python has its lock. Without it other threads may change a dict, a list or a gradient that C reads.
+has_lock = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
 # altgrad_core_python, altgrad_core_objects and altgrad_core_row.
