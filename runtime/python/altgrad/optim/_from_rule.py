@@ -22,6 +22,7 @@ from ._checks import check_hypers
 from ._entries import check_entry, entry_of, method_of, program_of
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
+from ._owners import MatrixOwners
 from ._shapes import PARTS, PartsOfMatrices
 from ._timed import Timed, check_timed
 
@@ -40,6 +41,7 @@ class _FromRule(PartsOfMatrices, Optimizer, metaclass=_Made):
     _rule = None
     _chosen = ()
     _multiplies = None  # the Bundle of a rule with products of matrices
+    _fixed_storage = True
     _iterates = False  # whether orthogonalize is in it
     _takes = None  # "matrices": parameters of two dimensions alone
 
@@ -194,7 +196,9 @@ def _make(rule, storage, options, entries, timed):
     _check_names(rule, step_states, "state of the step")
     check_words(Storage(words))
     iterates = bool(part.multiplies) and rule.iterates()
-    made = _Made(_title(rule.name), (Timed, _FromRule) if timed else (_FromRule,), {
+    whole = part.multiplies or part.columns or any([stream.of_units for stream in part.states])
+    bases = *[Timed] * bool(timed), *[MatrixOwners] * bool(whole), _FromRule
+    made = _Made(_title(rule.name), bases, {
         "_timed": dict(timed),
         **methods, "_entries": steps,
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers, iterates),

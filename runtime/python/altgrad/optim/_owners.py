@@ -32,7 +32,9 @@ class MatrixOwners(Optimizer):
                                  "the model that has ranks of its own an optimizer of its own, without process_group")
             group = ranks.everyone.one_group() if ranks else next(
                 param for of in self.param_groups for param in of["params"] if is_dtensor(param)).device_mesh.get_group(0)
-            words = dict(storage=str(self._words), numerics=self.numerics, statistics=self._measures, fused_amp=self.fused_amp)
+            words = dict(numerics=self.numerics, statistics=self._measures, fused_amp=self.fused_amp)
+            if not self._fixed_storage:
+                words["storage"] = str(self._words)
             made = Sharded(type(self), self.param_groups, process_group=group, **words,
                            **({} if self._ema is None else {"ema": self._ema}))
             made.param_groups, self._sharded, self._counters = self.param_groups, made, made.local_optimizer._counters

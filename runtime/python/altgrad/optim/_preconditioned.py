@@ -9,13 +9,14 @@ from typing_extensions import Unpack
 
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor
+from ._owners import MatrixOwners
 from ._shapes import matrices_of
 from ._timed import Timed
 
 __all__ = ["SOAP", "Shampoo"]
 
 
-class Preconditioned(Timed, Named):
+class Preconditioned(Timed, MatrixOwners, Named):
     """An optimizer of matrices with squares, of which some steps compute more than others.
 
     A parameter of one dimension, and a side that is longer than `max_precond_dim`, have no square.

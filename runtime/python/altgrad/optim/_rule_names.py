@@ -34,6 +34,7 @@ class RuleNames:
     _absent = ()  # keys that may be None, which stands for 0
     _template = _InTable(lambda _, of: of and of.rule)
     _keys = _InTable(lambda _, of: of.keys if of else {})  # {state of the rule: key in `state`}
+    _fixed_storage = False  # whether the class has its storage, and not its constructor
     _steps_wholes = False  # whether a rank that steps a parameter needs all of it
     _of_units = ()  # states with one value for each unit of a parameter
     _inputs = ()  # tensors beside each parameter that are only read
