@@ -124,7 +124,8 @@ constexpr size_t maxOperations = 4096;
 constexpr size_t maxOperationsOfSet = 128; // as many more for each set: 64 sets of a stock rule with statistics fit
 constexpr size_t maxFunctions = 512;
 constexpr size_t maxLists = 128;
-constexpr size_t maxReductions = 32;
+constexpr size_t maxReductions = 32;     // of a rule
+constexpr size_t maxStepReductions = 64; // which has others than the rule: norms, what checks products
 constexpr size_t maxRunReductions = 128;
 mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body, size_t most = maxOperations);
 /// Emits an error and fails if sweeps or phases read an old content that has been overwritten.

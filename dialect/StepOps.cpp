@@ -117,8 +117,8 @@ LogicalResult StepOp::verifyRegions() {
     unsigned set = sets.of(reduce.getValue()).value_or(0);
     bool isOfRun = reduce.isOverBlock() && !isOverTile(reduce);
     // step_c22
-    if (!isOfRun && ++reductions[set] > maxReductions)
-      return reduce.emitOpError() << "is one of more than " << maxReductions << " over one set of tensors";
+    if (!isOfRun && ++reductions[set] > maxStepReductions)
+      return reduce.emitOpError() << "is one of more than " << maxStepReductions << " over one set of tensors";
     // step_c27
     if (isOfRun && ++ofRuns[set] > maxRunReductions)
       return reduce.emitOpError() << "is one of more than " << maxRunReductions << " over blocks of one set of tensors";

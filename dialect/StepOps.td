@@ -90,7 +90,7 @@ def Altgrad_StepOp : Altgrad_SignatureOp<"step", []> {
     - (step_c19) a value that is stored per block is the same for all elements of the block;
     - (step_c20) what is `per_unit` is an f32 with the role `state`;
     - (step_c21) a set has at most 128 lists;
-    - (step_c22) a set has at most 32 reductions of its elements, those over columns and squares among them;
+    - (step_c22) a set has at most 64 reductions of its elements, those over columns and squares among them;
     - (step_c23) a history is an f32 of the step or of each tensor, and it is not `out`;
     - (step_c24) only `percentile` reads a history;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;

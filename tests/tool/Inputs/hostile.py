@@ -48,7 +48,7 @@ write("functions.mlir", rule.replace(") {", ", hyper %h: f64) {")
       + "".join(f"  %a{i} = math.exp %h : f64\n" for i in range(513)) + "  %x = negf %w : f32\n" + end)
 write("powers.mlir", rule + "".join(f"  %a{i} = math.powf %w, %g : f32\n" for i in range(74)) + "  %x = negf %w : f32\n" + end)
 write("reductions.mlir", "altgrad.step @s(in %w: !altgrad.tensors<f32>) {\n  %v = dequantize %w : !altgrad.tensors<f32>\n"
-      + "  %x = element %v\n" + "".join(f"  %a{i} = reduce add %x over step : f32\n" for i in range(33)) + "  commit\n}\n")
+      + "  %x = element %v\n" + "".join(f"  %a{i} = reduce add %x over step : f32\n" for i in range(65)) + "  commit\n}\n")
 for name, many, block in (("runs", 129, "1x32"), ("tiles", 33, "32x1")):
     write(f"{name}.mlir", rule + "".join(f"  %a{i} = altgrad.reduce add %g over block<{block}> : f32\n" for i in range(many))
           + "  %x = negf %w : f32\n" + end)
