@@ -106,10 +106,13 @@ def optimizers():
             continue  # a narrow form of another
         states = [f"`{word}` = `{key}`" + (f" with `{argument(made, made._only_with[word])}`" if word in made._only_with else "")
                   + " of each row" * (word in made._of_units) for word, key in made._keys.items()]
-        states += [f"`{key}` of each {role}" for role in ("row", "column") for key in find_rule(made._template).declared(role)]
+        for role, size in {"row": "of each row", "column": "of each column", "row_square": "of rows × rows",
+                           "column_square": "of columns × columns"}.items():
+            if keys := find_rule(made._template).declared(role):
+                states.append(" and ".join(f"`{key}`" for key in keys) + f" {size}")
         rule = made._template
         rows.append([f"`{name}`", f"[{rule}](../../../templates/{rule}.mlir)", ", ".join(states),
-                     str(4 * (len(made._keys) - len(made._only_with) - len(made._of_units)))])
+                     str(4 * len(made._keys.keys() - made._only_with - set(made._of_units)))])
     return table(["class", "rule", "states: word = key", "bytes"], rows)
 
 

@@ -58,7 +58,7 @@ static LogicalResult readWord(StringRef line, StringRef text, StorageWord &word,
   name.split(fields, ':');
   word.format = fields[0].str();
   if (StringRef(word.format).find_first_of("=;") != StringRef::npos)
-    return problem(rest, " has two words; words are separated by spaces");
+    return problem(rest, " names two streams: separate them by spaces");
   if (fields.size() > 1) {
     word.block = fields[1].str();
     (void)fields[1].getAsInteger(10, word.elements); // 0 of what is no number
@@ -67,8 +67,8 @@ static LogicalResult readWord(StringRef line, StringRef text, StorageWord &word,
     word.scale = name.drop_front(fields[0].size() + fields[1].size() + 2).str();
   for (StringRef modifier : ArrayRef<StringRef>(parts).drop_front()) {
     if (modifier.empty() || modifier.contains('='))
-      return problem(modifier, " ends in a comma or has two words; words are separated by "
-                               "spaces, what is said of one word by commas");
+      return problem(modifier, " ends in a comma or names two streams: separate streams by "
+                               "spaces, and modifiers of one by commas");
     if (std::string why = readModifier(modifier, word); !why.empty())
       return problem(modifier, " says " + why);
   }

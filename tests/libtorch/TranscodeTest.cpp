@@ -135,7 +135,7 @@ TEST(Transcode, WhatHasNoPlaceIsRefusedAndChangesNothing) {
     moved(from, to);
     ADD_FAILURE() << "not refused";
   } catch (const c10::Error &error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("the storage has no word for it: add master=f32"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("the storage names none: add master=f32"));
   }
   EXPECT_TRUE(to.state().empty());
   EXPECT_EQ(to.param_groups()[0].options().get_lr(), 0.5);

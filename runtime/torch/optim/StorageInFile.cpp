@@ -35,7 +35,7 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   c10::IValue given;
   if (transcodes || !archive.try_read("storage", given))
     return;
-  ALTGRAD_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a line of words");
+  ALTGRAD_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a storage line");
   const std::string file = byKeys(given.toStringRef(), spec), own = storageLine();
   for (const std::string &key : keysInFile())
     ALTGRAD_CHECK(!isTrue(altgrad_core_formats_differ(file.c_str(), own.c_str(), key.c_str(), /*small=*/false)),

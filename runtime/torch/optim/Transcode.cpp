@@ -118,7 +118,7 @@ RuleParamState Binding::transcoded(const RuleParamState &state, const std::strin
   }
   Tensor master = masterOf(state, param, spec);
   ALTGRAD_CHECK(!master.defined() || !word.empty(), "altgrad: the file has a master of a parameter of sizes ",
-                param.sizes(), ", and the storage has no word for it: add master=f32 or master=bf16+i16");
+                param.sizes(), ", and the storage names none: add master=f32 or master=bf16+i16");
   if (!word.empty())
     putMaster(next, word, master.defined() ? master : param.detach().to(at::kFloat, false, /*copy=*/true), param, upper,
               spec);

@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 import altgrad
 
-pytestmark = [pytest.mark.filterwarnings("ignore:.*steps it, as it does others"),
+pytestmark = [pytest.mark.filterwarnings("ignore:.*updates it, and every other parameter"),
               pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")]
 
 KWARGS = {"AdamW": dict(amsgrad=True), "Adam": {}, "SGD": dict(momentum=0.9), "Adagrad": {}, "RMSprop": dict(momentum=0.9),

@@ -123,9 +123,9 @@ WAYS = [
 def test_the_warning_points_at_who_called_step(way):
     param = torch.nn.Parameter(torch.ones(3, dtype=WIDE))
     param.grad = torch.ones_like(param)
-    with pytest.warns(UserWarning, match="steps it, as it does others") as seen:
+    with pytest.warns(UserWarning, match="updates it, and every other parameter") as seen:
         way(altgrad.optim.SGD([param]), param)
-    warning, = [w for w in seen if "as it does others" in str(w.message)]
+    warning, = [w for w in seen if "every other parameter" in str(w.message)]
     assert warning.filename == __file__
     assert linecache.getline(__file__, warning.lineno).endswith("# here\n")
 

@@ -120,5 +120,5 @@ def test_a_part_in_columns_has_the_extents_of_its_whole():
         param.grad = torch.ones_like(param)
         altgrad.optim.FromRule(RULES["dim"])([param]).step()
     assert torch.equal(whole[:, :3], part)
-    with pytest.raises(ValueError, match="sharded in columns, and its rule asks where in the whole its elements are"):
+    with pytest.raises(ValueError, match="not sharded along dimension 0, and its rule asks where in the whole its elements are"):
         altgrad.optim.FromRule(RULES["index"])([part]).step()

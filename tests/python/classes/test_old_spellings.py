@@ -123,8 +123,6 @@ def test_a_rule_of_ones_own_and_properties_have_the_old_names():
     with warns("optimizer.profile is optimizer.numerics"):
         optimizer.profile = None
     assert optimizer.numerics is None
-    with warns("optimizer.slow_ways is optimizer.fallback_counts"):
-        assert optimizer.slow_ways == optimizer.fallback_counts == {}
 
 
 def test_the_memory_of_ranks_takes_the_old_dtype():

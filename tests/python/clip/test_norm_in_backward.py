@@ -274,7 +274,7 @@ def test_gradients_that_a_scaler_unscales_are_summed_again(scaler):
         pair.zero()
 
 
-@pytest.mark.filterwarnings("ignore:.*steps it, as it does others")
+@pytest.mark.filterwarnings("ignore:.*updates it, and every other parameter")
 def test_mixed_types_statistics_and_torchs_part():
     params = twins.make([(4097,), (33,)])
     for dtype in (torch.bfloat16, torch.float64):

@@ -132,7 +132,7 @@ def _said(call):
 def test_what_cannot_be_stepped_is_refused_in_words(tmp_path):
     words = ["a Partial one has its numbers on no process",
              None,
-             "draws are by the place in the whole: shard dimension 0",
+             "random bits depend on an element's index in the whole tensor: shard dimension 0",
              None,
              "takes one norm of a vector, and other ranks have parts of it: use \"agc\"",
              "takes a norm for each index of dimension 0, and other ranks have parts of some: use \"agc\"", None, "has other DTensors with gradients"]

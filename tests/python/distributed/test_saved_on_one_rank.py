@@ -70,7 +70,7 @@ def warned(rank, group):
         assert file["ranks"] == (rank, 2)
         found += [str(warning.message) for warning in caught]
     assert len(found) == (rank == 0), found
-    assert not found or "the states of rank 0's part, of 2 ranks: if the others do not save theirs, call" in found[0]
+    assert not found or "the states of rank 0's part, of 2 ranks: if the other ranks do not save theirs, call" in found[0]
 
 
 def refused(rank, group):

@@ -101,5 +101,5 @@ def test_what_does_not_go_together():
     keeps = "rule keeps(param w, grad g, state old)\n  w = w - g\nentry keep\n  old = w\n"
     with pytest.raises(ValueError, match="'old' is a state of b, and of a for its entries alone: rename one of them"):
         by_group(a=FromRule(keeps), b=sam)
-    with pytest.raises(ValueError, match="seed=3, but no word of the storage says stochastic"):
+    with pytest.raises(ValueError, match="seed=3 is of no use: nothing is rounded stochastically"):
         by_group(a=FromRule(keeps))(twins.make(SHAPES, count=1)[0], seed=3)

@@ -160,14 +160,15 @@ def check_local_shard(at, bundle, index):
         if stream.role == "tensor_scale" or stream.columns:
             raise ValueError("it is sharded, and its copy has scales over rows that other ranks have: leave copy= out")
         if stream.role == "block_scale" and at.offset is None:
-            raise ValueError(f"it is sharded in columns, and a block of {stream.key!r} has elements of other ranks: shard "
-                             "dimension 0")
+            raise ValueError(f"it is not sharded along dimension 0, and a block of {stream.key!r} has elements of other ranks: "
+                             "shard dimension 0")
         if stream.role == "block_scale" and at.cut % stream.block:
             raise ValueError(f"it is sharded, and each index of its dimension 0 has {at.cut} elements, which is no "
                              f"multiple of the {stream.block} in a block of {stream.key!r}: choose blocks that divide it, "
                              "and shard dimension 0")
     if at.offset is None and any([single.role == "random" for single in bundle.singles]):
-        raise ValueError("it is sharded in columns, and draws are by the place in the whole: shard dimension 0")
+        raise ValueError("it is not sharded along dimension 0, and random bits depend on an element's index in the whole tensor: "
+                         "shard dimension 0")
 
 
 def check_units(at):

@@ -225,7 +225,7 @@ class TensorTable:
 
     _present = None
     share = None  # the Share of its rows in sums over the step
-    fallbacks = None  # a Counter of the tensors that took a slow way
+    fallbacks = None  # a Counter of the tensors that took a detour
     reproducible_sums = None  # the ReproducibleSums over all ranks, with the bits of one process
 
     def run(self, scalars):

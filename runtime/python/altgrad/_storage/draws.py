@@ -18,7 +18,7 @@ def seeded(words, seed, drawn=False):
     """
     if not drawn and not is_stochastic(words):
         if seed is not None:
-            raise ValueError(f"seed={seed!r}, but no word of the storage says stochastic, and no rule has random numbers")
+            raise ValueError(f"seed={seed!r} is of no use: nothing is rounded stochastically, and no rule has random numbers; leave seed out")
         return {}
     if seed is None:
         seed = int(torch.randint(_HALF - 1, (), dtype=torch.int64, device="cpu"))

@@ -43,5 +43,5 @@ def _idle(words, formats):
     if master and word_of(master).split and "bf16" not in formats:
         yield f"storage says master={master}, which does nothing: {are}, and this master is of bf16 ones"
     elif master and formats == {"f32"}:
-        yield (f"storage says master={master}, and {are}: each has a copy of itself, 4 bytes for each element; leave the "
-               "word out, or make the model bfloat16 first: model.to(torch.bfloat16)")
+        yield (f"storage says master={master}, and {are}: each has a copy of itself, 4 bytes for each element; leave "
+               f"master={master} out, or make the model bfloat16 first: model.to(torch.bfloat16)")

@@ -62,9 +62,9 @@ class Storage(Mapping[str, str]):
 
     def _add(self, name: str, word: str) -> None:
         if not isinstance(word, str) or not isinstance(name, str):
-            raise TypeError(f"storage: {name!r} is given {word!r}; a word is a string such as 'bf16'")
+            raise TypeError(f"storage: {name!r} is given {word!r}; a format is a string such as 'bf16'")
         if not _WORD.fullmatch(f"{name}={word}"):
-            raise ValueError(f"storage: '{name}={word}' is not name=format, as m=bf16; words are separated by spaces")
+            raise ValueError(f"storage: '{name}={word}' is not name=format, as m=bf16; streams are separated by spaces")
         if name in self._words:
             raise ValueError(f"storage names {name!r} twice; leave one out")
         self._words[name] = in_full(word)
@@ -110,7 +110,7 @@ def _pairs(line: StorageLike) -> list[tuple[str, str]]:
     if isinstance(line, Mapping):
         return list(line.items())
     if not isinstance(line, str):
-        raise TypeError(f"storage is {line!r}, not a line of words such as 'm=bf16 v=bf16', an altgrad.optim.Storage "
+        raise TypeError(f"storage is {line!r}, not a line such as 'm=bf16 v=bf16', an altgrad.optim.Storage "
                         "or a dict")
     words = [word.partition("=") for word in line.split()]
     for name, equals, word in words:

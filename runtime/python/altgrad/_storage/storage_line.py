@@ -37,7 +37,7 @@ def words_of(group, where, keys):
     if line is None:
         return {}
     if not isinstance(line, str):
-        raise ValueError(f"{LINE} of {where} is {line!r}, not a line of words")
+        raise ValueError(f"{LINE} of {where} is {line!r}, not a storage line")
     try:
         return Storage({keys.get(name, name): word for name, word in Storage(line).items()})
     except ValueError as error:

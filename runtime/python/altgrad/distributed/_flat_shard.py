@@ -21,8 +21,8 @@ def warn_of_part(rank, ranks):
     """Warns once, where what the first of several ranks has of the states is saved: some trainers save there alone."""
     if rank == 0 and ranks > 1 and not _warned:
         _warned.add(rank)
-        warn(f"altgrad.distributed: what is saved here are the states of rank 0's part, of {ranks} ranks: if the others do "
-             "not save theirs, call optimizer.consolidate_state_dict() on every rank before, and the file has all of them")
+        warn(f"altgrad.distributed: this file has only the states of rank 0's part, of {ranks} ranks: if the other ranks do "
+             "not save theirs, call optimizer.consolidate_state_dict() on every rank first, and it has all of them")
 
 
 class PartOf(tuple):

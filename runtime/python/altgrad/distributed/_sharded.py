@@ -46,14 +46,14 @@ class Sharded(Sending, torch.optim.Optimizer):
     ranks. Plain parameters beside them are the same on every rank, with gradients that are averages already.
 
     Args:
-        kind: A class of altgrad.optim. Of Muon, NorMuon and the classes with numbers of rows and columns, such as
-            Adafactor, each parameter is stepped as a whole by one rank, as DistMuon has it; any other rule updates each
-            element by itself.
+        kind: A class of altgrad.optim. With Muon, NorMuon and the classes with numbers of rows and columns, such as
+            Adafactor, one rank updates each parameter as a whole, as in DistMuon; any other rule updates each element by
+            itself.
         params: Parameters or param_groups, the same on all ranks. Their memory moves into the buckets, and
             they become those of the first rank.
-        process_group: The ranks that share the work, None: all; or a DeviceMesh of these. One of two dimensions is of
-            replicas and of the ranks that share the work, as fully_shard takes it for HSDP: parameters travel within a
-            row of the mesh, such as a node, and of gradients each rank's part travels to the other rows.
+        process_group: The ranks that share the work, None: all; or a DeviceMesh of these. A mesh of
+            two dimensions is replicas x ranks that share the work, as fully_shard takes it for HSDP: parameters are sent
+            within a row of the mesh, such as a node, and each rank sends its part of the gradients to the other rows.
         bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
         reduce_dtype: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the
             parameters.
@@ -64,9 +64,9 @@ class Sharded(Sending, torch.optim.Optimizer):
         reproducible: Whether norms have the bits of one process, too, on any number of ranks: they exchange one
             partial sum per 4,096 elements (4 bytes) instead of one number. A DTensor whose shards do not end on
             multiples of 4,096 elements is stepped by one rank as a whole.
-        model: The model whose parameters these are. Then what others have updated travels while its next forward goes on,
-            each module of which waits for its own parameters; so do `model.state_dict()` and the next step. Parameters that
-            are read otherwise, such as by `model.parameters()`, may be those before the step until `wait_parameters()`.
+        model: The model whose parameters these are. Updated parameters are then sent while its next forward runs: each
+            module waits for its own, `model.state_dict()` and the next step for all. Parameters that are read in another
+            way, such as by `model.parameters()`, may be those before the step until `wait_parameters()` is called.
         words: What the class takes besides.
 
     Raises:
@@ -185,7 +185,7 @@ class Sharded(Sending, torch.optim.Optimizer):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within it backward adds to `param.grad` as ever, and nothing travels; the next backward sends the sum."""
+        """A context in which backward adds to `param.grad` and sends nothing; the next backward outside sends the sum."""
         before, self._syncs = self._syncs, False
         try:
             yield

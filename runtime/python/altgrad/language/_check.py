@@ -11,7 +11,7 @@ from ._signature import Column, Global, Grad, Param, Row, Scalar, Square, State,
 
 def check(rule: Any, reference: Any, steps: int, shapes: Any, seed: int, arrays: str, hypers: "dict[str, Any]") -> dict[str, float]:
     if arrays not in ("numpy", "torch"):
-        raise ValueError(f'arrays={arrays!r}: there are "numpy" and "torch"')
+        raise ValueError(f"arrays is {arrays!r}, neither 'numpy' nor 'torch'")
     largest, moved, Made = {}, 0.0, rule.optimizer()
     draws = torch.Generator().manual_seed(seed)
     for shape in shapes:

@@ -40,7 +40,7 @@ class State(Role):
     """The element of a tensor that is kept from step to step and begins as 0.
 
     Args:
-        when: The option without which there is no such state; it is None then.
+        when: The option that the state needs. Without that option it is not stored, and the argument is None.
         first: The name of the ag.Param, if it begins as the parameter is in the first step, which takes an ag.Step.
     """
 
@@ -56,7 +56,7 @@ class _Number(State):
     """A number that is kept from step to step.
 
     Args:
-        when: The option without which there is no such state; it is None then.
+        when: The option that the state needs. Without that option it is not stored, and the argument is None.
         first: What it begins as.
     """
 
@@ -83,7 +83,7 @@ class Column(State):
     """A number that is kept for each column of a matrix and begins as 0. What is computed with it is float32.
 
     Args:
-        when: The option without which there is no such state; it is None then.
+        when: The option that the state needs. Without that option it is not stored, and the argument is None.
     """
 
     word = "column"
@@ -107,7 +107,7 @@ class Square(State):
 
     Args:
         side: "rows" for one of rows x rows, "columns" for one of columns x columns.
-        when: The option without which there is no such state; it is None then.
+        when: The option that the state needs. Without that option it is not stored, and the argument is None.
     """
 
     word = "square"

@@ -242,7 +242,7 @@ class DevicePlan:
                     if part.unit_multiple:
                         check_units(row.at)
                     if row.at.offset is None and part.places:
-                        raise ValueError("it is sharded in columns, and its rule asks where in the whole its elements "
+                        raise ValueError("it is not sharded along dimension 0, and its rule asks where in the whole its elements "
                                          "are: shard dimension 0")
                 if asks[row.set]:
                     check_fit(self.bundle, row.set, row.param.shape, row.strides, row.matrices)

@@ -116,14 +116,15 @@ _made: "dict[Any, type]" = {}
 def by_group(storage: StorageLike = "", **kinds: Any) -> "type[Optimizer]":
     """A class whose param_groups are stepped by different rules, in one program with one norm, one scaler and one commit.
 
-    A group says its rule by `rule`, and has that rule's numbers. The constructor takes `rule`, which groups without one
-    have, or a function of a parameter that says it, and for each rule a dict of numbers; and what all optimizers share.
+    A group names its rule by `rule`, and has the hyper-parameters of that rule. The constructor takes `rule`, the name for
+    groups without one or a function from a parameter to a name; a dict of hyper-parameters for each rule; and the keywords
+    that all optimizers share.
 
     Args:
-        storage: In which formats states are stored, as FromRule takes it; of all rules. What a class of `kinds` has of its own
-            holds for its groups.
-        kinds: For each name that a group may say, a class of FromRule or of a rule in Python, or such a rule. The entries of
-            all are methods, each of which steps the groups whose rule has it.
+        storage: In which formats the states of all rules are stored, as FromRule takes it. A class of `kinds` that was made
+            with a storage keeps it for its groups.
+        kinds: For each name of a rule, a class of FromRule, a class of a rule in Python, or such a rule. The entries of all
+            rules become methods; a method runs on the groups whose rule has the entry.
 
     Returns:
         A class of optimizers. It can be pickled if its rules can be.

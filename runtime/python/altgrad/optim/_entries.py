@@ -31,7 +31,7 @@ def program_of(step: Rule, rule: Rule, options: "tuple[str, ...]") -> Any:
     known = step.options()
     bundle = compile_sets([set_line(step, tuple([option for option in options if option in known]), {})], [step])
     if any([single.role == "random" for single in bundle.singles]):
-        raise ValueError(f"rule @{step.name} has random numbers, which an entry has not: draw them in rule @{rule.name}")
+        raise ValueError(f"rule @{step.name} has random numbers, which an entry cannot have: use them in rule @{rule.name}")
     return bundle
 
 

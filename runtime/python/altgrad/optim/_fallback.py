@@ -34,7 +34,7 @@ def find_fallback(optimizer):
                 if is_known(param.device) and param.layout == torch.strided:
                     candidates.append(param)
     for place in find_overlapping(list(map(local_of, candidates))):
-        reasons.setdefault(id(candidates[place]), "shares memory with another")
+        reasons.setdefault(id(candidates[place]), "shares memory with another parameter")
     return TorchPart(optimizer, reasons) if reasons else None
 
 
@@ -223,5 +223,5 @@ def warn_once(optimizer, part):
     optimizer._warned = True
     owner, (param, reason) = type(optimizer).__name__, part.first
     warn(f"altgrad.optim.{owner}: {name_of(optimizer, param)} {reason}, so torch.optim.{optimizer._reference.__name__} "
-         "steps it, as it does others that altgrad's kernels cannot; optimizer.fallback_counts counts them, and "
-         "fallback=False makes it an error")
+         "updates it, and every other parameter that altgrad has no kernel for; optimizer.fallback_counts counts these "
+         "updates, and fallback=False raises an error instead")

@@ -38,20 +38,20 @@ class Shared(TypedDict, total=False):
             several ranks it works only if fully_shard reduces the gradients. A gradient that is changed later is
             summed again, provided that the change raises its version counter. Writes through `.data` or NumPy do not
             raise it: do not change a gradient that way between backward and step.
-        offload: Whether states and masters lie on the host, and steps are made there, for parameters on a device:
-            gradients come to the host while backward runs, and are summed for the norm as they arrive;
-            parameters go back while others are stepped. Gradients are known again by their version counter, as with
-            `norm_in_backward`. Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
-            Several ranks of a launcher on one host share its cores. "bound" has the threads of a step run on the cores of
-            this rank's share alone, of those near its GPU where Linux says which these are.
-            It has not been run on a GPU yet, but on a device of the tests whose memory is the CPU's.
+        offload: Whether states and masters of parameters on a GPU are kept in the host's memory and updated there.
+            Gradients are copied to the host while backward runs and summed for the norm as they arrive; parameters are
+            copied back while others are updated. A gradient that is changed later has to raise its version counter, as
+            with `norm_in_backward`. Nothing changes for parameters on the CPU; for DTensors use FSDP2's CPUOffloadPolicy.
+            Ranks on one host share its cores. "bound" binds the threads of a step to this rank's share, near its GPU
+            where Linux reports that.
+            Not yet run on a GPU: the tests run it on a device whose memory is the CPU's.
         numerics: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
             an altgrad.optim.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128,keep_positive", or a dict. A class
-            with narrow states keeps its own words for the streams that are not named. templates/Storage.md has every
-            word. A param_group may have a "storage" of its own, whose words replace those of all, as "states=f32" for
-            embeddings.
+            with narrow states keeps its own formats for the streams that are not named. templates/Storage.md lists formats
+            and modifiers. A param_group may have a "storage" of its own, such as "states=f32" for embeddings, which
+            overrides this one for the streams that it names.
         ema: The decay of an exponential moving average of the weights, such as 0.999, which the step keeps as one more state,
             `state[param]["ema"]`: ema = lerp(ema, new parameter, 1 - decay), beginning with the parameter before the first
             step, of the master where there is one. It is float32, or as `storage="ema=bf16,stochastic"` says.

@@ -55,11 +55,11 @@ class Muon(MatrixOwners, Named):
         reproducible: Whether each matrix is multiplied by calls of its own. A library's bits may depend on how many
             matrices it is given at once, and so on which other parameters there are; its calls are slower then.
         betas: The decay rates of AdamW's averages.
-        use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise. A
-            function says it of each parameter, whose group becomes two then. AdamW's has the `lr` of `adamw`, else
-            that of the preset, else 1e-3; with "match_rms_adamw", whose rates are AdamW's, it has Muon's.
-        adamw: What AdamW's groups have where they do not say otherwise: a dict with `lr`, `betas`, `eps` and
-            `weight_decay`, or some of them. They have the optimizer's where it says nothing.
+        use_muon: Whether Muon updates the parameters of a group, or AdamW; a group may have a value of its own. A function
+            decides for each parameter and splits each group in two. AdamW's group has the `lr` of `adamw`, else that of
+            the preset, else 1e-3; with "match_rms_adamw", where Muon's rates are those of AdamW, it has Muon's.
+        adamw: The defaults of AdamW's groups: a dict with some of `lr`, `betas`, `eps` and `weight_decay`. The
+            optimizer's own arguments are the defaults of the others.
         flatten: What a parameter of more than two dimensions is: True, one matrix with a row for each index of
             dimension 0, as filters are; False, a stack of those of its last two dimensions. None takes three
             dimensions for a stack and more of them for filters.

@@ -159,8 +159,8 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         """Adds a param_group, as torch's optimizers do.
 
         Args:
-            param_group: A dict with "params" and whatever differs from the defaults. With "storage" its parameters are
-                stored otherwise, as "states=f32" for embeddings: its words replace those of the optimizer.
+            param_group: A dict with "params" and whatever differs from the defaults. With "storage", such
+                as "states=f32" for embeddings, it overrides the optimizer's storage for the streams that it names.
 
         Raises:
             ValueError: A word of the group's storage is unknown, or a parameter is in a group already.

@@ -39,7 +39,7 @@ class Scion(Named):
         norm: "Spectral", for matrices, "SpectralConv", for filters, "Sign", as for the last layer, "ColNorm" and "RowNorm",
             as for the first one, "BiasRMS", for vectors, which takes the columns of matrices, or "Auto": Spectral,
             SpectralConv or BiasRMS by the dimensions. A group may say another one.
-        norm_kwargs: What the norm is told: of Spectral `max`, whether the factor is at least 1, `normalized`, without which it
+        norm_kwargs: Arguments of the norm: of Spectral `max`, whether the factor is at least 1, `normalized`, without which it
             is sqrt(rows), and `steps`; of SpectralConv `steps`; of Sign `normalized`, without which u is sign(b); of ColNorm
             and RowNorm `normalized`, which multiplies the lengths of ColNorm by the columns and those of RowNorm by their
             root, and `transpose`, which takes the transpose, as of an embedding.
@@ -64,7 +64,7 @@ class Scion(Named):
             param_group: A dict with "params" and whatever differs from the defaults.
 
         Raises:
-            ValueError: There is no such norm, it is told what it does not know, or a parameter has not its dimensions.
+            ValueError: `norm` is unknown, does not take an argument of `norm_kwargs`, or is not for the dimensions of a parameter.
         """
         super().add_param_group(param_group)
         group, place = self.param_groups[-1], len(self.param_groups) - 1

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from .._bundle import INOUT
-from .._warn import warn_renamed
 
 if TYPE_CHECKING:
     from ._optimizer import Optimizer
@@ -108,25 +107,19 @@ class StatisticsMixin:
     def skipped_steps(self) -> torch.Tensor:
         """How many of its steps were skipped, a 0-dim int64 tensor on the parameters' device.
 
-        A GradScaler skips them; so does a GPU where a product of Muon's matrices is not finite and what it multiplied
-        is.
+        A GradScaler skips a step whose gradients are not finite. A GPU skips a step of Muon in which a matrix
+        multiplication of finite numbers has a result that is not finite.
         """
         return self._counters.value("skipped")
 
     @property
     def fallback_counts(self) -> dict[str, int]:
-        """How many times a tensor was not stepped where it lies by a kernel, by the reason; {} where all were.
+        """How many tensors took a detour in all steps, by its kind; {} if there were none.
 
-        `torch`: torch's class stepped it, see `fallback`. `redistributed`: its gradient, a DTensor, had other
-        placements than the parameter, and was brought to them.
+        `torch`: torch's class updated the parameter, see `fallback`. `redistributed`: the gradient, a DTensor, had other
+        placements than its parameter and was redistributed first.
         """
         return dict(self._counters.fallbacks)
-
-    @property
-    def slow_ways(self) -> dict[str, int]:
-        """The old name of `fallback_counts`."""
-        warn_renamed("optimizer.slow_ways", "optimizer.fallback_counts")
-        return self.fallback_counts
 
     def statistics(self) -> "Statistics":
         """The norms and counts of the last step for every parameter, and the counts of all steps.

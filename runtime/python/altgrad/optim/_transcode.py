@@ -261,7 +261,7 @@ class _Target:
         if adam.master is None and adam.remainder is None:
             return []
         if word is None:
-            raise ValueError(f"{where} has a master, and the storage in `to` has no word for it: add "
+            raise ValueError(f"{where} has a master, and the storage in `to` names none: add "
                              "master=f32 or master=bf16+i16")
         dtype = dtype_of(word_of(word).format) if word_of(word).split else torch.float32
         there = adam.master if adam.remainder is None else adam.remainder

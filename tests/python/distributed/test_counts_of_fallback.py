@@ -29,7 +29,7 @@ def counted(rank, group):
     return [*said, optimizer.fallback_counts]
 
 
-def test_slow_ways_are_counted_and_objects_do_not_grow(tmp_path):
+def test_fallbacks_are_counted_and_objects_do_not_grow(tmp_path):
     said, grown = ranks.run([counted, long.Rank(200)], tmp_path)
     for answer in said:
         assert answer == [{"redistributed": 1, "torch": 1}, *[{"redistributed": 2, "torch": 2}] * 2], answer
