@@ -15,7 +15,8 @@ import torch
 from ._arithmetic import wide
 from ._errors import RuleError, ShardLocation, fail_at, fail_in
 from ._from_torch_math import patched
-from ._from_torch_paths import Guard, Tracing, either, explore, running
+from ._from_torch_paths import Tracing, either, running
+from ._known import Guard
 from ._from_torch_state import Held, NumbersOfGroups, ParamState, States, constant_of, filled, same
 from ._from_torch_proxies import Mode, Number, Proxy, proxy, raw
 from ._rule import Rule
@@ -234,7 +235,7 @@ class Source:
                     else:
                         self.fail(f"its group keeps {key!r} from step to step, which is no number")
             return {"p": param}
-        return explore(run, path)["p"]
+        return run.explore(path)["p"]
 
     def _classify(self, run, key, value, first):
         is_tensor = type(value) is Proxy
@@ -263,8 +264,8 @@ class Source:
             self._check(run, kept[-1].held, group)
             made = {"p": param, **kept[-1].values()}
             return made | {f"{key} of the group": raw(group[key]) if key in group else symbol for key, symbol in of_group.items()}
-        later = explore(run, lambda: path(False))
-        first = explore(run, lambda: path(True)) if self.states or self.counts or self.group_counts or self.own_counts or of_group else later
+        later = run.explore(lambda: path(False))
+        first = run.explore(lambda: path(True)) if self.states or self.counts or self.group_counts or self.own_counts or of_group else later
         made = either(lambda: run.step == 1, first, later)
         if made["p"].name == "%p":
             self.fail("the step leaves the parameter as it is")
