@@ -40,7 +40,7 @@ class Trace:
         self.paths: Paths = Paths()
         self.options: dict[str, tuple[Symbol, Any]] = {}  # by the condition of an ag.when: the option that it is, and what it says
         self.sides: dict[str, str] = {}  # of what is of a square, by its name: "rows" or "columns"
-        self.grams: dict[int, tuple[Symbol, Symbol, str]] = {}  # by id, x @ x.T or x.T @ x, x, and the side
+        self.grams: dict[int, tuple[Symbol, Any]] = {}  # by id, x @ x.T and products of it, and what makes a square of it
 
     def argument(self, name: str, kind: str, level: int, role: str, side: str = "") -> Symbol:
         """An argument of the rule; `side` of a square."""
