@@ -40,6 +40,37 @@ def test_torchs_own_classes_have_torchs_bits_but_for_its_roots(name, given):
     compare(getattr(torch.optim, name), given, exactly=True)
 
 
+class ByLists(torch.optim.Optimizer):
+    """Numbers of rows and columns without a dimension of 1, as in the papers' own Adafactor."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["row"], state["column"] = torch.zeros(p.shape[:-1]), torch.zeros(p.shape[:-2] + p.shape[-1:])
+                row, column, square = state["row"], state["column"], p.grad.square() + 1e-30
+                row.lerp_(square.mean(dim=-1), 0.3)
+                column.lerp_(square.amax(dim=-2), 0.3)
+                factor = (row / row.mean(dim=-1, keepdim=True)).unsqueeze(-1) * column.unsqueeze(-2)
+                p.sub_((p.grad - p.grad.mean(0)) * factor.rsqrt(), alpha=group["lr"])
+                p.div_(p.norm(dim=0, keepdim=True).max().clamp(min=1.0) * column.std() + 1.0)
+
+
+@pytest.mark.parametrize("shape", [(33, 17), (1, 6), (6, 1), (9,)], ids=str)
+@pytest.mark.parametrize("given", [{}, dict(weight_decay=0.1, maximize=True), dict(eps=(1e-10, 1e-2), d=2.0)], ids=str)
+def test_torchs_adafactor_keeps_numbers_of_rows_and_columns(given, shape):
+    assert compare(torch.optim.Adafactor, given, shapes=[shape]) < 3e-6
+
+
+def test_lists_of_rows_and_columns_are_spread_as_torchs():
+    assert compare(ByLists, {}, shapes=[(33, 17), (5, 7)]) < 3e-6
+
+
 def test_what_comes_first_branches_and_counters_are_found():
     kind = torchclasses.FirstStep
     assert compare(kind, {}) < 1e-5 and compare(kind, dict(centered=True)) < 1e-5
@@ -113,9 +144,9 @@ def test_it_is_a_class_of_altgrads_with_storage_clip_files_and_pickles():
 
 
 @pytest.mark.parametrize("kind, given", [(torch.optim.Adamax, {}), (torch.optim.NAdam, {}), (torch.optim.SGD, dict(momentum=0.9)),
-                                         (torchclasses.FirstStep, {})], ids=lambda value: getattr(value, "__name__", ""))
+                                         (torchclasses.FirstStep, {}), (torch.optim.Adafactor, {}), (ByLists, {})], ids=lambda value: getattr(value, "__name__", ""))
 def test_a_file_of_the_original_goes_on_here(kind, given):
-    ours, theirs = twins.make([(5, 3), (7,)])
+    ours, theirs = twins.make([(5, 3), {torch.optim.Adafactor: (7, 1), ByLists: (7, 2)}.get(kind, (7,))])
     other = kind(theirs, **given)
     with ExactRoots():
         twins.step([other], [theirs], 3)

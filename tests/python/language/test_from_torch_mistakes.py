@@ -15,8 +15,11 @@ def attribute(self, value):
 
 
 MISTAKES = [
-    (lambda self, group, p, g, state, total: p.sub_(g / g.norm(dim=0, keepdim=True)), "a reduction over dimension 0 of 2: numbers of columns"),
-    (lambda self, group, p, g, state, total: p.sub_(g.mean(dim=1)), "a reduction to one number for each row without keepdim=True"),
+    (lambda self, group, p, g, state, total: p.sub_(g.mean(dim=1)), "a list of rows meets a tensor: torch would lay it along the columns"),
+    (lambda self, group, p, g, state, total: p.sub_((g - g.mean(dim=1, keepdim=True) * 0 + g.norm(dim=0)).mean(1).unsqueeze(0)),
+     r"unsqueeze\(\) of a list of rows at dimension 0: a rule has numbers for each row, \(rows, 1\)"),
+    (lambda self, group, p, g, state, total: g.mean(dim=0).add_(g), r"add_\(\) writes a tensor into a list of columns"),
+    (lambda self, group, p, g, state, total: p.sub_((torch.zeros_like(g) + g.mean(0)).sum()), "numbers of rows or columns that were spread over"),
     (lambda self, group, p, g, state, total: p.sub_(g / total), "the step of a parameter depends on other parameters: sums over all tensors"),
     (lambda self, group, p, g, state, total: p.sub_(g @ g.T), "x.T of a tensor: there is no such thing"),
     (lambda self, group, p, g, state, total: p.sub_(g) if g > 0 else None, "a branch on elements: it has no one side for all of them"),
@@ -24,7 +27,7 @@ MISTAKES = [
     (lambda self, group, p, g, state, total: p.sub_(torch.randn_like(g)), "torch.randn_like: a rule has random numbers of its own"),
     (lambda self, group, p, g, state, total: p.sub_(g[0]), "an element by its index: a rule is the same for all elements"),
     (lambda self, group, p, g, state, total: p.sub_(g.item()), r"item\(\) of a tensor with many elements"),
-    (lambda self, group, p, g, state, total: p.sub_(g.bfloat16()), "torch's bfloat16: there is no such function"),
+    (lambda self, group, p, g, state, total: p.sub_(g.bfloat16()), r"bfloat16\(\) in the code of a step: elements are float32, and storage="),
     (lambda self, group, p, g, state, total: p.sub_(g.to(torch.float16)), "torch.float16 in the code of a step: elements are float32, and storage="),
     (lambda self, group, p, g, state, total: p.sub_(math.fsum([group["lr"]]) * g), "math.fsum of several numbers of the rule"),
     (lambda self, group, p, g, state, total: p.sub_(g, alpha=divmod(group["lr"], 1.0)[1]), r"__divmod__\(\) of a number"),
@@ -34,7 +37,8 @@ MISTAKES = [
     (lambda self, group, p, g, state, total: p.sub_(g, alpha=float(g.norm())), "a number that is known in each step only is wanted as a float"),
     (lambda self, group, p, g, state, total: p.sub_(g, alpha=math.cos(g.norm())), "math.cos of a tensor"),
     (lambda self, group, p, g, state, total: state.update(buffers=[g]), r"Mistake: state 'buffers' is a list"),
-    (lambda self, group, p, g, state, total: state.update(row=torch.zeros(p.shape[0])), "a state of another shape than the parameter's"),
+    (lambda self, group, p, g, state, total: state.update(row=torch.zeros(p.shape[0], p.shape[0])),
+     "a state of another shape than the parameter's, a row's or a column's"),
     (lambda self, group, p, g, state, total: (p.sub_(g), attribute(self, g.norm())), "keeps something of its own from step to step, 'seen'"),
     (lambda self, group, p, g, state, total: p.sub_(g * 0 + torch.ones(3)), "a state of another shape than the parameter's"),
     (lambda self, group, p, g, state, total: None, "the step leaves the parameter as it is"),
@@ -51,8 +55,7 @@ def test_what_cannot_be_traced(what, words):
 
 
 @pytest.mark.parametrize("name, words, line", [
-    ("Adafactor", "a state of another shape than the parameter's: numbers of columns", "new_zeros"),
-    ("Muon", "torch's bfloat16: there is no such function", "bfloat16()"),
+    ("Muon", r"bfloat16\(\) in the code of a step: elements are float32", "bfloat16()"),
     ("SparseAdam", "SparseAdam does not support dense gradients", "raise RuntimeError"),
     ("LBFGS", "missing 1 required positional argument: 'closure'", "torch.no_grad")])
 def test_torchs_own_that_are_no_rules_are_refused_at_torchs_line(name, words, line):
@@ -80,6 +83,12 @@ def test_a_number_that_becomes_none(key, value, error):
     optimizer.param_groups[0][key] = value
     with pytest.raises(TypeError, match=error):
         optimizer.step()
+
+
+def test_sizes_of_a_filter_are_refused_when_its_group_is_made():
+    made = altgrad.optim.from_torch(torch.optim.Adafactor)
+    with pytest.raises(RuleError, match="the sizes of a parameter of 4 dimensions: there are those of vectors and matrices"):
+        made([torch.nn.Parameter(torch.ones(2, 3, 4, 5))])
 
 
 def test_dimensions_that_the_code_asks_for_are_those_of_a_group():

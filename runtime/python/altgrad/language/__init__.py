@@ -24,6 +24,7 @@ from ._rule import Rule, rule
 from ._signature import Column, Global, Grad, Input, New, Option, Param, Row, Scalar, Square, State, Step, Unit
 from ._trace import now as _now
 from ._transform import Transform, compose, transform
+from ._when import when
 
 if TYPE_CHECKING:
     rows: Any
@@ -37,7 +38,7 @@ __all__ = ["Column", "Global", "Grad", "Input", "New", "Option", "Param", "Row",
            "cos", "descend", "eigenbasis", "erf", "exp", "exp2", "expm1", "floor", "fma", "identity", "inverse_root", "lerp",
            "log", "log1p", "log2", "matrix", "maximum", "minimum", "order", "orthogonalize", "orthonormal", "pow", "product",
            "random", "rms", "rsqrt", "rule", "scale_by_shape",
-           "sigmoid", "sign", "sin", "softplus", "sqrt", "tanh", "total", "transform", "where"]
+           "sigmoid", "sign", "sin", "softplus", "sqrt", "tanh", "total", "transform", "when", "where"]
 
 if not TYPE_CHECKING:
     def __getattr__(name):

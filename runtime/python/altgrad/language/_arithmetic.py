@@ -57,11 +57,8 @@ def narrow(value: Any, trace: Trace) -> Symbol:
 
 
 def square_of_gram(value: Symbol) -> Symbol:
-    """x @ x.T as a square of rows x rows, or x.T @ x as one of columns x columns."""
-    _, x, side = value.trace.grams[id(value)]
-    words = "altgrad.matmul {}, {} transposed" if side == "rows" else "altgrad.matmul {} transposed, {}"
-    kind = f"{x.kind[:-1]} per {side} x {side}>"
-    return value.trace.emit(words, [x, x], f"!altgrad.{x.kind}, !altgrad.{x.kind} to !altgrad.{kind}", kind, ELEMENT)
+    """x @ x.T as a square of rows x rows, x.T @ x as one of columns x columns, and what is a product of such ones."""
+    return value.trace.grams[id(value)][1]()
 
 
 def level_of(*values: Any) -> int:

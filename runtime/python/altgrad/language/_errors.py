@@ -114,7 +114,7 @@ def place_of_argument(function: Any, name: str | None = None) -> ShardLocation:
     return ShardLocation(code.co_filename, code.co_firstlineno)
 
 
-_DECIDES = "only an ag.Option decides an `if`; for numbers write ag.where(condition, a, b)"
+_DECIDES = "only an ag.Option, or ag.when(t % 10 == 0) of an ag.Step, decides an `if`; for numbers write ag.where(condition, a, b)"
 _TRUTH = {
     ast.If: "`if` on a value, which has no number while the rule is traced: " + _DECIDES,
     ast.IfExp: "`if` on a value, which has no number while the rule is traced: " + _DECIDES,

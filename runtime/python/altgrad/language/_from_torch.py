@@ -15,9 +15,10 @@ import torch
 from ._arithmetic import wide
 from ._errors import RuleError, ShardLocation, fail_at, fail_in
 from ._from_torch_math import patched
-from ._from_torch_paths import Guard, Tracing, either, explore, running
-from ._from_torch_state import Held, NumbersOfGroups, ParamState, States, constant_of, filled, same
-from ._from_torch_proxies import Mode, Number, Proxy, proxy, raw
+from ._from_torch_paths import Tracing, either, running
+from ._known import Guard
+from ._from_torch_state import Held, NumbersOfGroups, ParamState, States, constant_of, filled, role_of, same
+from ._from_torch_proxies import FULL, NUMBER, Mode, Number, Proxy, proxy, raw
 from ._rule import Rule
 from ._signature import Grad, Param, State, Step, Unit, parts_named
 from ._trace import ELEMENT, HYPER, STEP, UNIT, current
@@ -32,7 +33,7 @@ class Traced(NamedTuple):
 
     rule: Rule
     keys: "dict[str, str]"  # {state of the rule: key in `state`}
-    units: "tuple[str, ...]"  # the states that are numbers
+    units: "dict[str, type]"  # what the states are that are numbers, of the tensor and of rows, or of columns
     places: "dict[str, tuple[str, int | None]]"  # {hyper-parameter: (key of the group, place)}
     guards: "tuple[Guard, ...]"
     count: "tuple[str, str, int] | None"  # where steps are counted, in "state", "group" or "states", under which key, and what that is at step 0
@@ -94,7 +95,7 @@ class Source:
             if key:
                 self.noted[name], self.hypers[name] = key, self.entries.setdefault(name, value[0])
         self._fixed: list[str] = [key for key, value in numbers.items() if _is_whole(value)]
-        self.states: dict[str, tuple[str, type, bool]] = {}  # {key: (name, role, whether it is a tensor)}
+        self.states: dict[str, tuple[str, type, str | None]] = {}  # {key: (name, role, the form of a tensor)}
         self.counts: dict[str, tuple[int, bool]] = {}  # {key of the state: (what it counts from, whether it is a tensor)}
         self.group_counts: dict[str, int] = {}  # {key of the group: what it is after the first step}
         self.own_counts: dict[str, int] = {}  # {key of what belongs to no parameter: what it is after the first step}
@@ -119,7 +120,7 @@ class Source:
             del self.group_counts[key]
             self.group_states[key] = key + "_" * (key in _RESERVED)
         else:
-            self.states[key] = key + "_" * (key in _RESERVED), Unit, self.counts.pop(key)[1]
+            self.states[key] = key + "_" * (key in _RESERVED), Unit, NUMBER if self.counts.pop(key)[1] else None
 
     def _traced(self):
         roles = {name: role for name, role, _ in self.states.values()} | dict.fromkeys(self.group_states.values(), Unit)
@@ -142,7 +143,7 @@ class Source:
                 places[part] = key, place if isinstance(self.entries[key], (tuple, list)) else None
                 guards.append(Guard(f"%{part}", float(value), {}))
         keys = {name: key for key, (name, _, _) in self.states.items()} | {name: name for name in self.group_states.values()}
-        return Traced(rule, keys, tuple(name for name, role in roles.items() if role is Unit), places, tuple(guards),
+        return Traced(rule, keys, {name: role for name, role in roles.items() if role is not State}, places, tuple(guards),
                       self._count(), self.rank if run.asks_rank else None, self.noted)
 
     def _count(self):
@@ -234,7 +235,7 @@ class Source:
                     else:
                         self.fail(f"its group keeps {key!r} from step to step, which is no number")
             return {"p": param}
-        return explore(run, path)["p"]
+        return run.explore(path)["p"]
 
     def _classify(self, run, key, value, first):
         is_tensor = type(value) is Proxy
@@ -242,11 +243,12 @@ class Source:
             self.fail(f"state {key!r} is a {type(value).__name__}: a rule has states of the parameter's shape, and numbers")
         if value is None or isinstance(value, (bool, str)):
             self.constants[key] = value
-        elif not (is_tensor and value.full) and constant_of(run, value) in (1, 1 if first is None else first + 1):
+        elif (not is_tensor or value.form == NUMBER) and constant_of(run, value) in (1, 1 if first is None else first + 1):
             self.counts[key] = int(constant_of(run, value)) - 1, is_tensor
         else:
             name = re.sub(r"\W", "_", key)
-            self.states[key] = name + "_" * (name in _RESERVED), State if is_tensor and value.full else Unit, is_tensor
+            form = value.form if is_tensor else None
+            self.states[key] = name + "_" * (name in _RESERVED), role_of(form), form
 
     def _update(self, run, other=""):
         """What the rule returns: the first step and the later ones, joined where they differ. `other`: a parameter that is stepped
@@ -263,8 +265,8 @@ class Source:
             self._check(run, kept[-1].held, group)
             made = {"p": param, **kept[-1].values()}
             return made | {f"{key} of the group": raw(group[key]) if key in group else symbol for key, symbol in of_group.items()}
-        later = explore(run, lambda: path(False))
-        first = explore(run, lambda: path(True)) if self.states or self.counts or self.group_counts or self.own_counts or of_group else later
+        later = run.explore(lambda: path(False))
+        first = run.explore(lambda: path(True)) if self.states or self.counts or self.group_counts or self.own_counts or of_group else later
         made = either(lambda: run.step == 1, first, later)
         if made["p"].name == "%p":
             self.fail("the step leaves the parameter as it is")
@@ -276,22 +278,22 @@ class Source:
 
     def _param(self, run, prefix=""):
         given = {name: run.trace.argument(prefix + name, "f32", ELEMENT, "") for name in run.given} if prefix else run.given
-        param = proxy(given["p"], True)
-        param.held_grad = proxy(given["g"], True)
+        param = proxy(given["p"], FULL)
+        param.held_grad = proxy(given["g"], FULL)
         return param
 
     def _begun(self, state):
         """A state before the first step, in which the constructor may have put something."""
         for key, value in self.begun.items():
-            state[key] = proxy(filled(value), value.dim() > 0) if isinstance(value, torch.Tensor) else value
+            state[key] = proxy(filled(value), FULL if value.dim() else NUMBER) if isinstance(value, torch.Tensor) else value
         return state
 
     def _step(self, run, own, groups, first):
         """The last parameter after a step on proxies; `own`: (parameter, its state) of each."""
         def begin(key, value):
-            return proxy(run.count(int(constant_of(run, value)) - 1), False) if key in self.own_counts else value
+            return proxy(run.count(int(constant_of(run, value)) - 1), NUMBER) if key in self.own_counts else value
 
-        counts = {} if first else {key: proxy(run.count(after - 2), False) for key, after in self.own_counts.items()}
+        counts = {} if first else {key: proxy(run.count(after - 2), NUMBER) for key, after in self.own_counts.items()}
         self._made = optimizer = object.__new__(self.kind)
         self._kept = {key: copy.copy(value) if isinstance(value, _CONTAINERS) else value for key, value in vars(self.real).items()}
         self._kept |= {key: NumbersOfGroups(value) for key, value in self._kept.items() if type(value) is list and is_number(value)}

@@ -8,8 +8,9 @@ from . import _functions as ag
 from ._arithmetic import apply, binary, choose, compare, logic, narrow
 from ._errors import fail
 from ._from_torch_paths import running
-from ._from_torch_reductions import REDUCTIONS, as_float, as_truth, of_number
-from ._from_torch_proxies import Extent, Number, Shape, Proxy, number, plus, raw, proxy, to_power
+from ._from_torch_reductions import REDUCTIONS, as_float, as_truth, of_number, reduced
+from ._from_torch_proxies import (COLUMN, FLAT_COLUMN, FLAT_ROW, FULL, NUMBER, ROW, Extent, Number, Proxy, Shape, number, plus, proxy, raw,
+                                  to_power)
 from ._reductions import extent
 from ._trace import Symbol
 
@@ -81,6 +82,8 @@ def _negated(function):
 _OTHER = {name: _refuse(f"torch.{name}: a rule has one tensor at a time; sums over all tensors come with a later version")
           for name in ("stack", "cat", "hstack", "concat")}
 _NO_ELEMENT = {name: _refuse(f"torch.{name} of elements: there is no such function of elements yet") for name in ("tan", "erfinv")}
+_NARROW = {name: _refuse(f"{name}() in the code of a step: elements are float32, and storage= says how states are stored")
+           for name in ("bfloat16", "half")}
 _ELEMENT = {name: getattr(ag, name) for name in ("sigmoid", "tanh", "sin", "cos", "atan2", "erf", "expm1", "log1p", "exp2", "log2")}
 _ELEMENT |= {"expit": ag.sigmoid, "arctan2": ag.atan2, "atan": lambda x: ag.atan2(x, 1.0), "arctan": lambda x: ag.atan2(x, 1.0), "softplus": lambda x: ag.softplus(x)}
 _COMPARISONS = {"gt": "ogt", "lt": "olt", "ge": "oge", "le": "ole", "eq": "oeq", "ne": "une"}
@@ -104,7 +107,7 @@ FUNCTIONS = {
     "bitwise_and": _logical("andi"), "bitwise_or": _logical("ori"), "bitwise_not": lambda x: logic("xori", x, True),
     "__and__": _logical("andi"), "__or__": _logical("ori"), "__invert__": lambda x: logic("xori", x, True),
     "where": _where, "masked_fill": lambda x, mask, value: choose(mask, value, x), "copy": lambda a, b, non_blocking=False: b,
-    "fill": lambda a, value: value, "zero": lambda a: 0.0, "float": as_float, "type_as": lambda a, b: as_float(a), **_ELEMENT, **_NO_ELEMENT, **_OTHER}
+    "fill": lambda a, value: value, "zero": lambda a: 0.0, "float": as_float, "type_as": lambda a, b: as_float(a), **_ELEMENT, **_NO_ELEMENT, **_OTHER, **_NARROW}
 _KEEP_TRUTH = {"where", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "__and__", "__or__",
                "__invert__", "masked_fill", "copy", "fill", "float", "type_as"}
 # Another proxy for the same elements, which has the same memory where torch's has.
@@ -118,20 +121,19 @@ def _numel(*_):
 
 
 def _dim(x):
-    if not x.full:
+    if x.form == NUMBER:
         return 0
     running.get().asks_rank = True
-    return running.get().rank
+    return 1 if x.form in (FLAT_ROW, FLAT_COLUMN) else running.get().rank
 
 
 def _shape(x):
-    names = {1: ("numel",), 2: ("rows", "columns")}
-    if not x.full:
+    if not _dim(x):
         return Shape()
-    rank = _dim(x)
-    if rank not in names:
+    if (rank := running.get().rank) > 2:
         fail(f"the sizes of a parameter of {rank} dimensions: there are those of vectors and matrices")
-    return Shape(Extent(extent(name)) for name in names[rank])
+    names = {FULL: ("rows", "columns"), ROW: ("rows", 1), COLUMN: (1, "columns"), FLAT_ROW: ("rows",), FLAT_COLUMN: ("columns",)}
+    return Shape(one if one == 1 else Extent(extent(one)) for one in (names[x.form] if rank == 2 else ("numel",)))
 
 
 def _size(x, dim=None):
@@ -152,7 +154,7 @@ def _set_item(x, key, value):
 
 
 def _to(x, *args, **kwargs):
-    return proxy(as_float(x.symbol), x.full) if x.symbol.kind == "i1" else proxy(None, x.full, x.cell)
+    return proxy(as_float(x.symbol), x.form) if x.symbol.kind == "i1" else proxy(None, x.form, x.cell)
 
 
 def _always(value):
@@ -171,7 +173,7 @@ ASKED = {
     "__len__": _refuse("len() of a tensor: a rule is the same for all sizes"),
     "__getitem__": _refuse("an element by its index: a rule is the same for all elements")}
 PROPERTIES = {
-    "grad": lambda x: x.held_grad, "data": lambda x: proxy(None, x.full, x.cell), "shape": _shape, "ndim": _dim, "real": lambda x: x,
+    "grad": lambda x: x.held_grad, "data": lambda x: proxy(None, x.form, x.cell), "shape": _shape, "ndim": _dim, "real": lambda x: x,
     "dtype": _always(torch.float32), "device": _always(torch.device("cpu")), "layout": _always(torch.strided), "is_cpu": _always(True),
     "is_leaf": _always(True), "names": _always(()), "grad_fn": _always(None), "itemsize": _always(4),
     **dict.fromkeys(("is_sparse", "is_sparse_csr", "is_cuda", "is_mps", "is_meta", "is_quantized", "requires_grad"), _always(False))}
@@ -193,11 +195,11 @@ def _make(name, args, kwargs):
             value = value[0]
         if isinstance(value, (list, tuple)):
             fail("a tensor of several numbers: a rule has states of the parameter's shape, and of one number")
-        return proxy(raw(value), False)
+        return proxy(raw(value), NUMBER)
     if name.endswith("_like"):
         like, given = args[0], args[1:]
         value = given[0] if name == "full_like" and given else kwargs.get("fill_value", MAKERS[name])
-        return proxy(raw(value), like.full)
+        return proxy(raw(value), like.form)
     args = args[1:] if name.startswith("new_") else args
     size = kwargs.get("size", args[0] if args else ())
     if name in ("zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty") and args and not isinstance(size, (tuple, list)):
@@ -205,19 +207,18 @@ def _make(name, args, kwargs):
     value = kwargs.get("fill_value", args[1] if name in ("full", "new_full") and len(args) > 1 else MAKERS[name])
     if value is None:
         fail(f"torch.{name}: a rule has no such tensor")
-    return proxy(raw(value), _is_full(size))
+    return proxy(raw(value), _form_of(size))
 
 
-def _is_full(size):
-    """Whether a size is the parameter's, or that of one number."""
-    if isinstance(size, Shape) and size:
-        return True
-    if all(not isinstance(one, Extent) and one == 1 for one in size):
-        return False
-    own = [one.symbol.name for one in _shape(proxy(0.0, True))]
-    if [getattr(getattr(one, "symbol", None), "name", one) for one in size] == own:
-        return True
-    return fail("a state of another shape than the parameter's: numbers of columns and other shapes come with a later version")
+def _form_of(size):
+    """The form of tensors of a size."""
+    words = [getattr(getattr(one, "symbol", None), "name", one) for one in size]
+    if all(one == 1 for one in words):
+        return NUMBER
+    for form in (FULL, ROW, COLUMN, FLAT_ROW, FLAT_COLUMN)[:5 if running.get().rank == 2 else 1]:
+        if words == [getattr(getattr(one, "symbol", None), "name", one) for one in _shape(proxy(0.0, form))]:
+            return form
+    return fail("a state of another shape than the parameter's, a row's or a column's: a rule has none of other shapes")
 
 
 def has_proxies(values: Any) -> bool:
@@ -268,10 +269,15 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
         return ASKED[name](*args, **kwargs)
     if plain in ("max", "min") and (kwargs.keys() & {"other", "out"} or len(args) > 1 and type(args[1]) is Proxy):
         plain = name = plain + "imum"
-    if plain in REDUCTIONS and not args[0].full:
-        return proxy(of_number(plain, raw(args[0])), False)
+    if plain in REDUCTIONS and args[0].form == NUMBER:
+        return proxy(of_number(plain, raw(args[0])), NUMBER)
     if plain in REDUCTIONS:
-        return proxy(REDUCTIONS[plain](*args, **kwargs), False)
+        return reduced(plain, args[0], args[1:], kwargs)
+    if plain in _MOVES and type(args[0]) is Proxy and args[0].form not in (NUMBER, FULL):
+        return _moved(plain, *args, **kwargs)
+    if plain in ("matmul", "mm", "__matmul__") and [getattr(one, "form", "") for one in args] == [ROW, COLUMN] or plain in (
+            "outer", "ger") and [getattr(one, "form", "") for one in args] == [FLAT_ROW, FLAT_COLUMN]:
+        return proxy(binary("mulf", raw(args[0]), raw(args[1])), FULL)
     if name in _SHARES or name in _SAME:
         return _same(name, args)
     if len(args) == _OLD_ORDER.get(plain):
@@ -285,9 +291,22 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
 def _same(name, args):
     """Another proxy for the same elements; of the same memory where torch's is."""
     x = args[0]
-    if name in ("view", "reshape", "squeeze") and x.full and not _is_flat(name, args[1:]):
+    if name in ("view", "reshape", "squeeze") and x.form != NUMBER and not _is_flat(name, args[1:]):
         fail(f"{name}() to another shape: a rule is the same for all elements, whatever their shape")
-    return proxy(None, x.full, x.cell) if name in _SHARES else proxy(x.symbol, x.full)
+    return proxy(None, x.form, x.cell) if name in _SHARES else proxy(x.symbol, x.form)
+
+
+# {a form: (another one of the same numbers, the dimension that one of them has more)}
+_MOVED = {FLAT_ROW: (ROW, 1), ROW: (FLAT_ROW, 1), FLAT_COLUMN: (COLUMN, 0), COLUMN: (FLAT_COLUMN, 0)}
+_MOVES = {"unsqueeze": (FLAT_ROW, FLAT_COLUMN), "squeeze": (ROW, COLUMN)}
+
+
+def _moved(name, x, dim=None):
+    """A list of rows or of columns with one dimension more or less."""
+    form, at = _MOVED[x.form]
+    if x.form not in _MOVES[name] or dim is None and name == "unsqueeze" or dim is not None and dim % 2 != at:
+        fail(f"{name}() of {x.form} at dimension {dim}: a rule has numbers for each row, (rows, 1), and each column, (1, columns)")
+    return proxy(None, form, x.cell)
 
 
 def _is_flat(name, args):
@@ -297,19 +316,31 @@ def _is_flat(name, args):
 
 def _elementwise(name, plain, args, kwargs):
     out = kwargs.pop("out", None)
-    full = any(type(one) is Proxy and one.full for one in [*args, *kwargs.values()])
+    form = _form_together([one.form for one in [*args, *kwargs.values()] if type(one) is Proxy])
     values, named = [raw(one) for one in args], {key: raw(value) for key, value in kwargs.items()}
     if plain not in _KEEP_TRUTH:
         values = [as_float(value) for value in values]
-    if not full:
+    if form != FULL:
         values = [_as_stored(value) for value in values]
     made = FUNCTIONS[plain](*values, **named)
     if out is None and name != plain:
         out = args[0]
     if out is None:
-        return proxy(made, full)
-    out.cell.symbol = proxy(as_float(made) if out.symbol.kind not in ("i1", "i64") else made, full).symbol
+        return proxy(made, form)
+    if form not in (out.form, NUMBER):
+        fail(f"{name}() writes {form} into {out.form}: a rule's states keep their shapes")
+    out.cell.symbol = proxy(as_float(made) if out.symbol.kind not in ("i1", "i64") else made, form).symbol
     return out
+
+
+def _form_together(forms):
+    """The form of what is computed of tensors of these, as torch spreads them."""
+    forms = {*forms} - {NUMBER}
+    if len(forms) <= 1:
+        return forms.pop() if forms else NUMBER
+    if FLAT_ROW in forms:
+        fail(f"{FLAT_ROW} meets {min(forms - {FLAT_ROW})}: torch would lay it along the columns; write x.unsqueeze(-1)")
+    return COLUMN if forms == {COLUMN, FLAT_COLUMN} else FULL
 
 
 def _as_stored(value):

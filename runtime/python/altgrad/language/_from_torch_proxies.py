@@ -199,11 +199,16 @@ class Cell:
         self.symbol = symbol
 
 
+# Which shape a tensor has: that of one number, the parameter's, and those of a number for each row or column of a matrix, as
+# (rows, 1), (1, columns), (rows,) and (columns,).
+NUMBER, FULL, ROW, COLUMN, FLAT_ROW, FLAT_COLUMN = "a number", "a tensor", "a column of rows", "a row of columns", "a list of rows", "a list of columns"
+
+
 class Proxy(torch.Tensor):
-    """Stands for a tensor: `full`, one with the parameter's shape, or one of a number. It holds no elements."""
+    """Stands for a tensor whose shape is one of these forms. It holds no elements."""
 
     cell: Cell
-    full: bool
+    form: str
     held_grad: Any = None
 
     @property
@@ -216,21 +221,21 @@ class Proxy(torch.Tensor):
         return call(function, args, kwargs or {})
 
     def __deepcopy__(self, memo: Any) -> "Proxy":
-        return proxy(self.symbol, self.full)
+        return proxy(self.symbol, self.form)
 
     def __format__(self, spec: str) -> str:
-        return f"<{'a tensor' if self.full else 'a number'}, {self.symbol.name}>"
+        return f"<{self.form}, {self.symbol.name}>"
 
     def __repr__(self) -> str:
         return format(self)
 
     def tolist(self) -> Any:
-        return self.item() if not self.full else fail("tolist() of a tensor: its elements have no numbers while the rule is traced")
+        return self.item() if self.form == NUMBER else fail("tolist() of a tensor: its elements have no numbers while the rule is traced")
 
     numpy = __array__ = lambda self, *_, **__: fail("NumPy takes no tensor while the rule is traced")
 
 
-def proxy(value: Any, full: bool, cell: "Cell | None" = None) -> Proxy:
+def proxy(value: Any, form: str, cell: "Cell | None" = None) -> Proxy:
     """A proxy for a value; what is no comparison and no step count is rounded to float32, as a tensor stores it."""
     run = running.get()
     if cell is None:
@@ -239,7 +244,7 @@ def proxy(value: Any, full: bool, cell: "Cell | None" = None) -> Proxy:
         cell = Cell(value if value.kind in ("i1", "i64") else narrow(value, run.trace))
     with torch._C.DisableTorchFunction():
         made = torch.Tensor._make_subclass(Proxy, torch.empty((), device="meta"))
-    made.cell, made.full = cell, full
+    made.cell, made.form = cell, form
     return made
 
 

@@ -1,4 +1,4 @@
-"""torch's reductions of proxies: to one number of the tensor, or of each of its rows."""
+"""torch's reductions of proxies: to one number of the tensor, or of each of its rows or columns."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from . import _functions as ag
 from ._arithmetic import apply, choose, compare
 from ._errors import fail
 from ._from_torch_paths import running
-from ._from_torch_proxies import raw
+from ._from_torch_proxies import COLUMN, FLAT_COLUMN, FLAT_ROW, FULL, NUMBER, ROW, Proxy, proxy, raw
 from ._reductions import extent, mean, of_condition, reduce
-from ._trace import ELEMENT, UNIT, Symbol
+from ._trace import COLUMN as OF_COLUMNS, ELEMENT, UNIT, Symbol
 
 
 def as_float(value: Any) -> Any:
@@ -21,94 +21,108 @@ def as_truth(value: Any) -> Any:
     return value if isinstance(value, bool) or isinstance(value, Symbol) and value.kind == "i1" else compare("une", value, 0.0)
 
 
-def _over(args, kwargs, at):
-    """Over what a reduction goes: the tensor, or its units where `dim` names all dimensions but the first."""
-    dim = kwargs.pop("dim", kwargs.pop("axis", args[at] if len(args) > at else None))
-    keeps = kwargs.pop("keepdim", args[at + 1] if len(args) > at + 1 else False)
-    if kwargs:
-        fail(f"{', '.join(kwargs)}= of a reduction")
+def _over(x, dim, keeps):
+    """(over what a reduction of a tensor goes, the form of its result): over the tensor, its units where `dim` names all dimensions but
+    the first, the columns of a matrix, or "" over nothing."""
     if dim is None or dim == () or dim == []:
-        return "tensor"
+        return "tensor", NUMBER
     run = running.get()
     run.asks_rank = True
-    dims = {int(one) % run.rank for one in (dim if isinstance(dim, (tuple, list)) else (dim,))}
-    if dims == set(range(run.rank)):
-        return "tensor"
-    if dims != set(range(1, run.rank)):
-        fail(f"a reduction over dimension {dim} of {run.rank}: numbers of columns, and of parts of a row, come with a later version")
-    if not keeps:
-        fail("a reduction to one number for each row without keepdim=True: it would meet columns")
-    return "unit"
+    rank = 1 if x.form in (FLAT_ROW, FLAT_COLUMN) else run.rank
+    dims = {int(one) % rank for one in (dim if isinstance(dim, (tuple, list)) else (dim,))}
+    of_rows = dims == {*range(1, rank)}
+    if dims == {*range(rank)} or x.form == (COLUMN if of_rows else ROW):
+        return "tensor", NUMBER
+    if x.form in (ROW, COLUMN) and keeps:
+        return "", x.form
+    if not of_rows and rank != 2 or x.form != FULL:
+        fail(f"a reduction over dimension {dim} of {rank}: there are those over all dimensions, over all but the first, and of a matrix over "
+             "either one")
+    return ("unit", ROW if keeps else FLAT_ROW) if of_rows else ("column", COLUMN if keeps else FLAT_COLUMN)
 
 
-def _reduce(how, x, over):
-    """A reduction, of one number for all elements, too: zeros_like(p).norm()."""
-    if x.level == ELEMENT:
-        return reduce(how, x, over)
-    if x.level == UNIT and over == "tensor":
-        fail("a reduction of numbers of rows to one of the tensor comes with a later version")
-    return x if how == "max" else (x * x if how == "sumsq" else x) * extent("numel" if over == "tensor" else "unit")
+class _Over:
+    """What a reduction of a tensor goes over; `becomes` is the form of its result."""
+
+    def __init__(self, x: Proxy, dim: Any = None, keepdim: bool = False) -> None:
+        self.form = x.form
+        self.over, self.becomes = _over(x, dim, keepdim)
+
+    def reduce(self, how: str, x: Symbol) -> Symbol:
+        """A reduction, of one number for all elements, too: zeros_like(p).norm()."""
+        if self.over and x.level == _LEVELS[self.form]:
+            return reduce(how, x, self.over)
+        if self.over and x.level in (UNIT, OF_COLUMNS):
+            fail("a reduction of numbers of rows or columns that were spread over a tensor: reduce them before")
+        x = x * x if how == "sumsq" else x
+        return x if how == "max" or not self.over else x * self.count()
+
+    def mean(self, x: Symbol) -> Symbol:
+        return mean(self.reduce("add", x), self.over, _LEVELS[self.form]) if self.over else x
+
+    def count(self) -> Symbol:
+        """How many numbers each result is of."""
+        if not self.over:
+            fail("a variance of one number in each row or column")
+        if self.form == FULL:
+            return extent({"tensor": "numel", "column": "rows"}.get(self.over, self.over))
+        return extent("numel") / extent("unit") if self.form in (ROW, FLAT_ROW) else extent("columns")
+
+    def condition(self, how: str, x: Symbol, kind: str) -> Symbol:
+        return of_condition(how, as_truth(x), kind, self.over)
 
 
-def _sum(how):
-    def reduced(x, *args, **kwargs):
-        over = _over(args, kwargs, 0)
-        total = _reduce("add", as_float(raw(x)), over)
-        return mean(total, over) if how == "mean" else total
-    return reduced
+_LEVELS = {FULL: ELEMENT, ROW: UNIT, FLAT_ROW: UNIT, COLUMN: OF_COLUMNS, FLAT_COLUMN: OF_COLUMNS}
 
 
-def _largest(sign):
-    def reduced(x, *args, **kwargs):
-        over = _over(args, kwargs, 0)
-        return _reduce("max", raw(x), over) if sign > 0 else apply("negf", _reduce("max", apply("negf", raw(x)), over))
-    return reduced
+def _norm(of, x, p=2):
+    if p in (None, 2, "fro"):
+        return ag.sqrt(of.reduce("sumsq", x))
+    if p == 4:
+        return ag.sqrt(ag.sqrt(of.reduce("sumsq", x * x)))
+    if p == -2:
+        return apply("divf", 1.0, ag.sqrt(of.reduce("sumsq", apply("divf", 1.0, x))))
+    if p == 1:
+        return of.reduce("add", ag.abs(x))
+    if p == float("inf"):
+        return of.reduce("max", ag.abs(x))
+    return fail(f"a norm of order {p}: there are 1, 2, 4, -2 and infinity")
 
 
-def _norm(x, *args, **kwargs):
-    order = kwargs.pop("p", kwargs.pop("ord", args[0] if args else 2))
-    over, x = _over(args, kwargs, 1), raw(x)
-    if order in (None, 2, "fro"):
-        return ag.sqrt(_reduce("sumsq", x, over))
-    if order == 4:
-        return ag.sqrt(ag.sqrt(_reduce("sumsq", x * x, over)))
-    if order == -2:
-        return apply("divf", 1.0, ag.sqrt(_reduce("sumsq", apply("divf", 1.0, x), over)))
-    if order == 1:
-        return _reduce("add", ag.abs(x), over)
-    if order == float("inf"):
-        return _reduce("max", ag.abs(x), over)
-    return fail(f"a norm of order {order}: there are 1, 2, 4, -2 and infinity")
+def _variance(of, x, unbiased=True):
+    away, less = x - of.mean(x), int(unbiased)
+    return apply("divf", of.reduce("sumsq", away), of.count() - float(less) if less else of.count())
 
 
-def _dot(a, b):
-    return _reduce("add", raw(a) * raw(b), "tensor")
+def _smallest(of, x):
+    return apply("negf", of.reduce("max", apply("negf", x)))
 
 
-def _std(root):
-    def reduced(x, *args, **kwargs):
-        less = int(kwargs.pop("unbiased", kwargs.pop("correction", True)))
-        over, x = _over(args, kwargs, 0), raw(x)
-        away = x - mean(_reduce("add", x, over), over)
-        count = extent("numel" if over == "tensor" else "unit")
-        made = apply("divf", _reduce("sumsq", away, over), count - float(less) if less else count)
-        return ag.sqrt(made) if root else made
-    return reduced
+def _largest(of, x):
+    return of.reduce("max", x)
 
 
-def _any(x, *args, **kwargs):
-    _over(args, kwargs, 0)
-    return compare("ogt", of_condition("count", as_truth(raw(x)), "f32"), 0.0)
+REDUCTIONS = {"sum": lambda of, x: of.reduce("add", as_float(x)), "mean": lambda of, x: of.mean(as_float(x)), "max": _largest,
+              "amax": _largest, "min": _smallest, "amin": _smallest, "norm": _norm, "linalg_norm": _norm, "linalg_vector_norm": _norm,
+              "std": lambda of, x, unbiased=True: ag.sqrt(_variance(of, x, unbiased)), "var": _variance,
+              "any": lambda of, x: compare("ogt", of.condition("count", x, "f32"), 0.0), "all": lambda of, x: of.condition("and", x, "i1"),
+              "dot": lambda of, x: of.reduce("add", x)}
+# torch's names of arguments, where there are several.
+_ARGUMENTS = {"axis": "dim", "ord": "p", "correction": "unbiased"}
 
 
-def _all(x, *args, **kwargs):
-    _over(args, kwargs, 0)
-    return of_condition("and", as_truth(raw(x)), "i1")
-
-
-REDUCTIONS = {"sum": _sum("sum"), "mean": _sum("mean"), "max": _largest(1), "amax": _largest(1), "min": _largest(-1), "amin": _largest(-1),
-              "norm": _norm, "linalg_norm": _norm, "linalg_vector_norm": _norm, "dot": _dot, "std": _std(True), "var": _std(False),
-              "any": _any, "all": _all}
+def reduced(name: str, x: Proxy, args: "tuple[Any, ...]", kwargs: "dict[str, Any]") -> Proxy:
+    """A reduction of a tensor as torch calls it."""
+    order = ("p", "dim", "keepdim") if "norm" in name else ("dim", "unbiased", "keepdim") if name in ("std", "var") else ("dim", "keepdim")
+    given = dict(zip(order, args)) | {_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
+    over = {key: given.pop(key) for key in ("dim", "keepdim") if key in given}
+    value = raw(x)
+    if name == "dot":
+        value, over = value * raw(over["dim"]), {}
+    if given.keys() - {"p" if "norm" in name else "unbiased" if name in ("std", "var") else ""}:
+        fail(f"{', '.join(given)}= of a reduction")
+    of = _Over(x, **over)
+    return proxy(REDUCTIONS[name](of, value, **given), of.becomes)
 
 
 def of_number(name: str, value: Symbol) -> Symbol:

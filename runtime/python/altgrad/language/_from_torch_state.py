@@ -5,12 +5,21 @@ from typing import Any
 
 import torch
 
+from . import _trace
 from ._arithmetic import wide
 from ._errors import fail
 from ._from_torch_paths import Tracing
-from ._from_torch_proxies import Number, Proxy, raw, proxy
-from ._signature import State, Unit
-from ._trace import CONSTANT, ELEMENT, UNIT, Symbol
+from ._from_torch_proxies import COLUMN, FLAT_COLUMN, FULL, NUMBER, Number, Proxy, raw, proxy
+from ._signature import Column, State, Unit
+from ._trace import CONSTANT, Symbol
+
+
+LEVELS = {State: _trace.ELEMENT, Unit: _trace.UNIT, Column: _trace.COLUMN}
+
+
+def role_of(form: "str | None") -> type:
+    """What a state of this form is; one number for a tensor is one for each row."""
+    return State if form == FULL else Column if form in (COLUMN, FLAT_COLUMN) else Unit
 
 
 _NO_PARAMETER = "a state that belongs to no parameter: a rule has states of parameters"
@@ -46,8 +55,7 @@ class ParamState:
 
     def __init__(self, source, run, prefix):
         self.source, self.run, self.prefix = source, run, prefix
-        self.given = {key: run.trace.argument(prefix + name, "f32", UNIT if role is Unit else ELEMENT, "")
-                      for key, (name, role, _) in source.states.items()}
+        self.given = {key: run.trace.argument(prefix + name, "f32", LEVELS[role], "") for key, (name, role, _) in source.states.items()}
 
     def first(self) -> Held:
         self.held = Held(self._put)
@@ -61,9 +69,9 @@ class ParamState:
         return _put(value, self.given[key]) if key in self.given and constant == 0 else value
 
     def later(self) -> Held:
-        kept = {key: _as(is_tensor, self.run.count(start - 1)) for key, (start, is_tensor) in self.source.counts.items()}
+        kept = {key: _as(NUMBER if is_tensor else None, self.run.count(start - 1)) for key, (start, is_tensor) in self.source.counts.items()}
         self.held = Held(lambda key, value: value, {**self.source.constants, **kept})
-        self.held.put({key: _as(is_tensor, self.given[key], role is State) for key, (_, role, is_tensor) in self.source.states.items()})
+        self.held.put({key: _as(form, self.given[key]) for key, (_, _, form) in self.source.states.items()})
         return self.held
 
     def values(self):
@@ -127,14 +135,15 @@ def constant_of(run: Tracing, value: Any) -> Any:
 def _put(value, symbol):
     """The same thing with another value."""
     if type(value) is not Proxy:
-        return _as(False, symbol)
+        return _as(None, symbol)
     value.cell.symbol = symbol
     return value
 
 
-def _as(is_tensor, symbol, full=False):
-    if is_tensor:
-        return proxy(symbol, full)
+def _as(form, symbol):
+    """A tensor of this form, or for None a number of Python's."""
+    if form:
+        return proxy(symbol, form)
     return Number(symbol if symbol.kind == "i64" else wide(symbol, symbol.trace))
 
 

@@ -13,14 +13,10 @@ _INSTEAD = {
     "mm": "x @ x.T", "masked_fill": "ag.where(condition, a, x)", "zeros_like": "0.0", "ones_like": "1.0", "t": "x.T",
     "power": "x ** 2", "greater": "a > b", "less": "a < b", "absolute": "ag.abs(x)", "numel": "ag.numel", "nelement": "ag.numel",
     "size": "ag.rows or ag.columns", "shape": "ag.rows or ag.columns", "std": "ag.sqrt((x * x).mean() - x.mean() ** 2)",
-    "where": "ag.where(condition, a, b)",
+    "where": "ag.where(condition, a, b)", "eigh": "ag.eigenbasis(x)", "qr": "ag.orthonormal(x)", "cholesky": "ag.inverse_root(x, 2)",
     **dict.fromkeys(("rand", "rand_like"), 'ag.random("uniform", key=0)'), **dict.fromkeys(("randn", "randn_like"), 'ag.random("normal", key=0)'),
 }
 _NOTHING = {"item", "float", "double", "half", "bfloat16", "to", "cpu", "cuda", "clone", "detach", "contiguous", "type", "data", "copy"}
-_LATER = {
-    "total": "sums over all tensors", "when": "branches on the step", "eigh": "eigenvectors", "qr": "QR", "cholesky": "roots of matrices",
-    "inverse_root": "roots of matrices",
-}
 
 
 def _functions() -> dict:
@@ -42,8 +38,6 @@ def instead_of(name: str) -> str:
 
 def hint_of_function(name: str) -> str:
     """Of ag.name, which there is not."""
-    if name in _LATER:
-        return f"ag.{name} is not there yet: {_LATER[name]} come with a later version"
     return f"there is no ag.{name}; {instead_of(name)}"
 
 

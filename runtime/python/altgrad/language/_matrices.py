@@ -48,7 +48,7 @@ def _gram(x, side):
     kind = x.kind.replace("tensors", "squares")
     known = x.trace.emit("altgrad.gram {}", [x], f"!altgrad.{x.kind}", kind, ELEMENT, x.root)
     made = x.trace.make(x.trace, known.name, kind, ELEMENT, x.root)  # the two are one operation
-    x.trace.grams[id(made)] = made, x, side
+    x.trace.grams[id(made)] = made, lambda: _multiplied(x, x, (side == "columns", side == "rows"))
     return made
 
 
@@ -70,10 +70,17 @@ def product_of(left: Any, right: Any) -> Symbol:
     if left is right and turned[0] != turned[1] and not square_of(left.kind):
         return _gram(left, "rows" if turned[1] else "columns")
     if not any(turned) and "squares" in left.kind + right.kind and not square_of(left.kind + right.kind) and not _are_apart(left, right):
-        return product(left, right)
+        made = product(left, right)
+        if id(left) in made.trace.grams and id(right) in made.trace.grams:
+            made.trace.grams[id(made)] = made, lambda: product_of(square_of_gram(left), square_of_gram(right))
+        return made
     left, right = [square_of_gram(one) if id(one) in one.trace.grams else one for one in (left, right)]
     if "squares" in left.kind + right.kind:
         fail("a product of a polynomial of x @ x.T with another matrix than x: multiply the other one with x @ x.T itself")
+    return _multiplied(left, right, turned)
+
+
+def _multiplied(left, right, turned):
     (rows, inner), (others, columns) = _extents(left, turned[0]), _extents(right, turned[1])
     if inner != others or (rows, columns) == ("columns", "rows"):
         fail(f"@ of a matrix of {rows} x {inner} and one of {others} x {columns}, which do not fit: x.T turns one")
@@ -128,9 +135,9 @@ def product(left: Any, right: Any, by: float = 1.0, plus: Any = None, weight: fl
         left, right = right, left
     operands = [left, right] + ([] if plus is None else [lifted(plus, right.kind[8:-1])])
     if left.kind.startswith("tensors"):
-        fail("a product of two matrices comes with a later version; there are x @ x.T, and its products with x")
+        fail("ag.product() takes a polynomial of x @ x.T and x, or what follows from it; a @ b multiplies other matrices")
     if len({operand.root for operand in operands}) > 1:
-        fail("a product of what follows from two matrices comes with a later version: x @ x.T is multiplied with x and what follows from it")
+        fail("ag.product() of what follows from two matrices: it multiplies x @ x.T with x and what follows from it; a @ b multiplies others")
     if len({operand.kind.partition("<")[2] for operand in operands}) > 1:
         fail("a product of matrices in two formats: make both by ag.matrix(x, dtype) with one dtype")
     if any(isinstance(number, Symbol) for number in (by, weight)):

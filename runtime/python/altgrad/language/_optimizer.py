@@ -6,11 +6,11 @@ import torch
 from torch.optim.optimizer import ParamsT
 
 from .._storage.line import Storage, StorageLike
-from .._rule import Rule as OptimizerRule
 from ..optim._describe import arguments, sections
 from ..optim._entries import method_of
 from ..optim._from_rule import FromRule, TAKEN, signature_for
 from ..optim._timed import Timed
+from ._when import When
 
 
 class Step(NamedTuple):
@@ -33,8 +33,7 @@ class Recipe(NamedTuple):
     options: "tuple[str, ...]"
     of: str | None
     entries: "tuple[Step, ...]" = ()
-    timed: "tuple[tuple[str, int], ...]" = ()
-    texts: "tuple[tuple[tuple[str, ...], str], ...]" = ()  # by the timed options that are on
+    timed: "tuple[tuple[str, When], ...]" = ()  # the options of ag.when
 
 
 _made: dict = {}
@@ -53,7 +52,7 @@ def make(recipe: Recipe, storage: StorageLike, words: "tuple[str, ...]") -> type
         base = FromRule(recipe.text, storage, words, recipe.name)
         kinds = (_OfFunction, Timed, base) if recipe.timed else (_OfFunction, base)
         _made[key] = type(base)(base.__name__, kinds, {
-            **_timed(recipe),
+            "_timed": dict(recipe.timed),
             "__doc__": _doc(recipe.doc, hypers), "__module__": __name__, "__signature__": signature_for(hypers, base._iterates),
             "_older": hypers, "_hypers": {part: place if place[1] is not None else place[0] for part, place in places.items()},
             **{step.name: method_of(step.name, step.doc) for step in recipe.entries},
@@ -76,16 +75,6 @@ class _OfFunction:
     def _hyper_place(self, name):
         place = self._hypers.get(name, name)
         return place if isinstance(place, tuple) else (place, None)
-
-
-def _timed(recipe):
-    """What a class has whose rule has timed options: the rules of the texts, all in one text, by the options."""
-    if not recipe.timed:
-        return {}
-    names = {words: "_".join((recipe.name, *words)) for words, _ in recipe.texts}
-    text = "\n".join([of.replace(f"altgrad.rule @{recipe.name}(", f"altgrad.rule @{names[words]}(", 1) for words, of in recipe.texts])
-    rules = {words: OptimizerRule(name, text, f"<{recipe.name}>") for words, name in names.items()}
-    return {"_timed": dict(recipe.timed), "_variants": rules, "_rule": rules[()]}
 
 
 def _doc(doc, hypers):

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import itertools
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .._library import Error
 from ._errors import RuleError, code_of, fail, fail_at, location_of
-from ._signature import Signature, Step, of_entry
+from ._signature import Signature, of_entry
 from ._text import write
 from ._trace import now
 
@@ -42,7 +41,7 @@ class Rule:
 
     @property
     def text(self) -> str:
-        return "\n".join([text for text, _, _ in self._traces()])
+        return "\n".join([text for text, *_ in self._traces()])
 
     def choose(self, **options: bool) -> "Rule":
         """The same rule with other options: adamw.choose(amsgrad=True)."""
@@ -68,7 +67,7 @@ class Rule:
         return other
 
     def optimizer(self, storage: "StorageLike" = "", options: "str | Iterable[str] | Mapping[str, bool]" = (),
-                  transforms: "Iterable[Any]" = (), timed: "Mapping[str, int]" = {}) -> "type[Optimizer]":
+                  transforms: "Iterable[Any]" = ()) -> "type[Optimizer]":
         """A class like torch's, which steps by this rule.
 
         Args:
@@ -77,7 +76,6 @@ class Rule:
                 ag.orthogonalize words such as "steps=8", too.
             transforms: Functions under @ag.transform, which change the gradient before the rule, or the new parameter
                 after it, in this order.
-            timed: Options that are on in some steps only: 0 for the first step, k for every k-th one, as FromRule takes it.
 
         Returns:
             A class whose constructor takes parameters, the hyper-parameters of the function and what all
@@ -87,8 +85,6 @@ class Rule:
             RuleError: The function is no rule, or the compiler refuses it; at the function's line.
             ValueError: A word of the storage or an option is none.
         """
-        if transforms and timed:
-            raise ValueError(f"rule @{self.__name__}: transforms= does not go with timed=")
         if transforms:
             from ._transform import compose
             return compose(self, *transforms).optimizer(storage, options)
@@ -98,10 +94,9 @@ class Rule:
         rule = self.choose(**{name: on for name, on in chosen.items() if name not in words})
         from ._optimizer import make, Recipe
         signature = self._signature
-        texts = rule._texts_of(dict(timed))
         recipe = Recipe(rule.text, self.__name__, inspect.cleandoc(self.__doc__ or f"The rule @{self.__name__} of a function."),
                         tuple(signature.hypers.items()), tuple(signature.pairs.items()), tuple(signature.options), self._of,
-                        tuple([rule._step_of(name, one) for name, one in self.entries.items()]), tuple(timed.items()), texts)
+                        tuple([rule._step_of(name, one) for name, one in self.entries.items()]), tuple(rule._trace()[2].items()))
         try:
             return make(recipe, storage, words)
         except RuleError:
@@ -110,19 +105,6 @@ class Rule:
             raise _told(error, rule._traces()) from None
         except KeyError as taken:
             signature.fail(taken.args[0], f"the optimizer has a name {taken.args[0]!r} of its own: rename the hyper-parameter")
-
-    def _texts_of(self, timed):
-        """((timed options, the text of the rule with them), ...) for all that may be on in one step."""
-        for name, every in timed.items():
-            if name not in self.options or not isinstance(every, int) or isinstance(every, bool) or every < 0:
-                raise ValueError(f"timed={{{name!r}: {every!r}}} of rule @{self.__name__}: write an option of it, and 0 for the first step or "
-                                 "k for every k-th one")
-        if timed and not any([isinstance(role, Step) for role in self._signature.order.values()]):
-            raise ValueError(f"rule @{self.__name__} counts no steps, which timed= needs: give it an ag.Step")
-        later = [name for name in timed if timed[name]]
-        chosen = [tuple([name for name in timed if not timed[name]])] if len(later) < len(timed) else []
-        chosen += [words for size in range(len(later) + 1) for words in itertools.combinations(later, size)]
-        return tuple([(words, self.choose(**{name: name in words for name in timed})._trace()[0]) for words in chosen]) if timed else ()
 
     def _step_of(self, name, entry):
         """The Step that an entry is."""
@@ -171,7 +153,7 @@ class Rule:
         return {name: one._function for name, one in self.entries.items()}
 
     def _trace(self):
-        """(the text without entries, where each of its lines is written)."""
+        """(the text without entries, where each of its lines is written, its options of ag.when)."""
         if self._traced is None:
             try:
                 self._traced = write(self._signature, self.options, self._entry_of, self._written())
@@ -182,11 +164,11 @@ class Rule:
     def _traces(self):
         """[(a text, where each of its lines is written, its signature)] of the rule and its entries, with the options that are
         chosen here and an entry has, too."""
-        traces = [(*self._trace(), self._signature)]
+        traces = [(*self._trace()[:2], self._signature)]
         for entry in self.entries.values():
             chosen = entry.choose(**{option: self.options[option] for option in entry.options if option in self.options})
             chosen._entry_of = self.__name__
-            traces.append((*chosen._trace(), entry._signature))
+            traces.append((*chosen._trace()[:2], entry._signature))
         return traces
 
 

@@ -11,23 +11,27 @@ from ._functions import where
 from ._signature import Column, Global, Grad, Param, Row, Scalar, Signature, Square, State, Step, Unit
 from ._trace import COLUMN, ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
+from ._when import When
 
 
 def write(signature: Signature, options: dict[str, bool], entry_of: str | None = None,
-          entries: Mapping[str, Any] = {}) -> "tuple[str, list[tuple]]":
-    """(the text of the rule with these options, the user's code for each of its lines).
+          entries: Mapping[str, Any] = {}) -> "tuple[str, list[tuple], dict[str, When]]":
+    """(the text of the rule with these options, the user's code for each of its lines, its options of ag.when by name).
 
     Of an entry, `entry_of` has the name of its rule; of a rule, `entries` has those that it has by their names.
     """
-    mark = now.set(trace := Trace(Value))
+    mark = now.set(trace := Trace(Value, entry_of))
     try:
         given, rows = _arguments(signature, options, trace)
-        out, function = signature.function(**given), signature.function
+        function = signature.function
         own = code_of(function), -1, code_of(function).co_firstlineno  # the place of a line that no line of the body stands for
-        written = len(trace.lines)
-        param, *states = Results(signature, options, given, trace, entries=entries).names(out)
+        results = Results(signature, options, given, trace, own, entries=entries)
+        made = trace.paths.joined(lambda: results.made(function(**given)), results.either)
+        param, *states = results.checked(made)
         rows = _share(rows, signature, options, dict(zip(signature.states(options), states)), trace)
-        body, places, (param, *states) = _used(trace, written, own, [param, *states])
+        body, places, (param, *states) = _used(trace, [param, *states])
+        whens = {symbol.name[1:]: when for symbol, when in trace.options.values() if re.search(rf"{symbol.name}\b", " ".join(body))}
+        rows += [f"option %{name}: i1 = false" for name in whens]
         results = dict(zip(signature.states(options), states))
         if entry_of:
             rows, results = _without_unused(signature, rows, results, body + [param])
@@ -40,7 +44,7 @@ def write(signature: Signature, options: dict[str, bool], entry_of: str | None =
     named = ", ".join([f'"{name}"' for name in entries])
     end = f'}} {{altgrad.entry_of = "{entry_of}"}}' if entry_of else f"}} {{altgrad.entries = [{named}]}}" if entries else "}"
     lines = [*head, *body, f"  altgrad.yield param({param}) state({', '.join(states)})", end, ""]
-    return "\n".join(lines), [own] * len(head) + places + [own] * (len(lines) - len(head) - len(places))
+    return "\n".join(lines), [own] * len(head) + places + [own] * (len(lines) - len(head) - len(places)), whens
 
 
 def _without_unused(signature, rows, results, lines):
@@ -52,8 +56,8 @@ def _without_unused(signature, rows, results, lines):
             {name: value for name, value in results.items() if f"%{name}" in used})
 
 
-def _used(trace, written, own, results):
-    """(the lines on which the results depend, the place of each, the results); `written` of them are the function's."""
+def _used(trace, results):
+    """(the lines on which the results depend, the place of each, the results)."""
     needed = set(results)
     for line in reversed(trace.lines):
         name, _, text = line.partition(" = ")
@@ -62,7 +66,7 @@ def _used(trace, written, own, results):
     kept = [index for index, line in enumerate(trace.lines) if line.partition(" ")[0] in needed]
     new = {f"%{index}": f"%{place}" for place, index in enumerate(kept)}
     lines = [re.sub(r"%\d+", lambda name: new[name[0]], f"  {trace.lines[index]}") for index in kept]
-    return lines, [trace.places[index] if index < written else own for index in kept], [new.get(name, name) for name in results]
+    return lines, [trace.places[index] for index in kept], [new.get(name, name) for name in results]
 
 
 def _arguments(signature, options, trace):
@@ -119,21 +123,40 @@ def _share(rows, signature, options, states, trace):
 
 class Results:
     """What the function returns: the new parameter, and the new states by name or in order. What `entries` change may stay as
-    it is, and what an entry only reads stays so."""
+    it is, and what an entry only reads stays so. `own`: the place of the lines that these take."""
 
-    def __init__(self, signature: Signature, options: "dict[str, bool]", given: "dict[str, Any]", trace: Trace, first: str = "",
-                 entries: "Mapping[str, Any]" = {}) -> None:
-        self.signature, self.given, self.trace, self.every = signature, given, trace, signature.states(options)
+    def __init__(self, signature: Signature, options: "dict[str, bool]", given: "dict[str, Any]", trace: Trace, own: Any = None,
+                 first: str = "", entries: "Mapping[str, Any]" = {}) -> None:
+        self.signature, self.given, self.trace, self.every, self.own = signature, given, trace, signature.states(options), own
         self.states: list[str] = [name for name in self.every if name in getattr(signature.function, "writes", self.every)]
         self.kept: set[str] = {state for one in entries.values() for state in one.writes}
         self.param: str = first or next(name for name, role in signature.order.items() if isinstance(role, Param))
         self.wanted = f"write return {self.param}" + (f", dict({', '.join(f'{state}=…' for state in self.states)})" if self.states else "")
 
-    def names(self, out: Any) -> list[str]:
-        """The names of the new parameter and the new states in the text."""
+    def made(self, out: Any) -> "dict[str, Symbol]":
+        """The new parameter and the new states by name, as the text has them."""
         first, new = self.values(out)
-        return [self.name_of(name, value) for name, value in
-                [(self.param, first)] + [(name, new.get(name, self.given[name])) for name in self.every]]
+        self.trace.place = self.own
+        made = {name: self.symbol_of(name, value) for name, value in
+                [(self.param, first)] + [(name, new.get(name, self.given[name])) for name in self.every]}
+        self.trace.place = None
+        return made
+
+    def either(self, option: Symbol, yes: "dict[str, Symbol]", no: "dict[str, Symbol]") -> "dict[str, Symbol]":
+        """What two sides of an ag.when have made, as one."""
+        self.trace.place = self.own
+        for name in [name for name in yes if yes[name].name != no[name].name and isinstance(self.signature.order[name], Global)]:
+            self.fail(f"the new {name} is one for all tensors, and ag.when() chooses for each: write ag.where(condition, a, b)", name)
+        made = {name: a if a.name == (b := no[name]).name else self.trace.emit(
+            "select {}, {}, {}", [option, a, b], a.kind, a.kind, level_of(a, b)) for name, a in yes.items()}
+        self.trace.place = None
+        return made
+
+    def checked(self, made: "dict[str, Symbol]") -> list[str]:
+        """The names of these in the text; refuses a state that is the same on all paths."""
+        for name in self.states if self.trace.options else ():
+            self.check_new(name, made[name].name != f"%{name}")
+        return [made[name].name for name in (self.param, *self.every)]
 
     def values(self, out: Any) -> "tuple[Any, dict[str, Any]]":
         """The new parameter, and the new states by name."""
@@ -162,14 +185,17 @@ class Results:
                 continue
             if name not in new:
                 self.fail(f"state {name} has no new value: {self.wanted}")
-            if new[name] is self.given[name] and not (type(order[name]) is State and order[name].first != 0.0):
-                used = any(re.search(rf"%{name}\b", line) for line in self.trace.lines)
-                if used and isinstance(order[name], Square):  # another option computes it
-                    continue
-                self.fail(f"state {name} is {'read and returned as it came' if used else 'never used'}: give it a new value, or take it "
-                          f"out, or write {name}: ag.State(when=…) if an option needs it", name)
+            self.check_new(name, new[name] is not self.given[name] or bool(self.trace.paths.taken))
 
-    def name_of(self, name, value):
+    def check_new(self, name, is_new):
+        role = self.signature.order[name]
+        if is_new or name in self.kept or type(role) is State and role.first != 0.0:
+            return
+        used = any(re.search(rf"%{name}\b", line) for line in self.trace.lines)
+        self.fail(f"state {name} is {'read and returned as it came' if used else 'never used'}: give it a new value, or take it "
+                  f"out, or write {name}: ag.State(when=…) if an option needs it", name)
+
+    def symbol_of(self, name, value):
         try:
             check(value)
         except RuleError as error:
@@ -193,8 +219,8 @@ class Results:
             self.fail(f"the new {name} is {LEVELS[level]} and differs between tensors: write ag.total(…); steps are counted by another "
                       "ag.Global", name)
         if isinstance(role, (Scalar, Global)):
-            return wide(value, self.trace).name
-        return narrow(value, self.trace).name
+            return wide(value, self.trace)
+        return narrow(value, self.trace)
 
     def fail(self, words, argument=None):
         """Refuses what the function returns, at its last line, or at the argument that is meant."""

@@ -5,6 +5,7 @@ from types import CodeType
 from typing import Any
 
 from ._errors import fail, here
+from ._paths import Paths
 
 # Where a value may differ: it is one number for the lower of these, and another for each of the higher ones. What is of units
 # meets what is of columns as an element.
@@ -25,21 +26,28 @@ class Symbol:
 
 
 class Trace:
-    """Collects operations. Equal ones are one; `places` says for each line where in the user's code it was written."""
+    """Collects operations. Equal ones are one; `places` says for each line where in the user's code it was written, or `place`
+    has said for it."""
 
-    def __init__(self, make: type[Symbol]) -> None:
+    def __init__(self, make: type[Symbol], entry_of: str | None = None) -> None:
         self.make: type[Symbol] = make
+        self.entry_of: str | None = entry_of
         self.lines: list[str] = []
         self.places: list[tuple[CodeType, int, int]] = []
+        self.place: tuple[CodeType, int, int] | None = None
         self.known: dict[str, Symbol] = {}
+        self.given: dict[str, Symbol] = {}  # the arguments by their names in the text
+        self.paths: Paths = Paths()
+        self.options: dict[str, tuple[Symbol, Any]] = {}  # by the condition of an ag.when: the option that it is, and what it says
         self.sides: dict[str, str] = {}  # of what is of a square, by its name: "rows" or "columns"
-        self.grams: dict[int, tuple[Symbol, Symbol, str]] = {}  # by id, x @ x.T or x.T @ x, x, and the side
+        self.grams: dict[int, tuple[Symbol, Any]] = {}  # by id, x @ x.T and products of it, and what makes a square of it
 
     def argument(self, name: str, kind: str, level: int, role: str, side: str = "") -> Symbol:
         """An argument of the rule; `side` of a square."""
         if side:
             self.sides["%" + name] = side
-        return self.make(self, "%" + name, kind, level, role=role)
+        self.given["%" + name] = made = self.make(self, "%" + name, kind, level, role=role)
+        return made
 
     def emit(self, words: str, operands: "list[Symbol]", types: str, kind: str, level: int, root: str = "") -> Symbol:
         """The result of an operation; `words` has a {} for each operand."""
@@ -58,7 +66,7 @@ class Trace:
             if side:
                 self.sides[self.known[text].name] = side
             self.lines.append(f"{self.known[text].name} = {text}")
-            self.places.append(here())
+            self.places.append(self.place or here())
         return self.known[text]
 
     def constant(self, number: Any, kind: str) -> Symbol:

@@ -56,7 +56,7 @@ class Transform:
         own = {name: given[f"{self.__name__}_{name}"] if f"{self.__name__}_{name}" in self.arguments() else values[type(role)]
                for name, role in self._roles.items()}
         options = {name: given[f"{self.__name__}_{name}"] for name in self._signature.options}
-        results = Results(self._signature, options, own, current("a transform"), self._changes)
+        results = Results(self._signature, options, own, current("a transform"), first=self._changes)
         value, new = results.values(self._function(**own))
         return value, {f"{self.__name__}_{name}": one for name, one in new.items()}
 

@@ -19,6 +19,7 @@ from ._from_rule import _SHARED, TAKEN, _FromRule, _Made, check_parameters
 from ._keywords import check_numbers, meant
 from ._optimizer import Optimizer
 from ._shapes import PartsOfMatrices
+from ._timed import Timed
 
 
 class _ByGroup(PartsOfMatrices, Optimizer, metaclass=_Made):
@@ -88,6 +89,9 @@ class _ByGroup(PartsOfMatrices, Optimizer, metaclass=_Made):
     def _options_of(self, group):
         kind = self._kinds[group["rule"]]
         return kind._chosen + (self._units_word(kind._chosen) if kind._iterates else ())
+
+    def _timed_of(self, group):
+        return self._kinds[self._known(group["rule"])]._timed
 
     def _entries_of(self, group):
         return self._entries[self._known(group["rule"])]
@@ -178,7 +182,7 @@ def _make(storage, kinds):
         *_SHARED])
     gathered = {name: tuple(dict.fromkeys([one for kind in kinds.values() for one in getattr(kind, name)]))
                 for name in ("_step_states", "_inputs", "_tensor_states", "_entry_states")}
-    return _Made("ByGroup", (_ByGroup,), {
+    return _Made("ByGroup", (Timed, _ByGroup) if any([kind._timed for kind in kinds.values()]) else (_ByGroup,), {
         "__doc__": "Groups that are stepped by different rules: " + ", ".join(f"{name} by @{rule.name}" for name, rule in rules.items()) + ".",
         "__module__": __name__, "__signature__": signature, "_kinds": kinds, "_keys": keys, "_storage": str(Storage(storage)),
         "_rules": {name: rule if rule.text is None else Rule(rule.name, text, "<rules>") for name, rule in rules.items()},

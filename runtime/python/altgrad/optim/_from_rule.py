@@ -24,7 +24,7 @@ from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
 from ._owners import MatrixOwners
 from ._shapes import PARTS, PartsOfMatrices
-from ._timed import Timed, check_timed
+from ._timed import Every, Timed, check_timed
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
 TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiable", "capturable", "foreach",
@@ -199,8 +199,7 @@ def _make(rule, storage, options, entries, timed):
     whole = part.multiplies or part.columns or any([stream.of_units for stream in part.states])
     bases = *[Timed] * bool(timed), *[MatrixOwners] * bool(whole), _FromRule
     made = _Made(_title(rule.name), bases, {
-        "_timed": dict(timed),
-        **methods, "_entries": steps,
+        "_timed": {name: Every(every) for name, every in timed}, **methods, "_entries": steps,
         "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": signature_for(hypers, iterates),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys, "_step_states": step_states,
         "_inputs": tuple([stream.key for stream in part.states if stream.role == "input"]),

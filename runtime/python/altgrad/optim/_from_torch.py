@@ -1,6 +1,7 @@
 """from_torch: a class of optimizers whose rules are traced from the step of another class."""
 
 import inspect
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch.optim.optimizer import ParamsT
 from .._rule import Rule
 from .._storage.line import Storage, StorageLike
 from ..language._from_torch import Source, Traced, is_number
-from ..language._signature import State, Unit
+from ..language._signature import Column, State, Unit
 from ..language._transform import Transform, compose
 from ._from_rule import _SHARED, TAKEN, _Made
 from ._optimizer import Optimizer
@@ -84,7 +85,7 @@ class _FromTorch(Optimizer, metaclass=_Made):
         if traced.rank is not None and not {param.dim() for param in group["params"]} <= {traced.rank}:
             raise ValueError(f"altgrad.optim.{type(self).__name__}: its code asks how many dimensions a parameter has: put vectors "
                              "and matrices into groups of their own")
-        self._keys, self._of_units = {**self._keys, **traced.keys}, tuple({*self._of_units, *traced.units})
+        self._keys, self._of_units = {**self._keys, **traced.keys}, {**self._of_units, **traced.units}
         texts = vars(self).setdefault("_texts", {})
         texts[traced.rule.__name__] = traced.rule.text
         return _OneOf(traced.rule.__name__, texts)
@@ -117,7 +118,7 @@ class _FromTorch(Optimizer, metaclass=_Made):
         Raises:
             ValueError, TypeError: As Optimizer's. Nothing has changed then.
         """
-        numbers = {self._keys[name] for name in self._of_units}
+        numbers = {self._keys[name]: role for name, role in self._of_units.items()}
         if isinstance(state_dict, dict) and isinstance(state_dict.get("state"), dict):
             state_dict = {**state_dict, "state": {place: _with_tensors(held, numbers) for place, held in state_dict["state"].items()}}
         super().load_state_dict(state_dict)
@@ -136,9 +137,12 @@ class _FromTorch(Optimizer, metaclass=_Made):
             if count is not None:
                 held[self._count_key] = torch.tensor(float(count) - start)
         rows = param.shape[:1] + (1,) * (param.dim() - 1) if param.dim() > 1 else (1,)
-        for key in numbers & {*held}:
+        for key in numbers.keys() & {*held}:
+            size = (1,) * (param.dim() - 1) + param.shape[-1:] if issubclass(numbers[key], Column) else rows
             if held[key].numel() == 1:
-                held[key] = held[key].reshape(()).to(torch.float32).expand(rows).clone()
+                held[key] = held[key].reshape(()).to(torch.float32).expand(size).clone()
+            elif held[key].numel() == math.prod(size):  # of a file of the original that has one dimension less
+                held[key] = held[key].reshape(size)
 
     def _first_differs(self, group):
         return self._count_key is None
@@ -154,7 +158,7 @@ def _with_tensors(held, numbers):
     """A parameter's entry of a file, in which these numbers are tensors."""
     if not isinstance(held, dict):
         return held
-    return held | {key: torch.tensor(float(held[key])) for key in numbers & {*held} if isinstance(held[key], (int, float))}
+    return held | {key: torch.tensor(float(held[key])) for key in numbers.keys() & {*held} if isinstance(held[key], (int, float))}
 
 
 def _choices(settings, keys, group):
@@ -185,7 +189,7 @@ def trace(kind: type, given: "dict[str, Any]", entries: "dict[str, Any]", rank: 
     rule = compose(traced.rule, *transforms)
     states = {name: role for name, role in rule._signature.order.items() if isinstance(role, State) and name not in traced.keys}
     return traced._replace(rule=rule, keys=traced.keys | {name: name for name in states}, places=rule._signature.pairs | traced.places,
-                           units=traced.units + tuple(name for name, role in states.items() if isinstance(role, Unit)))
+                           units=traced.units | {name: type(role) for name, role in states.items() if isinstance(role, (Unit, Column))})
 
 
 _made: "dict[Any, type]" = {}

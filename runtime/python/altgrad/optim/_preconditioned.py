@@ -94,9 +94,8 @@ class SOAP(Preconditioned):
                  precondition_frequency: int = 10, max_precond_dim: int = 10000, normalize_grads: bool = False,
                  correct_bias: bool = True, **shared: Unpack[Shared]) -> None: ...
 
-    def _words_of(self, param, group):
-        count = self._count_of(param)
-        return ("first",) if count == 0 else ("refresh",) if count % group["precondition_frequency"] == 0 else ()
+    def _words_at(self, step, group):
+        return ("first",) if step == 1 else ("refresh",) if (step - 1) % group["precondition_frequency"] == 0 else ()
 
     def _check_group(self, group, where):
         super()._check_group(group, where)
@@ -150,9 +149,8 @@ class Shampoo(Preconditioned):
                  grafting_type: str | None = None, grafting_beta2: float = 0.999, grafting_epsilon: float = 1e-8,
                  **shared: Unpack[Shared]) -> None: ...
 
-    def _words_of(self, param, group):
+    def _words_at(self, step, group):
         every, start = group["precondition_frequency"], group["start_preconditioning_step"]
-        step = self._count_of(param) + 1
         start = every if start < 0 else start
         return ("early",) if step < start else ("root",) if step == start or step % every == 0 else ()
 

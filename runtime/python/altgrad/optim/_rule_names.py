@@ -53,9 +53,13 @@ class RuleNames:
     _entries = {}  # {entry: its rule}
     _entry_states = ()  # states that the rule has for its entries alone
     _always_counts = False
+    _timed = {}  # {option that is on in some steps: an Every, or a When of a rule in Python}
 
     def _entries_of(self, group):
         return self._entries
+
+    def _timed_of(self, group):
+        return self._timed
 
     def _hyper_place(self, name):
         place = self._hypers.get(name, name)

@@ -1,6 +1,7 @@
 """Options of a rule that are on in some steps: the host counts, and takes the program with the options of each step."""
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from .._rule import Rule
 from ._optimizer import Optimizer
@@ -13,34 +14,41 @@ class Timed(Optimizer):
     and one without are two programs over the same states.
     """
 
-    _timed: "dict[str, int]" = {}  # {option: 0 for the first step, or k for every k-th one}
-    _variants: "dict[tuple[str, ...], Rule]" = {}  # rules that have such options decided, by these; else the rule decides
     _calls: "dict[int, int] | None" = None  # steps by the id of a parameter on a device; None: states are on the host
+    _flag: Any = 1.0  # of the last step: 0 where it was made and is not counted in `_calls` yet; on a device it is read in the next one
 
-    def _words_of(self, param, group):
-        """The timed options of a parameter's next step."""
-        count = self._count_of(param)
-        return tuple([name for name, every in self._timed.items() if (count % every == 0 and count > 0 if every else count == 0)])
+    def _words_at(self, step, group):
+        """The timed options that are on in a step of a group's parameter, the first of which is 1."""
+        def number_of(name):
+            key, place = self._hyper_place(name)
+            return float(group[key] if place is None else group[key][place])
+
+        return tuple([name for name, one in self._timed_of(group).items() if one.holds(step, number_of)])
 
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options = super()._group_rule_with(group_rule, matrices, param)
-        words = self._words_of(param, self._group_of(param))
-        return (self._variants[words], options) if self._variants else (rule, (*options, *words))
+        return rule, (*options, *self._words_at(self._count_of(param) + 1, self._group_of(param)))
 
     def _group_of(self, param):
         return next(group for group in self.param_groups if any([param is one for one in group["params"]]))
 
     def _count_of(self, param):
-        """How many steps a parameter has made. Of one on a device the count is read where tables are made, and then raised here."""
+        """How many steps a parameter has made. Of one on a device the count is read where tables are made, and then raised with each
+        step that is not skipped."""
         if self._calls is not None and id(param) in self._calls:
             return self._calls[id(param)]
         count = self.state.get(param, {}).get("step")
         return 0 if count is None else int(count)
 
     def _settings_for(self, scaler):
-        words = tuple([self._words_of(param, group) for group in self.param_groups
-                       for param in group["params"] if param.grad is not None])
-        return *super()._settings_for(scaler), words
+        if self._calls and not float(self._flag):
+            self._calls = {param: count + 1 for param, count in self._calls.items()}
+        self._flag, words = 1.0, []
+        for group in self.param_groups:
+            steps = [self._count_of(param) + 1 for param in group["params"] if param.grad is not None]
+            known = {step: self._words_at(step, group) for step in {*steps}}
+            words += [known[step] for step in steps]
+        return *super()._settings_for(scaler), tuple(words)
 
     def _rebuild(self, fit, settings):
         self._calls = None
@@ -50,12 +58,20 @@ class Timed(Optimizer):
 
     def _run(self, scalars, scaler, own):
         super()._run(scalars, scaler, own)
-        for param in self._calls or ():
-            self._calls[param] += 1
+        self._flag = scalars["flag"]
 
     def _forget(self):
         self._calls = None
         super()._forget()
+
+
+class Every(NamedTuple):
+    """Every k-th step after the first one; for 0 the first one."""
+
+    every: int
+
+    def holds(self, step: int, number_of: Any) -> bool:
+        return step > 1 and (step - 1) % self.every == 0 if self.every else step == 1
 
 
 def check_timed(timed: "Mapping[str, int]", rule: Rule) -> None:
