@@ -1,4 +1,4 @@
-"""Fits the digits under Lightning's ModelParallelStrategy, as each process of torchrun; rank 0 writes what it found to a file.
+"""Fits the digits under Lightning's ModelParallelStrategy and DDPStrategy, as each process of torchrun; rank 0 writes a file.
 
     torchrun --nproc-per-node 2 parallel_fit.py FILE
 """
@@ -10,7 +10,7 @@ import digits
 import torch
 from fits import CLIP, Digits
 from lightning.pytorch import Trainer
-from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -19,13 +19,15 @@ import altgrad
 COUNT = 8 * digits.BATCH
 MAKES = {"torch's AdamW": torch.optim.AdamW, "AdamW": altgrad.optim.AdamW, "DistAdamW": altgrad.distributed.DistAdamW,
          "DistMuon": altgrad.distributed.DistMuon}
-SIZES = {"FSDP2": (2, 1), "TP": (1, 2)}  # of the data's and the tensors' dimension
+SIZES = {"FSDP2": (2, 1), "TP": (1, 2), "DDP": (2, 1)}  # of the data's and the tensors' dimension
 
 
 class Parallel(Digits):
     """Is laid out where Lightning asks for it, and makes its optimizer of DTensors."""
 
     def configure_model(self):
+        if self.device_mesh is None:
+            return
         data, tensor = self.device_mesh["data_parallel"], self.device_mesh["tensor_parallel"]
         if tensor.size() > 1:
             parallelize_module(self.net, tensor, {"0": ColwiseParallel(), "2": RowwiseParallel()})
@@ -42,10 +44,12 @@ class Parallel(Digits):
 
 def fit(kind, way, epochs, resumed=None, saved=None, whole=False):
     data, tensor = SIZES[way]
-    module = Parallel(kind, weight_decay=0.1)
-    strategy = ModelParallelStrategy(data, tensor, save_distributed_checkpoint=not whole)
-    trainer = Trainer(accelerator="cpu", devices=2, strategy=strategy, max_epochs=epochs, gradient_clip_val=CLIP, logger=False,
-                      enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    clips = way == "DDP" and kind.__module__.startswith("altgrad.distributed")  # which leaves no gradient to Lightning's clip
+    module = Parallel(kind, weight_decay=0.1, **{"max_grad_norm": CLIP} if clips else {})
+    strategy = DDPStrategy() if way == "DDP" else ModelParallelStrategy(data, tensor, save_distributed_checkpoint=not whole)
+    trainer = Trainer(accelerator="cpu", devices=2, strategy=strategy, max_epochs=epochs, logger=False,
+                      gradient_clip_val=None if clips else CLIP, enable_checkpointing=False, enable_progress_bar=False,
+                      enable_model_summary=False)
     numbers = torch.utils.data.TensorDataset(*[part[:COUNT] for part in digits.load()])
     trainer.fit(module, torch.utils.data.DataLoader(numbers, batch_size=digits.BATCH // data), ckpt_path=resumed)
     if saved:

@@ -1,4 +1,4 @@
-"""Lightning's ModelParallelStrategy on two processes, by FSDP2 and by tensor parallel: as with torch's AdamW, and resumed."""
+"""Lightning on two processes, by ModelParallelStrategy with FSDP2 and tensor parallelism and by DDPStrategy: as with torch's AdamW, and resumed."""
 
 import subprocess
 import sys
@@ -20,14 +20,14 @@ def found(tmp_path_factory):
     return torch.load(path)
 
 
-@pytest.mark.parametrize("way", ["FSDP2", "TP"])
+@pytest.mark.parametrize("way", ["FSDP2", "TP", "DDP"])
 @pytest.mark.parametrize("name", ["AdamW", "DistAdamW"])
 def test_a_fit_is_torchs(found, way, name):
     for ours, theirs in zip(found[way, name], found[way, "torch's AdamW"]):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("way", ["FSDP2", "TP"])
+@pytest.mark.parametrize("way", ["FSDP2", "TP", "DDP"])
 @pytest.mark.parametrize("name", ["AdamW", "DistAdamW", "DistMuon"])
 def test_a_resumed_fit_has_the_bits_of_one_that_goes_on(found, way, name):
     assert all(map(torch.equal, found[way, name, "resumed"], found[way, name]))
