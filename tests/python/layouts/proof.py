@@ -107,7 +107,8 @@ def prove(folder, cases, layouts=LAYOUTS, reproducible=True):
     """The number of layouts. Raises AssertionError where one, or a run that goes on in another one, differs from one process."""
     for case in cases:
         (folder / case).mkdir()
-    layouts = [layout for layout in layouts if not reproducible or layout not in UNLIKE]
+    wholes = any([CASES[case][0]._steps_wholes for case in cases])
+    layouts = [layout for layout in layouts if not (reproducible or wholes) or layout not in UNLIKE]
     counts = sorted({LAYOUTS[layout][0] for layout in layouts})
     for number, (part, count) in enumerate(itertools.product((saved, resumed), counts)):
         place = folder / f"store{number}"

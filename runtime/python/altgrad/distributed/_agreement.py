@@ -93,10 +93,10 @@ def _comparable(options):
 
 def check_same(owner, groups, ranks, words, *rest):
     """Raises ValueError on every rank unless all of them have the same parameters and options."""
-    kinds = [[(tuple(param.shape), param.dtype, param.requires_grad, is_dtensor(param) and param.placements)
-              for param in of["params"]] for of in groups]
+    kinds = [[(tuple(param.shape), param.dtype, param.requires_grad,
+               is_dtensor(param) and (param.placements, param.device_mesh.mesh.tolist())) for param in of["params"]] for of in groups]
     options = [_comparable({key: value for key, value in of.items() if key != "params"}) for of in (*groups, words)]
     text = repr((kinds, options, rest))
     if (other := ranks.agree(text)) is not None:
         raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "
-                         "than rank 0: shapes, dtypes, names and options have to be the same on all ranks")
+                         "than rank 0: shapes, dtypes, meshes, names and options have to be the same on all ranks")
