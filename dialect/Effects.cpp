@@ -113,17 +113,22 @@ LogicalResult Contents::visit(Operation &op) {
     return success();
   }
   auto work = dyn_cast<PhaseWork>(op);
-  for (const MemoryAccess &access :
-       work &&op.getParentOfType<PhaseOp>() ? work.getReads() : SmallVector<MemoryAccess>()) {
+  auto multiply = dyn_cast<MultiplyOp>(op);
+  bool readsScalars = work && !multiply && op.getParentOfType<PhaseOp>();
+  for (const MemoryAccess &access : readsScalars ? work.getReads() : SmallVector<MemoryAccess>())
     if (auto scalar = dyn_cast_or_null<BlockArgument>(access.memory))
       if (failed(readScalar(op, scalar)))
         return failure();
+  for (const MemoryAccess &access : multiply ? multiply.getReads() : SmallVector<MemoryAccess>()) {
+    auto stored = dyn_cast<BlockArgument>(access.memory);
+    // multiply_c3
+    if (!stored && !writers.contains(access.memory))
+      return op.emitOpError("multiplies a list in the workspace that nothing has filled");
+    // multiply_c5
+    if (stored && writers.contains(stored))
+      return op.emitOpError() << "multiplies what '%" << step.getName(stored)
+                              << "' held before the step, which an earlier sweep has overwritten";
   }
-  if (auto multiply = dyn_cast<MultiplyOp>(op))
-    for (const MemoryAccess &access : multiply.getReads())
-      // multiply_c3
-      if (!writers.contains(access.memory))
-        return op.emitOpError("multiplies a list in the workspace that nothing has filled");
   for (const MemoryAccess &access : work ? work.getWrites() : SmallVector<MemoryAccess>())
     if (access.memory)
       writers[access.memory].push_back({&op, Value()});

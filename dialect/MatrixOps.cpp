@@ -260,10 +260,13 @@ void altgrad::printProductTypes(OpAsmPrinter &printer, Operation *, Type left, T
 }
 
 LogicalResult MultiplyOp::verify() {
-  for (Value list : getOperands())
+  for (Value list : getOperands()) {
+    bool isStored = isa<BlockArgument>(list) && list != getInto() && getForm() >= ProductForm::Matmul &&
+                    cast<TensorsType>(list.getType()).getFormat().isF32();
     // multiply_c1
-    if (!list.getDefiningOp<SpillOp>())
+    if (!list.getDefiningOp<SpillOp>() && !isStored)
       return emitOpError("multiplies a list that is not in the workspace");
+  }
   // multiply_c2
   if (getInto() == getLeft() || getInto() == getRight())
     return emitOpError("overwrites what it multiplies");

@@ -420,10 +420,11 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
 
     Constraints:
 
-    - (multiply_c1) all matrices are lists in the workspace;
+    - (multiply_c1) all matrices are lists in the workspace; a `matmul` and a factorization also read f32 of the caller's;
     - (multiply_c2) the result does not overwrite an operand;
     - (multiply_c3) a sweep or a product before it has filled each operand;
-    - (multiply_c4) all lists have one type, but those of a `matmul`, which fit each other.
+    - (multiply_c4) all lists have one type, but those of a `matmul`, which fit each other;
+    - (multiply_c5) nothing has overwritten what it reads of the caller's.
   }];
   let arguments = (ins Altgrad_ProductFormAttr:$form, Altgrad_TensorsType:$left, Altgrad_TensorsType:$right,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, Optional<Altgrad_TensorsType>:$added,

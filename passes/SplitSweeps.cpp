@@ -52,6 +52,15 @@ private:
 };
 } // namespace
 
+Value altgrad::getStoredList(Value matrix) {
+  auto collect = matrix.getDefiningOp<CollectOp>();
+  auto encode = collect && !collect.getFactor() ? collect.getElement().getDefiningOp<EncodeOp>() : EncodeOp();
+  auto load = encode && encode.getFormat().isF32() ? encode.getNumber().getDefiningOp<LoadOp>() : LoadOp();
+  bool isStored = load && isa<BlockArgument>(load.getTensors()) && load.getTensors().getType() == matrix.getType();
+  auto isGeneral = [](Operation *user) { return isa<MatmulOp, FactorizeOp>(user); };
+  return isStored && llvm::all_of(matrix.getUsers(), isGeneral) ? Value(load.getTensors()) : Value();
+}
+
 // Of its list: one of the elements of its tensor, or of a square that has rows of its own.
 static TensorsType getListType(Value matrix) {
   FormatAttr format = cast<SquaresType>(getSquareType(matrix.getType())).getFormat();
@@ -78,11 +87,12 @@ Value MatrixBuffers::chooseBuffer(Value matrix) {
   return buffer;
 }
 
-// What a sweep reads stays: it may be read again.
+// What a sweep reads stays: it may be read again. So does what the caller has.
 void MatrixBuffers::release(Operation *reader) {
   written.insert(reader);
+  auto isWritten = [&](Operation *user) { return written.contains(user); };
   for (Value matrix : llvm::SmallSetVector<Value, 4>(reader->operand_begin(), reader->operand_end()))
-    if (llvm::all_of(matrix.getUsers(), [&](Operation *user) { return written.contains(user); }))
+    if (!getStoredList(matrix) && llvm::all_of(matrix.getUsers(), isWritten))
       freeBuffers.push_back({sets.of(matrix), buffers.lookup(matrix)});
 }
 
@@ -176,7 +186,9 @@ void MatrixBuffers::writeSelect(SelectByAspectOp select) {
 // A sweep has a place of its own to store to: it may be moved before the products of others.
 Value MatrixBuffers::getBuffer(Value matrix) {
   if (!buffers.contains(matrix)) {
-    if (matrix.getDefiningOp<CollectOp>())
+    if (Value stored = getStoredList(matrix))
+      buffers[matrix] = stored;
+    else if (matrix.getDefiningOp<CollectOp>())
       buffers[matrix] = createBuffer(matrix);
     else if (auto select = matrix.getDefiningOp<SelectByAspectOp>())
       writeSelect(select);

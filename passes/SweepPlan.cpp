@@ -89,8 +89,9 @@ static bool isGlobalReduction(Operation &op) {
   return reduce && !reduce.isOverBlock();
 }
 
+static bool isCollected(Operation &op) { return isMatrixInput(&op) && !getStoredList(op.getResult(0)); }
 // What depends on it waits for the end of its sweep.
-static bool endsSweep(Operation &op) { return isGlobalReduction(op) || isMatrixInput(&op); }
+static bool endsSweep(Operation &op) { return isGlobalReduction(op) || isCollected(op); }
 
 // Whether the stage of an output computes an operation for it that `what` accepts. Called before reloads are chosen;
 // `number` stands for the value that an earlier sweep computes.
@@ -361,7 +362,7 @@ void SweepPlanner::findOutputs() {
     if (!reduce.isOverBlock())
       plan.outputs.push_back({reduce.getValue(), reduce, {}, {}, reductionStages.lookup(reduce)});
   for (auto collect : step.getBody().getOps<CollectOp>())
-    if (isMatrixInput(collect))
+    if (isCollected(*collect))
       plan.outputs.push_back({collect.getElement(), {}, collect.getList(), {}, reductionStages.lookup(collect)});
   // Who multiplies may fail: until then nothing is written.
   plan.products = 0;

@@ -67,6 +67,9 @@ PlanChoice planSweeps(StepOp step, Planning way);
 /// Every list that tiles share gets its number from a reduction over them: before a plan that alternates.
 void relayTileStores(StepOp step);
 
+/// The list of the caller's that a matrix has element by element in f32, where products read it as it lies; or null.
+mlir::Value getStoredList(mlir::Value matrix);
+
 } // namespace altgrad
 
 #endif // ALTGRAD_PASSES_SWEEPPLAN_H

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """SOAP beside the code of its authors on the shapes of a GPT: milliseconds of a step between two refreshes, and of one with.
 
-    tools/bench_second_order.py                          # a GPT of 124 M parameters, without its embeddings
-    tools/bench_second_order.py --layers 1 --width 256   # a smaller one
+    tools/bench_second_order.py                             # a GPT of 124 M parameters, without its embeddings
+    tools/bench_second_order.py --layers 1 --width 256      # a smaller one
+    tools/bench_second_order.py --threads 1 --clock cpu     # processor time, while others use the machine
 
-The reference is nikhilvyas/SOAP's soap.py, written anew for matrices, in float32 on the same threads. Both take turns, and
-of each kind of step the fastest counts.
+The reference is nikhilvyas/SOAP's soap.py, written anew for matrices, in float32 on the same threads. Both take turns. The
+ratio is the median of those of neighbouring steps of a kind.
 """
 
 import argparse
-import time
+import os
+import statistics
 
 import torch
+from bench import measure
 
 import altgrad
 
@@ -69,26 +72,31 @@ def main():
     parser.add_argument("--width", type=int, default=768, help="its width (default 768)")
     parser.add_argument("--every", type=int, default=4, help="steps from one refresh to the next (default 4)")
     parser.add_argument("--rounds", type=int, default=3, help="refreshes of each (default 3)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores")
+    parser.add_argument("--clock", choices=measure.CLOCKS, default="wall", help="'cpu' counts processor time, for machines "
+                        "on which others work; it needs --threads 1")
     given = parser.parse_args()
     torch.manual_seed(0)
-    sides = {}
+    torch.set_num_threads(given.threads)
+    clock, sides = measure.CLOCKS[given.clock], {}
     for name in ("altgrad", "authors"):
         params = [torch.nn.Parameter(torch.randn(shape) * 0.02) for shape in shapes_of(given.layers, given.width)]
         for param in params:
             param.grad = torch.randn(param.shape) * 0.01
         sides[name] = altgrad.optim.SOAP(params, precondition_frequency=given.every) if name == "altgrad" else Reference(params, given.every)
     times = {name: {"between": [], "refresh": []} for name in sides}
-    for step in range(given.every * given.rounds + 1):
-        for name, optimizer in sides.items():
-            start = time.perf_counter()
+    for step in range(given.every * (given.rounds + 1) + 1):
+        for name, optimizer in list(sides.items())[::-1 if step % 2 else 1]:
+            start = clock()
             optimizer.step()
-            if step > 1:  # the first step makes the bases, and the second one compiles
-                times[name]["refresh" if step % given.every == 0 else "between"].append(1e3 * (time.perf_counter() - start))
-    fastest = {name: {kind: min(all_of) for kind, all_of in of.items()} for name, of in times.items()}
-    print(f"{given.layers} blocks of width {given.width}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+            if step > given.every:  # before, the bases are made and each kind of step is compiled
+                times[name]["refresh" if step % given.every == 0 else "between"].append(1e3 * (clock() - start))
+    print(f"{given.layers} blocks of width {given.width}, {given.threads} threads, {given.clock} clock, torch {torch.__version__}")
     for kind in ("between", "refresh"):
-        mine, theirs = fastest["altgrad"][kind], fastest["authors"][kind]
-        print(f"{kind:8} {mine:10.1f} ms   authors {theirs:10.1f} ms   {theirs / mine:.2f} x")
+        mine, theirs = times["altgrad"][kind], times["authors"][kind]
+        ratios = sorted(other / own for own, other in zip(mine, theirs))
+        print(f"{kind:8} {statistics.median(mine):10.1f} ms   authors {statistics.median(theirs):10.1f} ms   "
+              f"{statistics.median(ratios):.2f} x   {ratios[0]:.2f} to {ratios[-1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -93,10 +93,18 @@ static StringRef getUnits(StepOp step, unsigned set) {
 }
 
 // An operand of a product of matrices that say their rows and columns: the bytes of lists before it, or the number of a
-// list of squares among those of its kind.
+// list of squares among those of its kind; of the caller's where a table has its address.
 static llvm::json::Object describeOperand(Value list, bool transposed) {
   auto spill = list.getDefiningOp<SpillOp>();
   BlockAttr block = cast<TensorsType>(list.getType()).getBlock();
+  if (!spill) {
+    auto step = cast<StepOp>(list.getParentBlock()->getParentOp());
+    const Binding stream = getLayout(step).bindings[cast<BlockArgument>(list).getArgNumber()];
+    return llvm::json::Object{{"of", describeGeometry(block)},
+                              {"table", step.getAccess(stream.argument) == Access::In ? "inputs" : "rows"},
+                              {"list", int64_t(stream.slot)},
+                              {"transposed", transposed}};
+  }
   return llvm::json::Object{{"of", describeGeometry(block)},
                             {"list", int64_t(block.isSquare() ? getColumnIndex(spill) : bytesBefore(spill))},
                             {"transposed", transposed}};
@@ -327,13 +335,37 @@ static constexpr StringLiteral legend =
     "bytes over a rate:\n"
     "  nothing was run or measured.\n";
 
+static double bytesOfSquares(ValueRange lists) {
+  double bytes = 0;
+  for (Value list : lists)
+    bytes += cast<TensorsType>(list.getType()).getFormat().getBytes();
+  return bytes;
+}
+
+// What squares weigh beside the elements of their tensor.
+static void writeSquares(llvm::raw_ostream &out, StepOp step) {
+  double rows = 0, columns = 0;
+  for (BlockArgument argument : step.getBody().getArguments())
+    if (auto type = dyn_cast<TensorsType>(argument.getType()); type && type.isSquare())
+      (type.getBlock().isRowSquare() ? rows : columns) += type.getFormat().getBytes();
+  SquareLists lists = getSquareLists(step);
+  if (rows || columns || lists)
+    out << "  squares: " << formatBytes(rows) << " bytes of states for each of rows x rows, " << formatBytes(columns)
+        << " for each of columns x columns; workspace " << 4 * lists.ofRows << " and " << 4 * lists.ofColumns << "\n";
+}
+
 static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets, bool finishes) {
   out << "  " << llvm::left_justify(phase.getName(), 10) << " "
       << llvm::left_justify(stringifyDomain(phase.getDomain()), 7);
   switch (phase.getPhaseKind()) {
   case PhaseKind::Sweep:
-    out << formatBytes(phase.getBytesRead()) << " read, " << formatBytes(phase.getBytesWritten()) << " written, "
-        << formatBytes(phase.getFlops()) << " flops";
+    if (SweepOp sweep = phase.getSweep(); sweep.getWalk() >= Walk::RowSquares)
+      out << formatBytes(bytesOfSquares(sweep.getLoads())) << " read, "
+          << formatBytes(bytesOfSquares(sweep.getStores())) << " written for each of "
+          << (sweep.getWalk() == Walk::RowSquares ? "rows x rows" : "columns x columns");
+    else
+      out << formatBytes(phase.getBytesRead()) << " read, " << formatBytes(phase.getBytesWritten()) << " written, "
+          << formatBytes(phase.getFlops()) << " flops";
     break;
   case PhaseKind::Matrix:
     writeProducts(out, phase);
@@ -378,6 +410,7 @@ std::string altgrad::writeReport(StepOp step) {
     writePhase(out, phase, sets, finished);
     finished = finished ? finished - 1 : getEpiloguePhases(phase).size();
   }
+  writeSquares(out, step);
   for (auto [index, set] : llvm::enumerate(traffic)) {
     if (sets) {
       out << "  set " << index << ": ";

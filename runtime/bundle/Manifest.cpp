@@ -48,6 +48,7 @@ constexpr Choice<Form> forms[] = {{"gram", Form::Gram},
                                   {"identity", Form::Identity}};
 constexpr Choice<Side> sides[] = {
     {"element", Side::None}, {"column", Side::None}, {"rows", Side::Rows}, {"columns", Side::Columns}};
+constexpr Choice<Place> places[] = {{"rows", Place::Rows}, {"inputs", Place::Inputs}};
 constexpr Choice<int32_t> operands[] = {
     {"bf16", ALTGRAD_GEMM_BF16}, {"f16", ALTGRAD_GEMM_F16}, {"f32", ALTGRAD_GEMM_F32}};
 
@@ -110,6 +111,8 @@ static void from_json(const json &entry, Scalar &out) {
 
 static void from_json(const json &entry, Operand &out) {
   choose(entry, "of", sides, out.of);
+  if (entry.contains("table"))
+    choose(entry, "table", places, out.in);
   entry.at("list").get_to(out.list);
   entry.at("transposed").get_to(out.transposed);
 }
@@ -139,6 +142,16 @@ static void from_json(const json &entry, Product &out) {
   out.below = below.is_null() ? HUGE_VAL : below.get<double>();
 }
 
+static void findPermutations(std::vector<Product> &products) {
+  for (auto product = products.begin(); product != products.end(); ++product)
+    for (int i = 0; product->form == Form::Matmul && i < 2; ++i) {
+      auto makes = [&](const Product &one) { return one.isGeneral() && one.operands[2].isList(product->operands[i]); };
+      auto last = std::find_if(std::make_reverse_iterator(product), products.rend(), makes);
+      if (last != products.rend() && last->form == Form::Order)
+        product->permutation = i;
+    }
+}
+
 static void from_json(const json &entry, Phase &out) {
   entry.at("name").get_to(out.name);
   entry.at("symbol").get_to(out.symbol);
@@ -156,6 +169,7 @@ static void from_json(const json &entry, Phase &out) {
   entry.at("written").get_to(out.written);
   if (out.kind == ALTGRAD_MATRIX)
     entry.at("products").get_to(out.products);
+  findPermutations(out.products);
 }
 
 static void from_json(const json &entry, Exchange::Word &out) {

@@ -48,11 +48,15 @@ struct Scalar {
 // Then those of matrices that say their rows and columns.
 enum class Form { Gram, Square, Side, Matmul, Eigenbasis, Order, Orthonormal, InverseRoot, Identity };
 
-// A matrix of such a product: its list among those of its kind, or the bytes of lists before it.
+// A matrix of such a product: its list among those of its kind, or the bytes of lists before it; or the word of a table
+// that has its address.
+enum class Place { Workspace, Rows, Inputs };
 struct Operand {
   Side of;
+  Place in = Place::Workspace;
   int64_t list;
   bool transposed;
+  bool isList(const Operand &other) const { return of == other.of && in == other.in && list == other.list; }
 };
 
 struct Product {
@@ -67,12 +71,12 @@ struct Product {
   // Of the later forms in the place of left, right, added and into.
   Operand operands[3];
   double root;
+  int permutation = -1; // which operand is one, of a matmul in the phase that makes it
 
   bool isGeneral() const { return form >= Form::Matmul; }
   // Whether it is a matrix times its transpose.
   bool isSymmetric() const {
-    return form == Form::Matmul && operands[0].of == operands[1].of && operands[0].list == operands[1].list &&
-           operands[0].transposed != operands[1].transposed;
+    return form == Form::Matmul && operands[0].isList(operands[1]) && operands[0].transposed != operands[1].transposed;
   }
 };
 

@@ -1,11 +1,12 @@
 // torch's factorizations for the runtime, of LAPACK, MAGMA or cuSOLVER: by its dispatcher, on the device's current
 // stream.
+#include "Operators.h"
+#include "Roots.h"
 #include "TableImpl.h"
-#include "Tensor.h"
 #include "Threads.h"
 
-#include <torch/headeronly/version.h>
-
+#include <atomic>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 
@@ -15,37 +16,6 @@ namespace {
 
 // Eigenvalues below this part of the largest one are noise of f32.
 constexpr float leastEigenvalue = 1e-7f;
-
-StableIValue wordOf(bool flag) { return StableIValue(flag); }
-StableIValue wordOf(int64_t number) { return StableIValue(number); }
-StableIValue wordOf(const char *text) {
-  StringHandle handle;
-  require(torch_new_string_handle(text, strlen(text), &handle));
-  return StableIValue(uintptr_t(handle));
-}
-// The dispatcher takes a handle of its own.
-StableIValue wordOf(const Held &tensor) {
-  Handle own;
-  require(aoti_torch_new_tensor_handle(tensor, &own));
-  return StableIValue(uintptr_t(own));
-}
-
-Held takeResult(StableIValue word) { return Held(reinterpret_cast<Handle>(uintptr_t(word))); }
-
-// An operator of one result, and one of two.
-template <typename... Words> Held call(const char *name, const char *overload, const Words &...words) {
-  StableIValue stack[] = {wordOf(words)...};
-  require(torch_call_dispatcher(name, overload, stack, TORCH_ABI_VERSION));
-  return takeResult(stack[0]);
-}
-template <typename... Words> std::pair<Held, Held> callTwo(const char *name, const Words &...words) {
-  StableIValue stack[2 + sizeof...(words)] = {wordOf(words)...};
-  require(torch_call_dispatcher(name, "", stack, TORCH_ABI_VERSION));
-  return {takeResult(stack[0]), takeResult(stack[1])};
-}
-
-Held transposed(const Held &x) { return call("aten::mT", "", x); }
-Held product(const Held &a, const Held &b) { return call("aten::matmul", "", a, b); }
 
 // Squares of a batch, in the runtime's memory.
 class Squares {
@@ -58,18 +28,21 @@ public:
                                                aoti_torch_dtype_float32(), type, std::max(of.device, 0), view.out()));
     return view;
   }
-  // A number on the CPU, which goes with tensors of all devices.
-  static Held number(float &value) {
-    Held view;
-    require(aoti_torch_create_tensor_from_blob(&value, 0, nullptr, nullptr, 0, aoti_torch_dtype_float32(),
-                                               aoti_torch_device_type_cpu(), 0, view.out()));
-    return view;
-  }
 
 private:
   int32_t type;
   const altgrad_factorization &of;
 };
+
+bool isFinite(const float *numbers, int64_t count) {
+  uint32_t found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    memcpy(&bits, numbers + i, sizeof bits);
+    found |= (bits & 0x7fffffff) + (1u << 23); // an exponent of ones reaches the sign
+  }
+  return found < 1u << 31;
+}
 
 bool isFinite(const Held &x) {
   bool all = false;
@@ -79,53 +52,79 @@ bool isFinite(const Held &x) {
 
 // torch gives eigenvalues as they rise. What is flipped is the last dimension but one.
 Held eigenbasis(const Held &square) {
-  Held vectors = transposed(callTwo("aten::linalg_eigh", square, "L").second);
+  Held vectors = transposed(callTwo("aten::linalg_eigh", "", square, "L").second);
   return transposed(call("aten::fliplr", "", vectors));
 }
 
-// Column j of the result has its 1 where the j-th largest number of the diagonal was.
-Held order(const Held &square, const Held &basis, int64_t n) {
-  Held rotated = product(transposed(basis), product(square, basis));
-  Held diagonal = call("aten::diagonal", "", rotated, int64_t(0), int64_t(-2), int64_t(-1));
-  Held places = call("aten::argsort", "stable", diagonal, true, int64_t(-1), true);
-  return transposed(call("aten::one_hot", "", places, n));
+// Where the j-th largest number of the diagonal was, as row j of a batch has it at place j.
+Held order(const Held &square, const Held &basis) {
+  Held diagonal = dots(basis, product(square, basis), -2);
+  return call("aten::argsort", "stable", diagonal, true, int64_t(-1), true);
 }
 
+// Column j of the permutation has its 1 there. On the CPU one_hot would write 8 bytes for each number.
+void permute(const altgrad_factorization &of, const Held &places, const Held &factor, bool onCpu) {
+  if (!onCpu)
+    return require(aoti_torch_copy_(factor, transposed(call("aten::one_hot", "", places, of.n)), 0));
+  const auto *place = static_cast<const int64_t *>(readableOf(places));
+  memset(of.factor, 0, size_t(of.n * of.n) * sizeof(float));
+  for (int64_t j = 0; j < of.n; ++j)
+    of.factor[place[j] * of.n + j] = 1;
+}
+
+// Without the triangle, which linalg_qr would copy.
+Held orthonormal(const Held &square) {
+  auto [reflectors, factors] = callTwo("aten::geqrf", "", square);
+  return call("aten::linalg_householder_product", "", reflectors, factors);
+}
+
+// Of zeros, and of what has no eigenvalue above 0, it is finite, too.
 Held inverseRoot(const Held &square, double root) {
-  auto [values, vectors] = callTwo("aten::linalg_eigh", square, "L");
-  float least = leastEigenvalue, exponent = float(-1 / root);
-  Held largest = call("aten::narrow", "", values, int64_t(-1), int64_t(-1), int64_t(1));
-  Held bounded = call("aten::maximum", "", values, call("aten::mul", "Tensor", largest, Squares::number(least)));
-  Held powers = call("aten::pow", "Tensor_Tensor", bounded, Squares::number(exponent));
-  Held scaled = call("aten::mul", "Tensor", vectors, call("aten::unsqueeze", "", powers, int64_t(-2)));
-  return product(scaled, transposed(vectors));
+  auto [values, vectors] = callTwo("aten::linalg_eigh", "", square, "L");
+  float exponent = float(-1 / root), none = FLT_MIN;
+  Held largest = callTwo("aten::max", "dim", call("aten::abs", "", values), int64_t(-1), true).first;
+  Held least = call("aten::maximum", "", scaled(largest, leastEigenvalue), number(none));
+  Held powers = call("aten::pow", "Tensor_Tensor", call("aten::maximum", "", values, least), number(exponent));
+  return product(call("aten::mul", "Tensor", vectors, unsqueezed(powers, -2)), transposed(vectors));
 }
 
-Held factorOf(const altgrad_factorization &of, const Held &square, const Squares &squares) {
+std::atomic<int64_t> fallen{0};
+
+Held factorOf(const altgrad_factorization &of, const Held &square, bool byProducts) {
+  std::optional<Held> found;
   switch (of.what) {
   case ALTGRAD_EIGENBASIS:
     return eigenbasis(square);
-  case ALTGRAD_ORDER:
-    return order(square, squares.at(of.basis), of.n);
   case ALTGRAD_ORTHONORMAL:
-    return callTwo("aten::linalg_qr", square, "reduced").first;
+    found = byProducts ? choleskyBasis(square) : orthonormal(square);
+    break;
   default:
-    return inverseRoot(square, of.root);
+    found = byProducts ? newtonRoot(square, of.root) : inverseRoot(square, of.root);
   }
+  if (found)
+    return std::move(*found);
+  fallen += of.batch;
+  return of.what == ALTGRAD_ORTHONORMAL ? orthonormal(square) : inverseRoot(square, of.root);
 }
 
-void factorize(int32_t type, const altgrad_factorization &of) {
+void factorize(int32_t type, const altgrad_factorization &of, bool byProducts) {
   const Squares squares(type, of);
   Held square = squares.at(of.square), factor = squares.at(of.factor);
   if (of.what == ALTGRAD_IDENTITY) {
     float one = 1, none = 0;
     Held diagonal = call("aten::diagonal", "", factor, int64_t(0), int64_t(-2), int64_t(-1));
-    require(aoti_torch_copy_(factor, Squares::number(none), 0));
-    return require(aoti_torch_copy_(diagonal, Squares::number(one), 0));
+    require(aoti_torch_copy_(factor, number(none), 0));
+    return require(aoti_torch_copy_(diagonal, number(one), 0));
   }
-  if (float nan = NAN; !isFinite(square) || (of.basis && !isFinite(squares.at(of.basis))))
-    return require(aoti_torch_copy_(factor, Squares::number(nan), 0));
-  require(aoti_torch_copy_(factor, factorOf(of, square, squares), 0));
+  const bool onCpu = type == aoti_torch_device_type_cpu();
+  auto isSound = [&](const float *data) {
+    return !data || (onCpu ? isFinite(data, of.n * of.n) : isFinite(squares.at(data)));
+  };
+  if (float nan = NAN; !isSound(of.square) || !isSound(of.basis))
+    return require(aoti_torch_copy_(factor, number(nan), 0));
+  if (of.what == ALTGRAD_ORDER)
+    return permute(of, order(square, squares.at(of.basis)), factor, onCpu);
+  require(aoti_torch_copy_(factor, factorOf(of, square, byProducts), 0));
 }
 
 altgrad_factorization squareOf(const altgrad_factorization &of, int64_t index) {
@@ -138,20 +137,28 @@ altgrad_factorization squareOf(const altgrad_factorization &of, int64_t index) {
   return one;
 }
 
+void factorizeAll(const altgrad_factorization &given, void *context, bool byProducts) {
+  const int32_t type = context ? *static_cast<const int32_t *>(context) : aoti_torch_device_type_cpu();
+  if (type != aoti_torch_device_type_cpu())
+    return factorize(type, given, byProducts);
+  // LAPACK does one matrix of a batch after the other.
+  require(onThreads(
+      given.batch,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          factorize(type, squareOf(given, i), byProducts);
+      },
+      /*grain=*/1));
+}
+
 } // namespace
 
 int32_t altgrad_core_factorize(const altgrad_factorization *given, void *context) {
-  return guarded([&] {
-    const int32_t type = context ? *static_cast<const int32_t *>(context) : aoti_torch_device_type_cpu();
-    if (type != aoti_torch_device_type_cpu())
-      return factorize(type, *given);
-    // LAPACK does one matrix of a batch after the other.
-    require(onThreads(
-        given->batch,
-        [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i)
-            factorize(type, squareOf(*given, i));
-        },
-        /*grain=*/1));
-  });
+  return guarded([&] { factorizeAll(*given, context, /*byProducts=*/false); });
 }
+
+int32_t altgrad_core_factorize_by_products(const altgrad_factorization *given, void *context) {
+  return guarded([&] { factorizeAll(*given, context, /*byProducts=*/true); });
+}
+
+int64_t altgrad_core_fallen_back() { return fallen; }

@@ -128,6 +128,18 @@ void altgrad::core::multiplyOn(int32_t device, altgrad_plan *plan) {
   check(altgrad_set_factorize(plan, altgrad_core_factorize, const_cast<int32_t *>(&products.device)));
 }
 
+Held altgrad::core::plusNumber(const Held &x, double number) {
+  const auto device = ask<int32_t>(aoti_torch_get_device_type, x);
+  Held sum;
+  require((device == aoti_torch_device_type_cpu() ? Products() : productsOn(device)).add(x, number, 1, sum.out()));
+  return sum;
+}
+
+void altgrad::core::factorizeByProducts(int32_t device, altgrad_plan *plan) {
+  const int32_t *context = device == aoti_torch_device_type_cpu() ? nullptr : &productsOn(device).device;
+  check(altgrad_set_factorize(plan, altgrad_core_factorize_by_products, const_cast<int32_t *>(context)));
+}
+
 int32_t altgrad_core_multiply(const altgrad_gemm *gemm, void *context) {
   static const Products ofTheCpu;
   return guarded([&] { multiplyBatch(context ? *static_cast<const Products *>(context) : ofTheCpu, *gemm); });

@@ -42,6 +42,10 @@ altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t
   return guarded([&] { of(table).use(workspace, bytes, host); });
 }
 
+altgrad_status altgrad_table_factorize_by_products(altgrad_table *table) {
+  return guarded([&] { of(table).factorizeByProducts(); });
+}
+
 const altgrad_tensor *altgrad_table_declared(const altgrad_table *table) { return of(table).declared(); }
 
 void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count) {

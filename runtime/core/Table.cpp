@@ -119,6 +119,11 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_core_row
     multiplyOn(ask<int32_t>(aoti_torch_get_device_type, fingerprints[0].handle), plan);
 }
 
+void Table::factorizeByProducts() const {
+  if (!fingerprints.empty())
+    core::factorizeByProducts(ask<int32_t>(aoti_torch_get_device_type, fingerprints[0].handle), plan);
+}
+
 const SetRows &Table::setOf(int64_t row) const {
   for (const SetRows &set : sets)
     if (row >= set.first && row < set.last)

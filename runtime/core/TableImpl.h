@@ -42,6 +42,7 @@ public:
   ~Table() { letGo(); }
   Table(const Table &) = delete;
 
+  void factorizeByProducts() const;
   void use(void *memory, uint64_t size, bool host) { workspace = memory, bytes = size, onHost = host; }
   const altgrad_tensor *declared() const { return declared_.data(); }
 
@@ -172,6 +173,10 @@ private:
 bool multiplies(altgrad_bundle *bundle);
 // Has torch multiply the plan's matrices on one of its types of devices; throws where it cannot.
 void multiplyOn(int32_t device, altgrad_plan *plan);
+// A new tensor on the same device. The dispatcher takes no plain numbers.
+Held plusNumber(const Held &x, double number);
+// And factorize them by products.
+void factorizeByProducts(int32_t device, altgrad_plan *plan);
 
 } // namespace altgrad::core
 

@@ -37,6 +37,10 @@ ALTGRAD_API int32_t altgrad_core_multiply(const altgrad_gemm *gemm, void *contex
 // torch's factorizations of squares, as altgrad_set_factorize takes a function; the context
 // points to an int32_t, torch's type of the device, or is NULL for the CPU.
 ALTGRAD_API int32_t altgrad_core_factorize(const altgrad_factorization *factorization, void *context);
+// The same by products alone: inverse roots 1, 2, 4 and 8 by coupled Newton iterations, orthonormal bases by Cholesky
+// factors. Squares for which that is not accurate have torch's factors; how many of them there were, in this process.
+ALTGRAD_API int32_t altgrad_core_factorize_by_products(const altgrad_factorization *factorization, void *context);
+ALTGRAD_API int64_t altgrad_core_fallen_back(void);
 
 // The number of torch's dtype in which numbers of a format lie; codes of others lie in integers. And the format of a
 // dtype; NULL where its numbers are none of a stream.
@@ -136,6 +140,8 @@ ALTGRAD_API altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_
 ALTGRAD_API void altgrad_table_free(altgrad_table *table);
 // The rows as the plan knows them; as long as the table.
 ALTGRAD_API const altgrad_tensor *altgrad_table_declared(const altgrad_table *table);
+// Has the plan's squares factorized by products.
+ALTGRAD_API altgrad_status altgrad_table_factorize_by_products(altgrad_table *table);
 // The memory of the plan's runs; `host` says that the CPU runs them.
 ALTGRAD_API altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t bytes, int32_t host);
 

@@ -48,12 +48,14 @@ struct List {
 };
 using Lists = std::map<const void *, List>;
 
-// What is read before a product has written it.
-Lists operandsOf(const std::vector<altgrad_gemm> &products) {
+// What is read before a product has written it, of what later ones overwrite or of the rest.
+Lists operandsOf(const std::vector<altgrad_gemm> &products, bool overwritten) {
   Lists read;
   for (auto product = products.begin(); product != products.end(); ++product) {
     auto add = [&](const void *data, int64_t elements, int64_t distance) {
-      if (data && std::none_of(products.begin(), product, [&](const altgrad_gemm &before) { return before.c == data; }))
+      auto writes = [&](const altgrad_gemm &one) { return one.c == data; };
+      if (data && std::none_of(products.begin(), product, writes) &&
+          std::any_of(product, products.end(), writes) == overwritten)
         read[data] = {elements, distance, product->type};
     };
     add(product->a, product->m * product->k, product->a_matrix);
@@ -78,13 +80,15 @@ Lists resultsOf(const std::vector<altgrad_gemm> &products) {
 
 } // namespace
 
-altgrad_status altgrad::runtime::findFinite(const std::vector<altgrad_gemm> &products, bool results,
+altgrad_status altgrad::runtime::findFinite(const std::vector<altgrad_gemm> &products, Numbers which,
                                             std::vector<char> &finite, const Phase &phase, const Launch &launch) {
   if (products.empty())
     return ALTGRAD_OK;
   const altgrad_gemm &any = products.front();
-  finite.assign(size_t(any.batch), 1);
-  for (auto &[data, what] : results ? resultsOf(products) : operandsOf(products)) {
+  finite.resize(size_t(any.batch), 1);
+  const Lists lists =
+      which == Numbers::Results ? resultsOf(products) : operandsOf(products, which == Numbers::Overwritten);
+  for (auto &[data, what] : lists) {
     const auto [elements, distance, type] = what;
     const int64_t pieces = (elements + pieceElements - 1) / pieceElements;
     Scan scan{(const char *)data, distance, elements, pieces, type, finite.data()};

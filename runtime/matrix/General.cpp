@@ -12,27 +12,32 @@ struct Location {
 };
 
 // Squares lie behind all lists of elements, tensor by tensor, those of rows first.
-Location placeOf(const Operand &operand, const Product &product, const Matrices &matrices, const Phase &phase,
-                 const Launch &launch) {
+Location placeOf(const Operand &operand, const Product &product, const Matrices &matrices, const RowTables &table,
+                 const Phase &phase, const Launch &launch) {
   const int64_t elements = launch.args.nchunks * ALTGRAD_CHUNK;
   auto *spills = reinterpret_cast<char *>(launch.args.spills);
-  if (operand.of == Side::None)
-    return {spills + operand.list * elements + matrices.first * product.bytes, matrices.distance, matrices.rows,
-            matrices.columns};
   const bool ofRows = operand.of == Side::Rows;
-  const int64_t side = ofRows ? matrices.rows : matrices.columns;
+  const int64_t rows = operand.of == Side::Columns ? matrices.columns : matrices.rows;
+  const int64_t columns = ofRows ? matrices.rows : matrices.columns;
+  if (operand.in != Place::Workspace) {
+    const int64_t at = table.addressOf(operand, matrices.row);
+    const int64_t next = matrices.count > 1 ? table.addressOf(operand, matrices.row + matrices.tableRows) : at;
+    return {reinterpret_cast<const void *>(at), (next - at) / product.bytes, rows, columns};
+  }
+  if (operand.of == Side::None)
+    return {spills + operand.list * elements + matrices.first * product.bytes, matrices.distance, rows, columns};
   const int64_t before = ofRows ? 0 : phase.squares.rows * matrices.rows * matrices.rows;
-  const int64_t floats = phase.spills * elements + matrices.firstSquares + before + operand.list * side * side;
-  return {spills + floats * int64_t(sizeof(float)), matrices.squaresDistance, side, side};
+  const int64_t floats = phase.spills * elements + matrices.firstSquares + before + operand.list * rows * rows;
+  return {spills + floats * int64_t(sizeof(float)), matrices.squaresDistance, rows, columns};
 }
 
 } // namespace
 
-altgrad_gemm altgrad::runtime::describeGeneral(const Product &product, const Matrices &matrices, const Phase &phase,
-                                               const Launch &launch) {
+altgrad_gemm altgrad::runtime::describeGeneral(const Product &product, const Matrices &matrices, const RowTables &rows,
+                                               const Phase &phase, const Launch &launch) {
   Location places[3];
   for (int i = 0; i < 3; ++i)
-    places[i] = placeOf(product.operands[i], product, matrices, phase, launch);
+    places[i] = placeOf(product.operands[i], product, matrices, rows, phase, launch);
   const auto &[a, b, c] = places;
   const bool turnsA = product.operands[0].transposed, turnsB = product.operands[1].transposed;
   altgrad_gemm gemm{};
@@ -51,9 +56,28 @@ altgrad_gemm altgrad::runtime::describeGeneral(const Product &product, const Mat
   return gemm;
 }
 
+altgrad_gemm altgrad::runtime::matrixOf(const altgrad_gemm &gemm, int64_t index) {
+  const int64_t bytes = gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2;
+  auto move = [&](const void *data, int64_t distance) {
+    return data ? static_cast<const char *>(data) + index * distance * bytes : nullptr;
+  };
+  altgrad_gemm one = gemm;
+  one.batch = 1;
+  one.a = move(gemm.a, gemm.a_matrix), one.b = move(gemm.b, gemm.b_matrix), one.d = move(gemm.d, gemm.c_matrix);
+  one.c = const_cast<char *>(move(gemm.c, gemm.c_matrix));
+  return one;
+}
+
 altgrad_status altgrad::runtime::factorize(const Product &product, const altgrad_gemm &gemm, const Phase &phase,
                                            const Launch &launch) {
   const Factorize &who = launch.factorize;
+  // A factorization knows one distance for all its matrices.
+  if (gemm.batch > 1 && (gemm.a_matrix != gemm.c_matrix || gemm.b_matrix != gemm.c_matrix)) {
+    for (int64_t i = 0; i < gemm.batch; ++i)
+      if (altgrad_status status = factorize(product, matrixOf(gemm, i), phase, launch))
+        return status;
+    return ALTGRAD_OK;
+  }
   if (!who.factorize)
     return fail(ALTGRAD_UNAVAILABLE,
                 "phase %s factorizes squares, and nobody does it: give a function to altgrad_set_factorize",

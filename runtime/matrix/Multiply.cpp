@@ -10,12 +10,12 @@ using namespace altgrad::runtime;
 
 namespace {
 
-class Rows {
+class Rows : public RowTables {
 public:
-  Rows(const Tables &tables, int64_t rowWords, const SquareLists &squares)
-      : tables(tables), rowWords(rowWords), squares(squares) {}
-  int64_t word(int64_t row, int64_t which) const { return int64_t(tables.rows[size_t(row * rowWords + which)]); }
-  int64_t squaresOf(int64_t row) const { return squares.slot < 0 ? 0 : word(row, ALTGRAD_ROW_HEADER + squares.slot); }
+  Rows(const Tables &tables, int64_t rowWords, const Phase &phase) : RowTables{tables, rowWords}, phase(phase) {}
+  int64_t squaresOf(int64_t row) const {
+    return phase.squares.slot < 0 ? 0 : word(row, ALTGRAD_ROW_HEADER + phase.squares.slot);
+  }
   // Units lie without gaps behind the first one of their tensor.
   int64_t firstOf(int64_t row) const {
     const int64_t tensor = word(row, ALTGRAD_ROW_TENSOR);
@@ -25,6 +25,18 @@ public:
     for (altgrad_row_word which : {ALTGRAD_ROW_NUMEL, ALTGRAD_ROW_MATRIX_ROWS, ALTGRAD_ROW_MATRIX_COLUMNS})
       if (word(one, which) != word(other, which))
         return false;
+    return true;
+  }
+  // Whether what products read of the caller's continues at `next` as it began at `row`, `index` matrices before.
+  bool areInStep(int64_t row, int64_t next, int64_t index) const {
+    const int64_t second = row + (next - row) / index;
+    for (const Product &product : phase.products)
+      for (const Operand &operand : product.operands)
+        if (operand.in != Place::Workspace) {
+          const int64_t first = addressOf(operand, row), distance = addressOf(operand, second) - first;
+          if (distance <= 0 || distance % product.bytes != 0 || addressOf(operand, next) != first + index * distance)
+            return false;
+        }
     return true;
   }
   // One, or as many as its tensor has units, where these are rows of a matrix.
@@ -39,17 +51,15 @@ public:
     int64_t count = 1;
     for (int64_t next = row + each;
          count < most && next < end && areAlike(row, next) && firstOf(next) == first + count * distance &&
-         squaresOf(next) == own + count * between;
+         squaresOf(next) == own + count * between && areInStep(row, next, count);
          next += each)
       ++count;
-    return {count, each,   word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance,
-            own,   between};
+    return {row,   count,    each, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS),
+            first, distance, own,  between};
   }
 
 private:
-  const Tables &tables;
-  int64_t rowWords;
-  const SquareLists &squares;
+  const Phase &phase;
 };
 
 // The operands as they lie: X is rows x columns, what is square n x n. `left` is first where X has no
@@ -146,6 +156,8 @@ void altgrad::runtime::setCommonGemm(const Gemm &gemm) {
 // On a GPU one call for all: strips would leave most of it idle, and a mirror would have to be launched.
 static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, const Phase &phase,
                                     const Launch &launch) {
+  if (product.permutation >= 0 && gemm.device < 0)
+    return permute(product, gemm, phase, launch);
   if (product.form == Form::Matmul)
     return gemm.device < 0 && product.isSymmetric() ? multiplySymmetric(gemm, /*shift=*/0, phase, launch)
                                                     : multiplyOnce(gemm, phase, launch);
@@ -160,12 +172,12 @@ static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, c
 }
 
 // A NaN among the gradients goes the way of all NaNs; one that a product makes goes nowhere.
-static altgrad_status checkFinite(const std::vector<char> &before, const std::vector<char> &after, int64_t row,
+static altgrad_status checkFinite(const std::vector<char> &before, const std::vector<char> &after,
                                   const Matrices &matrices, const Tables &tables, const Phase &phase) {
   for (size_t i = 0; i < before.size(); ++i)
     if (before[i] && !after[i]) {
       const auto &firsts = tables.firstRows;
-      auto next = std::upper_bound(firsts.begin(), firsts.end(), row + int64_t(i) * matrices.tableRows);
+      auto next = std::upper_bound(firsts.begin(), firsts.end(), matrices.row + int64_t(i) * matrices.tableRows);
       return fail(ALTGRAD_SYSTEM,
                   "phase %s: the product of tensor %lld has a NaN or an infinity, though what was multiplied is "
                   "finite, and nothing has changed: what multiplies (altgrad_set_gemm) is wrong, or numbers are "
@@ -176,16 +188,16 @@ static altgrad_status checkFinite(const std::vector<char> &before, const std::ve
 }
 
 // On a GPU nobody waits for what the products are.
-static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices, int64_t row, const Tables &tables,
+static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices, const Rows &rows,
                                     const Launch &launch) {
   std::vector<altgrad_gemm> gemms;
   for (const Product &product : phase.products)
     if (matrices.suit(product))
-      gemms.push_back(product.isGeneral() ? describeGeneral(product, matrices, phase, launch)
+      gemms.push_back(product.isGeneral() ? describeGeneral(product, matrices, rows, phase, launch)
                                           : describe(product, matrices, launch));
   std::vector<char> before, after;
   if (launch.device < 0)
-    if (altgrad_status status = findFinite(gemms, false, before, phase, launch))
+    if (altgrad_status status = findFinite(gemms, Numbers::Overwritten, before, phase, launch))
       return status;
   auto gemm = gemms.begin();
   for (const Product &product : phase.products)
@@ -193,9 +205,13 @@ static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices
       if (altgrad_status status = multiplyBatch(product, *gemm++, phase, launch))
         return status;
   if (launch.device < 0)
-    if (altgrad_status status = findFinite(gemms, true, after, phase, launch))
+    if (altgrad_status status = findFinite(gemms, Numbers::Results, after, phase, launch))
       return status;
-  return checkFinite(before, after, row, matrices, tables, phase);
+  if (std::find(after.begin(), after.end(), 0) == after.end())
+    return ALTGRAD_OK;
+  if (altgrad_status status = findFinite(gemms, Numbers::Kept, before, phase, launch))
+    return status;
+  return checkFinite(before, after, matrices, rows.tables, phase);
 }
 
 // How many matrices are a batch. On the host small ones are so many as stay in the threads' caches from one product to
@@ -213,12 +229,12 @@ static int64_t mostOf(const Rows &rows, int64_t row, const Phase &phase, const L
 altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords,
                                                   const Launch &launch) {
   const Items all = itemsOf(phase, tables, launch.part);
-  const Rows rows(tables, rowWords, phase.squares);
+  const Rows rows(tables, rowWords, phase);
   for (int64_t row = all.begin, next; row < all.end; row = next) {
     const Matrices matrices = rows.batchFrom(row, all.end, mostOf(rows, row, phase, launch));
     next = row + matrices.count * matrices.tableRows;
     if (rows.word(row, ALTGRAD_ROW_NUMEL) != 0) // not a stack of no matrices, whatever their shape
-      if (altgrad_status status = multiplyAlike(phase, matrices, row, tables, launch))
+      if (altgrad_status status = multiplyAlike(phase, matrices, rows, launch))
         return status;
   }
   return ALTGRAD_OK;

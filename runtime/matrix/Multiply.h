@@ -19,7 +19,7 @@ void setCommonFactorize(const Factorize &factorize);
 
 // Neighbouring matrices of one shape, whose lists lie at equal distances. Each has so many rows of the table.
 struct Matrices {
-  int64_t count, tableRows, rows, columns;
+  int64_t row, count, tableRows, rows, columns;
   int64_t first, distance;               // in elements of a list
   int64_t firstSquares, squaresDistance; // in floats behind all lists of elements
 
@@ -31,18 +31,35 @@ struct Matrices {
   }
 };
 
+// The tables of a plan, whose rows are so many words.
+struct RowTables {
+  const Tables &tables;
+  int64_t rowWords;
+  int64_t word(int64_t row, int64_t which) const { return int64_t(tables.rows[size_t(row * rowWords + which)]); }
+  // Where an operand of the caller's lies.
+  int64_t addressOf(const Operand &operand, int64_t row) const {
+    if (operand.in == Place::Rows)
+      return word(row, ALTGRAD_ROW_HEADER + operand.list);
+    const size_t inputs = tables.inputs.size() / size_t(tables.nrows);
+    return int64_t(tables.inputs[size_t(row) * inputs + size_t(operand.list)]);
+  }
+};
+
 // The operands of matrices that say their rows and columns, as they lie; those of a factorization are all n x n.
-altgrad_gemm describeGeneral(const Product &product, const Matrices &matrices, const Phase &phase,
-                             const Launch &launch);
+altgrad_gemm describeGeneral(const Product &product, const Matrices &matrices, const RowTables &rows,
+                             const Phase &phase, const Launch &launch);
+// One product of a batch.
+altgrad_gemm matrixOf(const altgrad_gemm &gemm, int64_t index);
 // A factorization, whose operands are those of `gemm`.
 altgrad_status factorize(const Product &product, const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 
 // Does all products of a phase for one tensor after the other. Neighbours of one shape are one batch.
 altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords, const Launch &launch);
 
-// Of each matrix of a batch on the host whether what its products read is finite, or with `results` what they leave: a
-// byte for each, 0 where there is a NaN or an infinity.
-altgrad_status findFinite(const std::vector<altgrad_gemm> &products, bool results, std::vector<char> &finite,
+// Of each matrix of a batch on the host whether numbers are finite that its products read and overwrite, that they read
+// and keep, or that they leave: a byte for each becomes 0 where there is a NaN or an infinity.
+enum class Numbers { Overwritten, Kept, Results };
+altgrad_status findFinite(const std::vector<altgrad_gemm> &products, Numbers which, std::vector<char> &finite,
                           const Phase &phase, const Launch &launch);
 
 // Does items of such a phase on the plan's threads, or by the caller's function.
@@ -64,6 +81,10 @@ template <typename Call> altgrad_status catchAll(const char *whose, const Phase 
 
 // One call of the function that multiplies, or of the plain kernel, which is the host's.
 altgrad_status multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
+
+// A product with a permutation, which is the operand that `product` says, on the host: rows or columns of the other one
+// in its order.
+altgrad_status permute(const Product &product, const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 
 // A symmetric product: strips of rows up to the diagonal, and a copy of what is below it. `shift` is added to
 // the diagonal of f32.

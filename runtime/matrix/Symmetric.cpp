@@ -2,6 +2,7 @@
 #include "matrix/Multiply.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace altgrad::runtime;
 
@@ -47,8 +48,25 @@ struct Mirror {
   bool copies;
 };
 
+// A whole tile away from the diagonal. Loops that are known are vectors.
+template <typename Code> void copyTile(Code *c, int64_t n, int64_t row, int64_t column) {
+  Code from[tile][tile], to[tile][tile];
+  for (int64_t j = 0; j < tile; ++j)
+    memcpy(from[j], c + (column + j) * n + row, sizeof from[j]);
+  for (int64_t i = 0; i < tile; ++i)
+    for (int64_t j = 0; j < tile; ++j)
+      to[i][j] = from[j][i];
+  for (int64_t i = 0; i < tile; ++i)
+    memcpy(c + (row + i) * n + column, to[i], sizeof to[i]);
+}
+
 template <typename Code> void copyAcross(Code *c, int64_t n, int64_t row, int64_t column) {
   const int64_t rows = std::min(tile, n - row), columns = std::min(tile, n - column);
+  // A line of each row of the next tile is far from those of this one.
+  for (int64_t j = column + tile; j < std::min(column + 2 * tile, n); ++j)
+    __builtin_prefetch(c + j * n + row);
+  if (column > row && rows == tile && columns == tile)
+    return copyTile(c, n, row, column);
   Code block[tile][tile];
   for (int64_t j = 0; j < columns; ++j)
     for (int64_t i = 0; i < rows; ++i)

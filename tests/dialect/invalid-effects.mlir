@@ -147,3 +147,16 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
   multiply gram %a, %a into %b : !altgrad.tensors<f32>
   commit
 }
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>, inout %q: !altgrad.tensors<f32 per rows x rows>) {
+  %a = spill : !altgrad.tensors<f32>
+  sweep @square walk row_squares load(%x from %q : !altgrad.tensors<f32 per rows x rows>) reduce() store(%q : !altgrad.tensors<f32 per rows x rows>) {
+    emit %x : f32
+  }
+  // multiply_c5
+  // expected-error@+1 {{'altgrad.multiply' op multiplies what '%q' held before the step, which an earlier sweep has overwritten}}
+  multiply matmul %q, %g into %a : !altgrad.tensors<f32 per rows x rows>, !altgrad.tensors<f32> to !altgrad.tensors<f32>
+  commit
+}

@@ -42,7 +42,7 @@ enum {
   ALTGRAD_EIGENBASIS,   // orthonormal eigenvectors as columns, of the largest eigenvalue first
   ALTGRAD_ORDER,        // the permutation P for which the diagonal of (basis P)^T square (basis P) falls
   ALTGRAD_ORTHONORMAL,  // Q of square = Q R, with an upper triangle R
-  ALTGRAD_INVERSE_ROOT, // square^(-1 / root); eigenvalues below 1e-7 of the largest one count as so much
+  ALTGRAD_INVERSE_ROOT, // square^(-1 / root); eigenvalues below 1e-7 of the largest magnitude count as so much
   ALTGRAD_IDENTITY      // the identity
 };                      // what
 

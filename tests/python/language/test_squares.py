@@ -22,7 +22,7 @@ def soap(p: ag.Param, g: ag.Grad, m: ag.State, v: ag.State, l: ag.Square("rows")
     p = (p - lr * ag.sqrt(1 - betas[1] ** n) / (1 - betas[0] ** n) * u) * (1 - lr * weight_decay)
     if ag.when((t - 1) % every == 0):
         pl, pr = ag.order(l, ql), ag.order(r, qr)
-        nl, nr = ag.orthonormal(l @ (ql @ pl)), ag.orthonormal(r @ (qr @ pr))
+        nl, nr = ag.orthonormal(l @ ql @ pl), ag.orthonormal(r @ qr @ pr)
         m, v = nl.T @ (ql @ m) @ qr.T @ nr, pl.T @ v @ pr
         ql, qr = nl, nr
     return p, dict(m=m, v=v, l=l, r=r, ql=ql, qr=qr)

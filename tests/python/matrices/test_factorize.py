@@ -20,14 +20,14 @@ class Factorization(ctypes.Structure):
                 ("stream", c_void_p)]
 
 
-def factorize(what, square, basis=None, root=1.0):
+def factorize(what, square, basis=None, root=1.0, by="altgrad_core_factorize"):
     """The factors of a batch of squares."""
     squares, factors = torch.as_tensor(square, dtype=torch.float32).contiguous(), torch.zeros(square.shape)
     basis = None if basis is None else torch.as_tensor(basis, dtype=torch.float32).contiguous()
     batch, n, _ = squares.shape
     given = Factorization(ctypes.sizeof(Factorization), batch, n, n * n, squares.data_ptr(), basis.data_ptr() if basis is not None else None,
                           factors.data_ptr(), root, what, -1, None)
-    function = core().altgrad_core_factorize
+    function = getattr(core(), by)
     function.restype, function.argtypes = c_int32, (c_void_p, c_void_p)
     assert function(ctypes.byref(given), None) == 0
     return factors.double().numpy()

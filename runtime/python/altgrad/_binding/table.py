@@ -127,6 +127,10 @@ class TensorTable:
         idle = array("Q", [handle_of(self._params[place]) for place in self._idle])
         core().altgrad_table_watch(handle, _begin(idle), len(idle))
 
+    def factorize_by_products(self):
+        """Has the squares of the next steps factorized by products, and not by LAPACK or its like."""
+        core().altgrad_table_factorize_by_products(self._handle)
+
     @property
     def declared(self):
         """What the plan was told of each row: the words of an altgrad_tensor."""

@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._core import core
+from .._warn import warn
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor
 from ._owners import MatrixOwners
@@ -21,6 +23,8 @@ class Preconditioned(Timed, MatrixOwners, Named):
 
     A parameter of one dimension, and a side that is longer than `max_precond_dim`, have no square.
     """
+
+    _has_fallen_back = False
 
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options = super()._group_rule_with(group_rule, matrices, param)
@@ -52,6 +56,26 @@ class Preconditioned(Timed, MatrixOwners, Named):
         for key in ("precondition_frequency", "max_precond_dim"):
             if group[key] != int(group[key]) or group[key] < 1:
                 raise ValueError(f"{where}: {key} is {group[key]}, not a whole number of at least 1")
+        if group["factorize"] not in ("torch", "products"):
+            raise ValueError(f"{where}: factorize is {group['factorize']!r}, neither 'torch' nor 'products'")
+        if group["factorize"] != self.param_groups[0]["factorize"]:
+            raise ValueError(f"{where}: factorize is {group['factorize']!r}, and that of group 0 is "
+                             f"{self.param_groups[0]['factorize']!r}: give all groups the same")
+
+    def _rebuild(self, fit, settings):
+        super()._rebuild(fit, settings)
+        if self._built and self.param_groups[0]["factorize"] == "products":
+            for table in self._built.tables:
+                table.factorize_by_products()
+
+    def _run(self, scalars, scaler, own):
+        before = core().altgrad_core_fallen_back()
+        super()._run(scalars, scaler, own)
+        if core().altgrad_core_fallen_back() > before and not self._has_fallen_back:
+            self._has_fallen_back = True
+            warn(f"altgrad.optim.{type(self).__name__}: products alone give no accurate root or basis of a square, which is close to "
+                 "singular or has eigenvalues below 0: torch has factorized it, as it will others without a warning. "
+                 "factorize=\"torch\" does so from the start")
 
 
 class SOAP(Preconditioned):
@@ -76,9 +100,12 @@ class SOAP(Preconditioned):
         max_precond_dim: The longest side that has a basis.
         normalize_grads: Whether the update is divided by its root mean square.
         correct_bias: Whether the averages are corrected for their begin.
+        factorize: Who finds a basis every `precondition_frequency` steps, in all groups: "torch" by its QR decomposition,
+            "products" by Cholesky factors of a Gram matrix, twice. Where these are not accurate, torch does it and a
+            warning says so once. The bases of the first step are torch's.
 
     Raises:
-        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on.
+        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, or `factorize` neither word.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:
@@ -92,7 +119,7 @@ class SOAP(Preconditioned):
     def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, betas: tuple[float, float] = (0.95, 0.95),
                  shampoo_beta: float = -1, eps: float = 1e-8, weight_decay: float = 0.01,
                  precondition_frequency: int = 10, max_precond_dim: int = 10000, normalize_grads: bool = False,
-                 correct_bias: bool = True, **shared: Unpack[Shared]) -> None: ...
+                 correct_bias: bool = True, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
 
     def _words_at(self, step, group):
         return ("first",) if step == 1 else ("refresh",) if (step - 1) % group["precondition_frequency"] == 0 else ()
@@ -121,16 +148,19 @@ class Shampoo(Preconditioned):
 
     Args:
         betas: The decay rates of the momentum, and of L and R; 1 adds up all Gram matrices.
-        epsilon: A number that is added to the eigenvalues of L and R. Those below 1e-7 of the largest one count as so much.
+        epsilon: A number that is added to the eigenvalues of L and R. Those below 1e-7 of the largest magnitude count as so much.
         max_precond_dim: The longest side that has a square.
         precondition_frequency: After how many steps roots are computed.
         start_preconditioning_step: The first step with roots; -1 is `precondition_frequency`.
         grafting_type: "adam": an update of Adam says how long a step is; None for steps of Shampoo's length.
         grafting_beta2: The decay rate of that Adam's average of squares.
         grafting_epsilon: What it adds to the denominator.
+        factorize: Who finds roots, in all groups: "torch" by eigenvectors, "products" by coupled Newton iterations, which
+            add 1e-7 of a bound of the largest eigenvalue to all. Where these do not converge, torch does it and a warning
+            says so once.
 
     Raises:
-        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on.
+        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, or `factorize` neither word.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:
@@ -147,7 +177,7 @@ class Shampoo(Preconditioned):
                  epsilon: float = 1e-12, weight_decay: float = 0.0, max_precond_dim: int = 1024,
                  precondition_frequency: int = 1, start_preconditioning_step: int = -1,
                  grafting_type: str | None = None, grafting_beta2: float = 0.999, grafting_epsilon: float = 1e-8,
-                 **shared: Unpack[Shared]) -> None: ...
+                 factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
 
     def _words_at(self, step, group):
         every, start = group["precondition_frequency"], group["start_preconditioning_step"]
