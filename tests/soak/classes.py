@@ -44,7 +44,8 @@ def compared(kind, given):
     ours = stepped(altgrad.optim.from_torch(kind, **given), given, first, grads)
     theirs = stepped(kind, given, first, grads)
     try:
-        wide = stepped(kind, given, [one.double() for one in first], grads)
+        widths = {name: torch.float64 for name, one in inspect.signature(kind.__init__).parameters.items() if one.default is torch.float32}
+        wide = stepped(kind, given | widths, [one.double() for one in first], grads)
     except Exception:  # some mix widths
         wide = theirs
     moved = [(one - begun).abs().max() for one, begun in zip(theirs, first)]

@@ -61,6 +61,28 @@ class ByLists(torch.optim.Optimizer):
                 p.div_(p.norm(dim=0, keepdim=True).max().clamp(min=1.0) * column.std() + 1.0)
 
 
+class ByViews(torch.optim.Optimizer):
+    """The elements as rows, as one row and as a list, and functions that torch makes of others."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                rows, layer, flat = p.grad.view(p.size(0), -1), p.grad.view(1, -1), p.grad.reshape(-1)
+                away = torch.nn.functional.cosine_similarity(rows, p.view(p.size(0), -1), dim=1)[:, None]
+                std, mean = torch.std_mean(away, correction=0)
+                u = rows / rows.norm(dim=1).view([-1, 1]) + layer.view_as(p) / layer.norm(dim=1) * flat.std(dim=0) + away * (std + mean)
+                u.add_(torch.nn.functional.normalize(p.grad, dim=0) * (p.grad.mean(dim=0)[None, :] > 0)).mul_(p.shape[1] * 0.5)
+                p.sub_(u * flat.view(p.shape).sign(), alpha=group["lr"])
+
+
+def test_views_and_what_torch_makes_of_other_functions():
+    assert compare(ByViews, {}, shapes=[(33, 17), (5, 7)]) < 3e-6
+
+
 @pytest.mark.parametrize("shape", [(33, 17), (1, 6), (6, 1), (9,)], ids=str)
 @pytest.mark.parametrize("given", [{}, dict(weight_decay=0.1, maximize=True), dict(eps=(1e-10, 1e-2), d=2.0)], ids=str)
 def test_torchs_adafactor_keeps_numbers_of_rows_and_columns(given, shape):

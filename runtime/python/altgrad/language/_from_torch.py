@@ -182,7 +182,10 @@ class Source:
             except RuleError:
                 raise
             except Exception as error:
-                fail_in(error, words := f"{type(error).__name__}: {error}")
+                words = f"{type(error).__name__}: {error}"
+                if isinstance(error, OverflowError) and "math range" not in words:
+                    words = "a size of the parameter behind a float of Python's, or in C code: write the size first, p.shape[0] * 0.5"
+                fail_in(error, words)
                 self.fail(words)
             finally:
                 running.reset(mark)

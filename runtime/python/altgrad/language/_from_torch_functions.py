@@ -9,8 +9,8 @@ from ._arithmetic import apply, binary, choose, compare, logic, narrow
 from ._errors import fail
 from ._from_torch_paths import running
 from ._from_torch_reductions import REDUCTIONS, as_float, as_truth, of_number, reduced
-from ._from_torch_proxies import (COLUMN, FLAT_COLUMN, FLAT_ROW, FULL, NUMBER, ROW, Extent, Number, Proxy, Shape, number, plus, proxy, raw,
-                                  to_power)
+from ._from_torch_proxies import (COLUMN, ELEMENTS, FLAT, FLAT_COLUMN, FLAT_ROW, FULL, NUMBER, OF_COLUMNS, OF_ROWS, ROW, TALL, WIDE, Extent, Number,
+                                  Proxy, Shape, number, plus, proxy, raw, to_power)
 from ._reductions import extent
 from ._trace import Symbol
 
@@ -121,19 +121,24 @@ def _numel(*_):
 
 
 def _dim(x):
-    if x.form == NUMBER:
-        return 0
-    running.get().asks_rank = True
-    return 1 if x.form in (FLAT_ROW, FLAT_COLUMN) else running.get().rank
+    if x.form in (FULL, ROW, COLUMN):
+        running.get().asks_rank = True
+        return running.get().rank
+    return 0 if x.form == NUMBER else 2 if x.form in (WIDE, TALL) else 1
+
+
+def _sizes(form):
+    """The sizes of a form: 1 and numbers of the rule."""
+    names = {NUMBER: (), FLAT: ("numel",), WIDE: (1, "numel"), TALL: ("numel", 1), FLAT_ROW: ("rows",), FLAT_COLUMN: ("columns",)}.get(form)
+    if names is None and (rank := _dim(proxy(0.0, form))) > 2:
+        fail(f"the sizes of a parameter of {rank} dimensions: there are those of vectors and matrices")
+    if names is None:
+        names = {FULL: ("rows", "columns"), ROW: ("rows", 1), COLUMN: (1, "columns")}[form] if rank == 2 else ("numel",)
+    return [extent(one) if isinstance(one, str) else one for one in names]
 
 
 def _shape(x):
-    if not _dim(x):
-        return Shape()
-    if (rank := running.get().rank) > 2:
-        fail(f"the sizes of a parameter of {rank} dimensions: there are those of vectors and matrices")
-    names = {FULL: ("rows", "columns"), ROW: ("rows", 1), COLUMN: (1, "columns"), FLAT_ROW: ("rows",), FLAT_COLUMN: ("columns",)}
-    return Shape(one if one == 1 else Extent(extent(one)) for one in (names[x.form] if rank == 2 else ("numel",)))
+    return Shape(Extent(one) if isinstance(one, Symbol) else one for one in _sizes(x.form))
 
 
 def _size(x, dim=None):
@@ -151,6 +156,14 @@ def _set_item(x, key, value):
         call_method("copy_", (x, value), {})
     else:
         fail("an element by its index: a rule is the same for all elements")
+
+
+def _get_item(x, key):
+    """x[:, None] of a list of rows and x[None, :] of one of columns."""
+    around = [None if one is None else ... if one is Ellipsis or one == slice(None) else one for one in key] if isinstance(key, tuple) else []
+    if x.form in (FLAT_ROW, FLAT_COLUMN) and around in ([..., None], [None, ...]):
+        return _moved("unsqueeze", x, around.index(None))
+    return fail("an element by its index: a rule is the same for all elements")
 
 
 def _to(x, *args, **kwargs):
@@ -171,7 +184,7 @@ ASKED = {
     "get_device": _always(-1), "storage_offset": _always(0), "data_ptr": lambda x: id(x.cell), "record_stream": _always(None),
     "stride": _refuse("strides of a parameter: a rule is the same for all orders of memory"),
     "__len__": _refuse("len() of a tensor: a rule is the same for all sizes"),
-    "__getitem__": _refuse("an element by its index: a rule is the same for all elements")}
+    "__getitem__": _get_item}
 PROPERTIES = {
     "grad": lambda x: x.held_grad, "data": lambda x: proxy(None, x.form, x.cell), "shape": _shape, "ndim": _dim, "real": lambda x: x,
     "dtype": _always(torch.float32), "device": _always(torch.device("cpu")), "layout": _always(torch.strided), "is_cpu": _always(True),
@@ -212,13 +225,31 @@ def _make(name, args, kwargs):
 
 def _form_of(size):
     """The form of tensors of a size."""
-    words = [getattr(getattr(one, "symbol", None), "name", one) for one in size]
-    if all(one == 1 for one in words):
+    if all(one == 1 for one in size if not isinstance(one, Extent)) and not any(isinstance(one, Extent) for one in size):
         return NUMBER
-    for form in (FULL, ROW, COLUMN, FLAT_ROW, FLAT_COLUMN)[:5 if running.get().rank == 2 else 1]:
-        if words == [getattr(getattr(one, "symbol", None), "name", one) for one in _shape(proxy(0.0, form))]:
+    forms = (FULL, *OF_ROWS, *OF_COLUMNS) if running.get().rank == 2 else (FULL,)
+    return _fitting(size, forms) or fail("a state of another shape than the parameter's, a row's or a column's: a rule has none of other shapes")
+
+
+def _fitting(size, forms):
+    """The first of these forms that has a size, in which one may be -1; None for none."""
+    words = [getattr(getattr(one, "symbol", None), "name", one) for one in size]
+    for form in forms:
+        own = [getattr(one, "name", one) for one in _sizes(form)] if form != FULL or running.get().rank < 3 else []
+        if len(own) == len(words) and words.count(-1) <= 1 and all(a in (-1, b) for a, b in zip(words, own)):
             return form
-    return fail("a state of another shape than the parameter's, a row's or a column's: a rule has none of other shapes")
+    return None
+
+
+def _normalize(x, p=2.0, dim=1, eps=1e-12):
+    return x / x.norm(p, dim, keepdim=True).clamp_min(eps)
+
+
+# As torch computes them of other functions.
+_COMPOSED = {
+    "normalize": _normalize, "cosine_similarity": lambda x, y, dim=1, eps=1e-8: (_normalize(x, 2, dim, eps) * _normalize(y, 2, dim, eps)).sum(dim),
+    "aminmax": lambda x, dim=None, keepdim=False: torch.return_types.aminmax((x.amin(dim, keepdim), x.amax(dim, keepdim))),
+    "std_mean": lambda x, *args, **kwargs: (x.std(*args, **kwargs), x.mean(*args, **{key: kwargs[key] for key in kwargs.keys() & {"dim", "keepdim"}}))}
 
 
 def has_proxies(values: Any) -> bool:
@@ -269,11 +300,15 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
         return ASKED[name](*args, **kwargs)
     if plain in ("max", "min") and (kwargs.keys() & {"other", "out"} or len(args) > 1 and type(args[1]) is Proxy):
         plain = name = plain + "imum"
+    if plain in _COMPOSED:
+        return _COMPOSED[plain](*args, **kwargs)
     if plain in REDUCTIONS and args[0].form == NUMBER:
         return proxy(of_number(plain, raw(args[0])), NUMBER)
     if plain in REDUCTIONS:
         return reduced(plain, args[0], args[1:], kwargs)
-    if plain in _MOVES and type(args[0]) is Proxy and args[0].form not in (NUMBER, FULL):
+    if plain == "unsqueeze" and args[0].form == NUMBER:
+        return proxy(None, NUMBER, args[0].cell)
+    if plain in _MOVES and type(args[0]) is Proxy and args[0].form in OF_ROWS + OF_COLUMNS:
         return _moved(plain, *args, **kwargs)
     if plain in ("matmul", "mm", "__matmul__") and [getattr(one, "form", "") for one in args] == [ROW, COLUMN] or plain in (
             "outer", "ger") and [getattr(one, "form", "") for one in args] == [FLAT_ROW, FLAT_COLUMN]:
@@ -290,10 +325,22 @@ def call_method(name: str, args: Any, kwargs: Any) -> Any:
 
 def _same(name, args):
     """Another proxy for the same elements; of the same memory where torch's is."""
-    x = args[0]
-    if name in ("view", "reshape", "squeeze") and x.form != NUMBER and not _is_flat(name, args[1:]):
-        fail(f"{name}() to another shape: a rule is the same for all elements, whatever their shape")
-    return proxy(None, x.form, x.cell) if name in _SHARES else proxy(x.symbol, x.form)
+    x, form = args[0], _viewed(name, *args)
+    return proxy(None, form, x.cell) if name in _SHARES else proxy(x.symbol, form)
+
+
+def _viewed(name, x, *args):
+    """The form of x under another shape."""
+    if name in ("view_as", "reshape_as") and type(args[0]) is Proxy:
+        return args[0].form
+    if x.form == NUMBER or name not in ("view", "reshape", "squeeze", "flatten", "ravel") or name == "flatten" and args:
+        return x.form
+    size = [-1] if name in ("flatten", "ravel") else args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+    forms = next(forms for forms in (ELEMENTS, OF_ROWS, OF_COLUMNS) if x.form in forms)
+    if forms is ELEMENTS and all(type(one) is int for one in size):  # which asks for no sizes
+        forms = FLAT, WIDE, TALL
+    return name != "squeeze" and _fitting(size, forms) or fail(
+        f"{name}() to another shape: a rule is the same for all elements, whatever their shape")
 
 
 # {a form: (another one of the same numbers, the dimension that one of them has more)}
@@ -309,25 +356,20 @@ def _moved(name, x, dim=None):
     return proxy(None, form, x.cell)
 
 
-def _is_flat(name, args):
-    size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
-    return name in ("view", "reshape") and (isinstance(size, Shape) or list(size) in ([-1], [1, -1], [-1, 1]))
-
-
 def _elementwise(name, plain, args, kwargs):
     out = kwargs.pop("out", None)
     form = _form_together([one.form for one in [*args, *kwargs.values()] if type(one) is Proxy])
     values, named = [raw(one) for one in args], {key: raw(value) for key, value in kwargs.items()}
     if plain not in _KEEP_TRUTH:
         values = [as_float(value) for value in values]
-    if form != FULL:
+    if form not in ELEMENTS:
         values = [_as_stored(value) for value in values]
     made = FUNCTIONS[plain](*values, **named)
     if out is None and name != plain:
         out = args[0]
     if out is None:
         return proxy(made, form)
-    if form not in (out.form, NUMBER):
+    if form not in (out.form, NUMBER) and not {form, out.form} <= {*ELEMENTS}:
         fail(f"{name}() writes {form} into {out.form}: a rule's states keep their shapes")
     out.cell.symbol = proxy(as_float(made) if out.symbol.kind not in ("i1", "i64") else made, form).symbol
     return out
@@ -338,8 +380,11 @@ def _form_together(forms):
     forms = {*forms} - {NUMBER}
     if len(forms) <= 1:
         return forms.pop() if forms else NUMBER
-    if FLAT_ROW in forms:
-        fail(f"{FLAT_ROW} meets {min(forms - {FLAT_ROW})}: torch would lay it along the columns; write x.unsqueeze(-1)")
+    if forms <= {*ELEMENTS}:
+        return FULL if FULL in forms else WIDE if TALL not in forms else fail("a list of elements meets a column of them, which makes a square")
+    if FLAT_ROW in forms or forms & {FLAT, WIDE, TALL}:
+        odd = FLAT_ROW if FLAT_ROW in forms else min(forms & {FLAT, WIDE, TALL})
+        fail(f"{odd} meets {min(forms - {odd})}: torch would lay it along the columns; write x.unsqueeze(-1)")
     return COLUMN if forms == {COLUMN, FLAT_COLUMN} else FULL
 
 

@@ -152,11 +152,14 @@ def _compared(how):
     return operator
 
 
+_TOO_LARGE = 10 ** 400  # for a float and for an int of C's
+
+
 class Extent(int):
-    """A size of the parameter. C code that reads it as an int finds a negative one, of which no tensor is made."""
+    """A size of the parameter. C code that reads it as an int or a float finds one that is too large, which raises OverflowError."""
 
     def __new__(cls, symbol: Symbol) -> "Extent":
-        made = int.__new__(cls, -1)
+        made = int.__new__(cls, _TOO_LARGE)
         made.symbol = symbol
         return made
 
@@ -171,7 +174,7 @@ def _refused(name):
     return refuse
 
 
-# What else a float and an int have would be computed from the NaN and from -1.
+# What else a float and an int have would be computed from what they are for C.
 for _kind, _plain in (Number, float), (Extent, int):
     for _name in {*dir(_plain)} - {*dir(object)} - {*vars(_kind)}:
         setattr(_kind, _name, _refused(_name))
@@ -199,9 +202,11 @@ class Cell:
         self.symbol = symbol
 
 
-# Which shape a tensor has: that of one number, the parameter's, and those of a number for each row or column of a matrix, as
-# (rows, 1), (1, columns), (rows,) and (columns,).
-NUMBER, FULL, ROW, COLUMN, FLAT_ROW, FLAT_COLUMN = "a number", "a tensor", "a column of rows", "a row of columns", "a list of rows", "a list of columns"
+# Which shape a tensor has: that of one number; the parameter's, and all its elements as (n,), (1, n) and (n, 1); and a number for
+# each row or column of a matrix, as (rows, 1), (rows,), (1, columns) and (columns,).
+NUMBER, FULL, FLAT, WIDE, TALL = "a number", "a tensor", "a list of elements", "a row of elements", "a column of elements"
+ROW, FLAT_ROW, COLUMN, FLAT_COLUMN = "a column of rows", "a list of rows", "a row of columns", "a list of columns"
+ELEMENTS, OF_ROWS, OF_COLUMNS = (FULL, FLAT, WIDE, TALL), (FLAT_ROW, ROW), (FLAT_COLUMN, COLUMN)
 
 
 class Proxy(torch.Tensor):

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from . import _functions as ag
+from . import _functions as ag, _trace
 from ._arithmetic import apply, choose, compare
 from ._errors import fail
 from ._from_torch_paths import running
-from ._from_torch_proxies import COLUMN, FLAT_COLUMN, FLAT_ROW, FULL, NUMBER, ROW, Proxy, proxy, raw
+from ._from_torch_proxies import (COLUMN, ELEMENTS, FLAT, FLAT_COLUMN, FLAT_ROW, FULL, NUMBER, OF_COLUMNS, OF_ROWS, ROW, TALL, WIDE, Proxy,
+                                  proxy, raw)
 from ._reductions import extent, mean, of_condition, reduce
-from ._trace import COLUMN as OF_COLUMNS, ELEMENT, UNIT, Symbol
+from ._trace import ELEMENT, UNIT, Symbol
 
 
 def as_float(value: Any) -> Any:
@@ -27,13 +28,13 @@ def _over(x, dim, keeps):
     if dim is None or dim == () or dim == []:
         return "tensor", NUMBER
     run = running.get()
-    run.asks_rank = True
-    rank = 1 if x.form in (FLAT_ROW, FLAT_COLUMN) else run.rank
+    run.asks_rank = run.asks_rank or x.form in (FULL, ROW, COLUMN)
+    rank = 1 if x.form in (FLAT, FLAT_ROW, FLAT_COLUMN) else 2 if x.form in (WIDE, TALL) else run.rank
     dims = {int(one) % rank for one in (dim if isinstance(dim, (tuple, list)) else (dim,))}
     of_rows = dims == {*range(1, rank)}
-    if dims == {*range(rank)} or x.form == (COLUMN if of_rows else ROW):
+    if dims == {*range(rank)} or x.form in ((COLUMN, WIDE) if of_rows else (ROW, TALL)):
         return "tensor", NUMBER
-    if x.form in (ROW, COLUMN) and keeps:
+    if x.form in (ROW, COLUMN, WIDE, TALL) and keeps:
         return "", x.form
     if not of_rows and rank != 2 or x.form != FULL:
         fail(f"a reduction over dimension {dim} of {rank}: there are those over all dimensions, over all but the first, and of a matrix over "
@@ -52,7 +53,7 @@ class _Over:
         """A reduction, of one number for all elements, too: zeros_like(p).norm()."""
         if self.over and x.level == _LEVELS[self.form]:
             return reduce(how, x, self.over)
-        if self.over and x.level in (UNIT, OF_COLUMNS):
+        if self.over and x.level in (UNIT, _trace.COLUMN):
             fail("a reduction of numbers of rows or columns that were spread over a tensor: reduce them before")
         x = x * x if how == "sumsq" else x
         return x if how == "max" or not self.over else x * self.count()
@@ -64,15 +65,15 @@ class _Over:
         """How many numbers each result is of."""
         if not self.over:
             fail("a variance of one number in each row or column")
-        if self.form == FULL:
+        if self.form in ELEMENTS:
             return extent({"tensor": "numel", "column": "rows"}.get(self.over, self.over))
-        return extent("numel") / extent("unit") if self.form in (ROW, FLAT_ROW) else extent("columns")
+        return extent("numel") / extent("unit") if self.form in OF_ROWS else extent("columns")
 
     def condition(self, how: str, x: Symbol, kind: str) -> Symbol:
         return of_condition(how, as_truth(x), kind, self.over)
 
 
-_LEVELS = {FULL: ELEMENT, ROW: UNIT, FLAT_ROW: UNIT, COLUMN: OF_COLUMNS, FLAT_COLUMN: OF_COLUMNS}
+_LEVELS = {**dict.fromkeys(ELEMENTS, ELEMENT), **dict.fromkeys(OF_ROWS, UNIT), **dict.fromkeys(OF_COLUMNS, _trace.COLUMN)}
 
 
 def _norm(of, x, p=2):

@@ -9,7 +9,7 @@ from . import _trace
 from ._arithmetic import wide
 from ._errors import fail
 from ._from_torch_paths import Tracing
-from ._from_torch_proxies import COLUMN, FLAT_COLUMN, FULL, NUMBER, Number, Proxy, raw, proxy
+from ._from_torch_proxies import ELEMENTS, NUMBER, OF_COLUMNS, Number, Proxy, raw, proxy
 from ._signature import Column, State, Unit
 from ._trace import CONSTANT, Symbol
 
@@ -19,7 +19,7 @@ LEVELS = {State: _trace.ELEMENT, Unit: _trace.UNIT, Column: _trace.COLUMN}
 
 def role_of(form: "str | None") -> type:
     """What a state of this form is; one number for a tensor is one for each row."""
-    return State if form == FULL else Column if form in (COLUMN, FLAT_COLUMN) else Unit
+    return State if form in ELEMENTS else Column if form in OF_COLUMNS else Unit
 
 
 _NO_PARAMETER = "a state that belongs to no parameter: a rule has states of parameters"
