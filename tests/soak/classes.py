@@ -86,9 +86,9 @@ def outcome(kind):
 # Kinds of reasons, by words of the refusals; the first that fits.
 REASONS = [
     ("sums over all tensors, and numbers that groups share", "sums over all tensors|which is no number|noted of its groups"),
-    ("states of other shapes, numbers of columns and parts of rows", "another shape|reduction over|reduction to|len\\(\\)|sizes of"),
-    ("products of matrices, decompositions and narrow formats in the step", "matmul|svd|tensordot|eye|bfloat16|float16|x\\.T"),
-    ("functions of elements that there are not yet", "of elements yet|no power|norm of order|torch's (allclose|cosine_similarity|normalize|std_mean)"),
+    ("states of other shapes, and parts of rows", "another shape|reduction over|reshape\\(\\)|len\\(\\)|sizes of"),
+    ("matrix multiplications, decompositions and narrow formats in the step", "matmul|svd|tensordot|eye|bfloat16|float16|x\\.T"),
+    ("functions of elements that there are not yet", "of elements yet|no power|norm of order|torch's allclose"),
     ("random numbers", "random|normal"),
     ("a second input, such as a Hessian's diagonal", "never changes it"),
     ("states that are lists, dicts or objects, or belong to no parameter", "state '.*' is a|belongs to no parameter|by its index"),
