@@ -50,6 +50,10 @@ ROWS = [
      torch.bfloat16),
     ('Muon and AdamW, bfloat16, `storage="master=f32"`', adamw_beside(optim.Muon, storage="master=f32"), torch.bfloat16),
 ]
+SIDES = "row_", "column_"  # how the names of squares begin
+# Those with squares, which are not in the README.
+SQUARES = [("SOAP, float32", plain(optim.SOAP), torch.float32),
+           ("Shampoo, float32, `max_precond_dim=8192`", plain(optim.Shampoo, max_precond_dim=8192), torch.float32)]
 
 
 class Made(TorchDispatchMode):
@@ -69,42 +73,52 @@ def kind_of(name, shape):
     return "vector" if len(shape) == 1 else "embedding" if name in ("embedding", "head") else "matrix"
 
 
+def squares_of(held):
+    """Bytes of squares for each of rows x rows, and of columns x columns."""
+    return [sum(value.element_size() for key, value in held.items() if key.startswith(of)) for of in SIDES]
+
+
 def bytes_of(make, dtype):
-    """{kind: (bytes of an element in states, in masters)}, and what a load makes for a byte of states."""
+    """{kind: (bytes of an element in states, in masters)}, {kind: what squares_of says}, the longest side of a square, and
+    what a load makes for a byte of states."""
     named = {name: torch.nn.Parameter(torch.ones(shape, dtype=dtype)) for name, shape in FEW.items()}
     one, other = make(named), make(named)
     for param in named.values():
         param.grad = torch.ones_like(param)
     one.step()
-    kept = {}
+    kept, squares = {}, {}
     for name, param in named.items():
-        own = {key: value.nbytes / param.numel() for key, value in one.state[param].items() if value.dim()}
+        squares[name] = squares_of(one.state[param])
+        own = {key: value.nbytes / param.numel() for key, value in one.state[param].items()
+               if value.dim() and not key.startswith(SIDES)}
         masters = sum(size for key, size in own.items() if key in ("master", "remainder"))
         kept[name] = sum(own.values()) - masters, masters
     saved, made = one.state_dict(), Made()
     with made:
         other.load_state_dict(saved)
     whole = sum(value.nbytes for held in one.state.values() for value in held.values())
-    return kept, made.bytes / whole
+    return kept, squares, one.param_groups[0].get("max_precond_dim", 0), made.bytes / whole
 
 
 def figures(make, dtype):
     """GB of (parameters, gradients, states, masters, all of them, a load)."""
-    kept, extra = bytes_of(make, dtype)
+    kept, squares, longest, extra = bytes_of(make, dtype)
     counts = dict.fromkeys(FEW, 0)
     for name, shape in SHAPES.items():
         counts[kind_of(name, shape)] += torch.Size(shape).numel()
     params = sum(counts.values()) * dtype.itemsize
     states, masters = (sum(counts[kind] * kept[kind][place] for kind in counts) for place in (0, 1))
+    states += sum(side * side * own for name, shape in SHAPES.items()
+                  for side, own in zip(shape, squares[kind_of(name, shape)]) if side <= longest)
     return [value / 1e9 for value in (params, params, states, masters, 2 * params + states + masters,
                                       params + (1 + extra) * (states + masters))]
 
 
-def rows():
+def rows(of=ROWS):
     with contextlib.suppress(RuntimeError):
         torch.set_num_threads(1)
     torch.manual_seed(0)
-    return [(words, *figures(make, dtype)) for words, make, dtype in ROWS]
+    return [(words, *figures(make, dtype)) for words, make, dtype in of]
 
 
 HEAD = ["", "parameters", "gradients", "states", "masters", "together", "a load"]
@@ -114,7 +128,7 @@ def main():
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     count = sum(torch.Size(shape).numel() for shape in SHAPES.values())
     print(f"{count:,} parameters; GB\n{HEAD[0]:<58}" + "".join(f"{word:>12}" for word in HEAD[1:]))
-    for words, *values in rows():
+    for words, *values in rows(ROWS + SQUARES):
         print(f"{words.replace('`', ''):<58}" + "".join(f"{value:>12.1f}" for value in values))
 
 

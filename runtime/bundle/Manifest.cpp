@@ -48,7 +48,7 @@ constexpr Choice<Form> forms[] = {{"gram", Form::Gram},
                                   {"identity", Form::Identity}};
 constexpr Choice<Side> sides[] = {
     {"element", Side::None}, {"column", Side::None}, {"rows", Side::Rows}, {"columns", Side::Columns}};
-constexpr Choice<Place> places[] = {{"rows", Place::Rows}, {"inputs", Place::Inputs}};
+constexpr Choice<Source> sources[] = {{"rows", Source::Rows}, {"inputs", Source::Inputs}};
 constexpr Choice<int32_t> operands[] = {
     {"bf16", ALTGRAD_GEMM_BF16}, {"f16", ALTGRAD_GEMM_F16}, {"f32", ALTGRAD_GEMM_F32}};
 
@@ -112,7 +112,7 @@ static void from_json(const json &entry, Scalar &out) {
 static void from_json(const json &entry, Operand &out) {
   choose(entry, "of", sides, out.of);
   if (entry.contains("table"))
-    choose(entry, "table", places, out.in);
+    choose(entry, "table", sources, out.in);
   entry.at("list").get_to(out.list);
   entry.at("transposed").get_to(out.transposed);
 }

@@ -50,10 +50,10 @@ enum class Form { Gram, Square, Side, Matmul, Eigenbasis, Order, Orthonormal, In
 
 // A matrix of such a product: its list among those of its kind, or the bytes of lists before it; or the word of a table
 // that has its address.
-enum class Place { Workspace, Rows, Inputs };
+enum class Source { Workspace, Rows, Inputs };
 struct Operand {
   Side of;
-  Place in = Place::Workspace;
+  Source in = Source::Workspace;
   int64_t list;
   bool transposed;
   bool isList(const Operand &other) const { return of == other.of && in == other.in && list == other.list; }

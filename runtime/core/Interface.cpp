@@ -42,7 +42,7 @@ altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t
   return guarded([&] { of(table).use(workspace, bytes, host); });
 }
 
-altgrad_status altgrad_table_factorize_by_products(altgrad_table *table) {
+altgrad_status altgrad_core_use_products(altgrad_table *table) {
   return guarded([&] { of(table).factorizeByProducts(); });
 }
 

@@ -141,7 +141,7 @@ ALTGRAD_API void altgrad_table_free(altgrad_table *table);
 // The rows as the plan knows them; as long as the table.
 ALTGRAD_API const altgrad_tensor *altgrad_table_declared(const altgrad_table *table);
 // Has the plan's squares factorized by products.
-ALTGRAD_API altgrad_status altgrad_table_factorize_by_products(altgrad_table *table);
+ALTGRAD_API altgrad_status altgrad_core_use_products(altgrad_table *table);
 // The memory of the plan's runs; `host` says that the CPU runs them.
 ALTGRAD_API altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t bytes, int32_t host);
 

@@ -19,7 +19,7 @@ Location placeOf(const Operand &operand, const Product &product, const Matrices 
   const bool ofRows = operand.of == Side::Rows;
   const int64_t rows = operand.of == Side::Columns ? matrices.columns : matrices.rows;
   const int64_t columns = ofRows ? matrices.rows : matrices.columns;
-  if (operand.in != Place::Workspace) {
+  if (operand.in != Source::Workspace) {
     const int64_t at = table.addressOf(operand, matrices.row);
     const int64_t next = matrices.count > 1 ? table.addressOf(operand, matrices.row + matrices.tableRows) : at;
     return {reinterpret_cast<const void *>(at), (next - at) / product.bytes, rows, columns};

@@ -32,7 +32,7 @@ public:
     const int64_t second = row + (next - row) / index;
     for (const Product &product : phase.products)
       for (const Operand &operand : product.operands)
-        if (operand.in != Place::Workspace) {
+        if (operand.in != Source::Workspace) {
           const int64_t first = addressOf(operand, row), distance = addressOf(operand, second) - first;
           if (distance <= 0 || distance % product.bytes != 0 || addressOf(operand, next) != first + index * distance)
             return false;
@@ -209,7 +209,7 @@ static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices
       return status;
   if (std::find(after.begin(), after.end(), 0) == after.end())
     return ALTGRAD_OK;
-  if (altgrad_status status = findFinite(gemms, Numbers::Kept, before, phase, launch))
+  if (altgrad_status status = findFinite(gemms, Numbers::Inputs, before, phase, launch))
     return status;
   return checkFinite(before, after, matrices, rows.tables, phase);
 }

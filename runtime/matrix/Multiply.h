@@ -38,7 +38,7 @@ struct RowTables {
   int64_t word(int64_t row, int64_t which) const { return int64_t(tables.rows[size_t(row * rowWords + which)]); }
   // Where an operand of the caller's lies.
   int64_t addressOf(const Operand &operand, int64_t row) const {
-    if (operand.in == Place::Rows)
+    if (operand.in == Source::Rows)
       return word(row, ALTGRAD_ROW_HEADER + operand.list);
     const size_t inputs = tables.inputs.size() / size_t(tables.nrows);
     return int64_t(tables.inputs[size_t(row) * inputs + size_t(operand.list)]);
@@ -56,9 +56,9 @@ altgrad_status factorize(const Product &product, const altgrad_gemm &gemm, const
 // Does all products of a phase for one tensor after the other. Neighbours of one shape are one batch.
 altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords, const Launch &launch);
 
-// Of each matrix of a batch on the host whether numbers are finite that its products read and overwrite, that they read
-// and keep, or that they leave: a byte for each becomes 0 where there is a NaN or an infinity.
-enum class Numbers { Overwritten, Kept, Results };
+// Of each matrix of a batch on the host whether numbers are finite that its products read and overwrite, that they only
+// read, or that they leave: a byte for each becomes 0 where there is a NaN or an infinity.
+enum class Numbers { Overwritten, Inputs, Results };
 altgrad_status findFinite(const std::vector<altgrad_gemm> &products, Numbers which, std::vector<char> &finite,
                           const Phase &phase, const Launch &launch);
 

@@ -32,3 +32,10 @@ def test_a_row(row, model, states, masters):
 def test_muon_keeps_one_state_of_a_matrix_and_adamw_two():
     found = next(ROWS[words] for words in ROWS if words.startswith("Muon"))
     assert found[2] == pytest.approx(4 * (MATRICES + 2 * (TABLES + VECTORS)) / 1e9, rel=1e-3)
+
+
+def test_squares_weigh_what_their_sides_say():
+    (_, *soap), (_, *shampoo) = memory.rows(memory.SQUARES)
+    squares = (32 * 11 + 2) * 4096**2  # a side of 11008 or 32000 has none
+    assert soap[2] == pytest.approx((8 * ALL + 8 * squares) / 1e9, rel=1e-3)
+    assert shampoo[2] == pytest.approx((4 * ALL + 8 * squares) / 1e9, rel=1e-3)

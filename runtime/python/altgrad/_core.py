@@ -18,7 +18,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_create": (c_void_p, c_void_p, c_void_p, c_int64, c_int64, POINTER(c_void_p)),
     "altgrad_table_use": (c_void_p, c_void_p, c_uint64, c_int32),
     "altgrad_table_run": (c_void_p, c_int64, c_void_p),
-    "altgrad_table_factorize_by_products": (c_void_p,),
+    "altgrad_core_use_products": (c_void_p,),
     "altgrad_table_run_rows": (c_void_p, c_int64, c_int64, c_void_p),
     "altgrad_core_entries_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
     "altgrad_table_validate": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),

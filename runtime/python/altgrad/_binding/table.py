@@ -129,7 +129,7 @@ class TensorTable:
 
     def factorize_by_products(self):
         """Has the squares of the next steps factorized by products, and not by LAPACK or its like."""
-        core().altgrad_table_factorize_by_products(self._handle)
+        core().altgrad_core_use_products(self._handle)
 
     @property
     def declared(self):
