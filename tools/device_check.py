@@ -64,7 +64,7 @@ def pack(out=ARCHIVE):
     specs = dict(SPECS)
     for path in sorted((ROOT / "templates").glob("*.mlir")):
         # A library's products have its own bits: matrices.py. inputs.py makes no matrices: optimizers.py steps such rules.
-        if re.search(r"orthogonalize|\b(unit|rows?|columns?)\b", re.sub("//.*", "", path.read_text())):
+        if re.search(r"orthogonalize|matmul|\b(unit|row|column)\b", re.sub("//.*", "", path.read_text())):
             continue
         specs.setdefault(path.stem, (path.stem, "", ()))
     BUNDLES.mkdir(parents=True, exist_ok=True)
