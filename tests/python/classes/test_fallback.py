@@ -214,8 +214,8 @@ def test_one_warning_names_the_first():
                                      dict(params=wide["wide"].parameters())])
         unnamed.step()
     first, second = [str(w.message) for w in seen]
-    assert first.startswith("altgrad.optim.AdamW: 'wide.weight' is torch.float64, so torch.optim.AdamW steps it, as it does ")
-    assert "parameter 0 of group 1 is torch.float64, so torch.optim.SGD steps it" in second
+    assert first.startswith("altgrad.optim.AdamW: 'wide.weight' is torch.float64, so torch.optim.AdamW updates it, and ")
+    assert "parameter 0 of group 1 is torch.float64, so torch.optim.SGD updates it" in second
 
 
 @pytest.mark.parametrize("name", ["AdamW", "SGD"])

@@ -91,10 +91,16 @@ def _comparable(options):
     return sorted([(key, value.tolist() if isinstance(value, torch.Tensor) else value) for key, value in options.items()])
 
 
+def _ranks_of(mesh):
+    """The ranks of the mesh that a mesh is a part of; None where this torch does not say that. Parts differ between ranks."""
+    root = getattr(mesh, "_get_root_mesh", lambda: None)()
+    return None if root is None else root.mesh.tolist()
+
+
 def check_same(owner, groups, ranks, words, *rest):
     """Raises ValueError on every rank unless all of them have the same parameters and options."""
     kinds = [[(tuple(param.shape), param.dtype, param.requires_grad,
-               is_dtensor(param) and (param.placements, param.device_mesh.mesh.tolist())) for param in of["params"]] for of in groups]
+               is_dtensor(param) and (param.placements, _ranks_of(param.device_mesh))) for param in of["params"]] for of in groups]
     options = [_comparable({key: value for key, value in of.items() if key != "params"}) for of in (*groups, words)]
     text = repr((kinds, options, rest))
     if (other := ranks.agree(text)) is not None:
