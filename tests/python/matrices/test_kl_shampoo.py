@@ -11,9 +11,12 @@ BETA1, BETA2, LR, EPS = 0.9, 0.95, 1e-2, 1e-3
 
 @ag.rule(of="matrices")
 def kl_shampoo(p: ag.Param, g: ag.Grad, m: ag.State, l: ag.Square("rows"), r: ag.Square("columns"), rl: ag.Square("rows"),
-               rr: ag.Square("columns"), t: ag.Step, *, lr=LR, betas=(BETA1, BETA2), eps=EPS, first: ag.Option = False):
+               rr: ag.Square("columns"), t: ag.Step, *, lr=LR, betas=(BETA1, BETA2), eps=EPS):
     """l and r minimize the divergence of their Kronecker product, each through the other's inverse; rl and rr are l^(-1/2), r^(-1/2)."""
-    x, y = (g, g) if first else (g @ rr, rl @ g)
+    if ag.when(t == 1):
+        x, y = g, g
+    else:
+        x, y = g @ rr, rl @ g
     l, r = ag.lerp(l, x @ x.T / ag.columns, 1 - betas[1]), ag.lerp(r, y.T @ y / ag.rows, 1 - betas[1])
     c = 1 - betas[1] ** t
     rl, rr = ag.inverse_root(l / c + eps * ag.identity(l), 2), ag.inverse_root(r / c + eps * ag.identity(r), 2)
@@ -44,7 +47,7 @@ def test_thirty_steps_are_those_of_the_formula(shape):
     torch.manual_seed(0)
     weight, grads = torch.randn(shape), torch.randn(30, *shape)
     param = torch.nn.Parameter(weight.clone())
-    optimizer = kl_shampoo.optimizer(timed={"first": 0})([param])
+    optimizer = kl_shampoo.optimizer()([param])
     for grad in grads:
         param.grad = grad
         optimizer.step()
