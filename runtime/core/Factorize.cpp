@@ -81,10 +81,9 @@ Held orthonormal(const Held &square) {
 // Of zeros, and of what has no eigenvalue above 0, it is finite, too.
 Held inverseRoot(const Held &square, double root) {
   auto [values, vectors] = callTwo("aten::linalg_eigh", "", square, "L");
-  float exponent = float(-1 / root), none = FLT_MIN;
   Held largest = callTwo("aten::max", "dim", call("aten::abs", "", values), int64_t(-1), true).first;
-  Held least = call("aten::maximum", "", scaled(largest, leastEigenvalue), number(none));
-  Held powers = call("aten::pow", "Tensor_Tensor", call("aten::maximum", "", values, least), number(exponent));
+  Held least = atLeast(scaled(largest, leastEigenvalue), FLT_MIN);
+  Held powers = powerOf(call("aten::maximum", "", values, least), float(-1 / root));
   return product(call("aten::mul", "Tensor", vectors, unsqueezed(powers, -2)), transposed(vectors));
 }
 
@@ -112,7 +111,7 @@ void factorize(int32_t type, const altgrad_factorization &of, bool byProducts) {
   Held square = squares.at(of.square), factor = squares.at(of.factor);
   if (of.what == ALTGRAD_IDENTITY) {
     float one = 1, none = 0;
-    Held diagonal = call("aten::diagonal", "", factor, int64_t(0), int64_t(-2), int64_t(-1));
+    Held diagonal = diagonalOf(factor);
     require(aoti_torch_copy_(factor, number(none), 0));
     return require(aoti_torch_copy_(diagonal, number(one), 0));
   }

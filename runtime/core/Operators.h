@@ -47,11 +47,17 @@ inline Held number(float &value) {
   return view;
 }
 inline Held scaled(const Held &x, float by) { return call("aten::mul", "Tensor", x, number(by)); }
+inline Held powerOf(const Held &x, float exponent) { return call("aten::pow", "Tensor_Tensor", x, number(exponent)); }
+inline Held atLeast(const Held &x, float least) { return call("aten::maximum", "", x, number(least)); }
 
 inline Held transposed(const Held &x) { return call("aten::mT", "", x); }
 inline Held product(const Held &a, const Held &b) { return call("aten::matmul", "", a, b); }
 // Sums of products along a dimension.
 inline Held dots(const Held &a, const Held &b, int64_t along) { return call("aten::linalg_vecdot", "", a, b, along); }
+// A view of the diagonals of a batch.
+inline Held diagonalOf(const Held &x) {
+  return call("aten::diagonal", "", x, int64_t(0), int64_t(-2), int64_t(-1));
+}
 inline Held unsqueezed(const Held &x, int64_t at) { return call("aten::unsqueeze", "", x, at); }
 
 } // namespace altgrad::core

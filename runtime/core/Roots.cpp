@@ -9,12 +9,10 @@ using namespace altgrad::core;
 namespace {
 
 Held quotient(const Held &a, const Held &b) { return call("aten::div", "Tensor", a, b); }
-Held powerOf(const Held &x, float exponent) { return call("aten::pow", "Tensor_Tensor", x, number(exponent)); }
-Held atLeast(const Held &x, float least) { return call("aten::maximum", "", x, number(least)); }
 
 // Adds so much to each entry of the diagonal, in place.
 Held plusIdentity(Held x, double by = 1) {
-  const Held diagonal = call("aten::diagonal", "", x, int64_t(0), int64_t(-2), int64_t(-1));
+  const Held diagonal = diagonalOf(x);
   require(aoti_torch_copy_(diagonal, plusNumber(diagonal, by), 0));
   return x;
 }

@@ -40,47 +40,8 @@ def test_torchs_own_classes_have_torchs_bits_but_for_its_roots(name, given):
     compare(getattr(torch.optim, name), given, exactly=True)
 
 
-class ByLists(torch.optim.Optimizer):
-    """Numbers of rows and columns without a dimension of 1, as in the papers' own Adafactor."""
-
-    def __init__(self, params, lr=0.1):
-        super().__init__(params, dict(lr=lr))
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                state = self.state[p]
-                if not state:
-                    state["row"], state["column"] = torch.zeros(p.shape[:-1]), torch.zeros(p.shape[:-2] + p.shape[-1:])
-                row, column, square = state["row"], state["column"], p.grad.square() + 1e-30
-                row.lerp_(square.mean(dim=-1), 0.3)
-                column.lerp_(square.amax(dim=-2), 0.3)
-                factor = (row / row.mean(dim=-1, keepdim=True)).unsqueeze(-1) * column.unsqueeze(-2)
-                p.sub_((p.grad - p.grad.mean(0)) * factor.rsqrt(), alpha=group["lr"])
-                p.div_(p.norm(dim=0, keepdim=True).max().clamp(min=1.0) * column.std() + 1.0)
-
-
-class ByViews(torch.optim.Optimizer):
-    """The elements as rows, as one row and as a list, and functions that torch makes of others."""
-
-    def __init__(self, params, lr=0.1):
-        super().__init__(params, dict(lr=lr))
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                rows, layer, flat = p.grad.view(p.size(0), -1), p.grad.view(1, -1), p.grad.reshape(-1)
-                away = torch.nn.functional.cosine_similarity(rows, p.view(p.size(0), -1), dim=1)[:, None]
-                std, mean = torch.std_mean(away, correction=0)
-                u = rows / rows.norm(dim=1).view([-1, 1]) + layer.view_as(p) / layer.norm(dim=1) * flat.std(dim=0) + away * (std + mean)
-                u.add_(torch.nn.functional.normalize(p.grad, dim=0) * (p.grad.mean(dim=0)[None, :] > 0)).mul_(p.shape[1] * 0.5)
-                p.sub_(u * flat.view(p.shape).sign(), alpha=group["lr"])
-
-
 def test_views_and_what_torch_makes_of_other_functions():
-    assert compare(ByViews, {}, shapes=[(33, 17), (5, 7)]) < 3e-6
+    assert compare(torchclasses.ByViews, {}, shapes=[(33, 17), (5, 7)]) < 3e-6
 
 
 @pytest.mark.parametrize("shape", [(33, 17), (1, 6), (6, 1), (9,)], ids=str)
@@ -90,7 +51,7 @@ def test_torchs_adafactor_keeps_numbers_of_rows_and_columns(given, shape):
 
 
 def test_lists_of_rows_and_columns_are_spread_as_torchs():
-    assert compare(ByLists, {}, shapes=[(33, 17), (5, 7)]) < 3e-6
+    assert compare(torchclasses.ByLists, {}, shapes=[(33, 17), (5, 7)]) < 3e-6
 
 
 def test_what_comes_first_branches_and_counters_are_found():
@@ -166,9 +127,9 @@ def test_it_is_a_class_of_altgrads_with_storage_clip_files_and_pickles():
 
 
 @pytest.mark.parametrize("kind, given", [(torch.optim.Adamax, {}), (torch.optim.NAdam, {}), (torch.optim.SGD, dict(momentum=0.9)),
-                                         (torchclasses.FirstStep, {}), (torch.optim.Adafactor, {}), (ByLists, {})], ids=lambda value: getattr(value, "__name__", ""))
+                                         (torchclasses.FirstStep, {}), (torch.optim.Adafactor, {}), (torchclasses.ByLists, {})], ids=lambda value: getattr(value, "__name__", ""))
 def test_a_file_of_the_original_goes_on_here(kind, given):
-    ours, theirs = twins.make([(5, 3), {torch.optim.Adafactor: (7, 1), ByLists: (7, 2)}.get(kind, (7,))])
+    ours, theirs = twins.make([(5, 3), {torch.optim.Adafactor: (7, 1), torchclasses.ByLists: (7, 2)}.get(kind, (7,))])
     other = kind(theirs, **given)
     with ExactRoots():
         twins.step([other], [theirs], 3)

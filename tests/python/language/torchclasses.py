@@ -86,8 +86,8 @@ class Mistake(torch.optim.Optimizer):
                 self.what(self, group, p, p.grad, self.state[p], total)
 
 
-class OldOrder(torch.optim.Optimizer):
-    """torch's old order of arguments, foreach functions, out= and views."""
+class EachAlone(torch.optim.Optimizer):
+    """Updates each parameter by itself."""
 
     def __init__(self, params, lr=0.1):
         super().__init__(params, dict(lr=lr))
@@ -96,15 +96,48 @@ class OldOrder(torch.optim.Optimizer):
     def step(self, closure=None):
         for group in self.param_groups:
             for p in group["params"]:
-                state, g = self.state[p], p.grad
-                if not state:
-                    state["m"], state["v"] = torch.zeros_like(p), torch.full_like(p, 0.25)
-                m, v = state["m"], state["v"]
-                m.mul_(0.9).add_(0.1, g)
-                v.mul_(0.9).addcmul_(0.1, g, g)
-                flat, high = m.view(-1), torch.empty_like(p)
-                flat.mul_(1.01)
-                torch.max(v, g.abs(), out=high)
-                torch._foreach_mul_([high], 2.0)
-                p.addcdiv_(-group["lr"], m, high)
-                p.data.sub_(0.01, torch._foreach_sqrt([v])[0])
+                self.update(p, self.state[p], group["lr"])
+
+
+class OldOrder(EachAlone):
+    """torch's old order of arguments, foreach functions, out= and views."""
+
+    def update(self, p, state, lr):
+        g = p.grad
+        if not state:
+            state["m"], state["v"] = torch.zeros_like(p), torch.full_like(p, 0.25)
+        m, v = state["m"], state["v"]
+        m.mul_(0.9).add_(0.1, g)
+        v.mul_(0.9).addcmul_(0.1, g, g)
+        flat, high = m.view(-1), torch.empty_like(p)
+        flat.mul_(1.01)
+        torch.max(v, g.abs(), out=high)
+        torch._foreach_mul_([high], 2.0)
+        p.addcdiv_(-lr, m, high)
+        p.data.sub_(0.01, torch._foreach_sqrt([v])[0])
+
+
+class ByLists(EachAlone):
+    """Numbers of rows and columns without a dimension of 1, as in the papers' own Adafactor."""
+
+    def update(self, p, state, lr):
+        if not state:
+            state["row"], state["column"] = torch.zeros(p.shape[:-1]), torch.zeros(p.shape[:-2] + p.shape[-1:])
+        row, column, square = state["row"], state["column"], p.grad.square() + 1e-30
+        row.lerp_(square.mean(dim=-1), 0.3)
+        column.lerp_(square.amax(dim=-2), 0.3)
+        factor = (row / row.mean(dim=-1, keepdim=True)).unsqueeze(-1) * column.unsqueeze(-2)
+        p.sub_((p.grad - p.grad.mean(0)) * factor.rsqrt(), alpha=lr)
+        p.div_(p.norm(dim=0, keepdim=True).max().clamp(min=1.0) * column.std() + 1.0)
+
+
+class ByViews(EachAlone):
+    """The elements as rows, as one row and as a list, and functions that torch makes of others."""
+
+    def update(self, p, state, lr):
+        rows, layer, flat = p.grad.view(p.size(0), -1), p.grad.view(1, -1), p.grad.reshape(-1)
+        away = torch.nn.functional.cosine_similarity(rows, p.view(p.size(0), -1), dim=1)[:, None]
+        std, mean = torch.std_mean(away, correction=0)
+        u = rows / rows.norm(dim=1).view([-1, 1]) + layer.view_as(p) / layer.norm(dim=1) * flat.std(dim=0) + away * (std + mean)
+        u.add_(torch.nn.functional.normalize(p.grad, dim=0) * (p.grad.mean(dim=0)[None, :] > 0)).mul_(p.shape[1] * 0.5)
+        p.sub_(u * flat.view(p.shape).sign(), alpha=lr)

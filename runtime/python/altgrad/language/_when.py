@@ -20,7 +20,8 @@ class When(NamedTuple):
     def holds(self, step: int, number_of: Callable[[str], float]) -> bool:
         """Whether a step is such a one; `number_of` says what a hyper-parameter is. Raises ValueError for 0 / 0."""
         numbers = {leaf: step if leaf == self.step else number_of(leaf[1:]) for leaf in self.leaves}
-        values = {name: value_of(name, dict(self.lines), numbers) for name, _ in self.lines}
+        lines = dict(self.lines)
+        values = {name: value_of(name, lines, numbers) for name in lines}
         if any([value != value for value in values.values()]):
             given = ", ".join(f"{leaf[1:]} = {numbers[leaf]:g}" for leaf in self.leaves)
             raise ValueError(f"a condition of ag.when divides by 0, where {given}: give the group another number")
