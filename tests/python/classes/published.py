@@ -24,6 +24,7 @@ CASES = [
     ("LARS", dict(momentum=0.9, always_adapt=True, nesterov=True, trust_coeff=0.1, maximize=True)),
     ("LARS", dict(momentum=0.9, dampening=0.5, weight_decay=0.1, trust_clip=True, lr=0.1, trust_coeff=1.0)),
     ("MARS", {}), ("MARS", dict(amsgrad=True, weight_decay=0.1, gamma=0.1, lr=0.01, maximize=True)),
+    ("MARS", dict(mars_type="mars-lion", weight_decay=0.1)), ("MARS", dict(mars_type="mars-lion", optimize_1d=True, amsgrad=True)),
     ("MARS", dict(optimize_1d=True, betas=(0.9, 0.95))), ("MARS", dict(lr_1d=0.01, betas_1d=(0.8, 0.9), weight_decay_1d=0.0)),
     ("AdamAtan2", {}), ("AdamAtan2", dict(weight_decay=0.1, a=2.0, b=0.5, cautious_factor=0.1, lr=0.01, maximize=True)),
     ("AdamMini", {}), ("AdamMini", dict(weight_decay=0.1, betas=(0.8, 0.9), maximize=True)),
@@ -126,14 +127,27 @@ def _lars(p, g, s, t, lr, momentum, dampening, weight_decay, nesterov, trust_coe
     return p - lr * g
 
 
-def _mars(p, g, s, t, lr, betas, eps, weight_decay, amsgrad, gamma, optimize_1d, lr_1d, betas_1d, weight_decay_1d, **_):
-    if optimize_1d or p.dim() == 2:
+def newton_schulz(g, steps=5, eps=1e-7):
+    """The authors' zeropower_via_newtonschulz5; in float64, so that ours is within its bfloat16."""
+    x = g / (g.norm() + eps)
+    x = x.T if g.shape[0] > g.shape[1] else x
+    for _ in range(steps):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
+    return x.T if g.shape[0] > g.shape[1] else x
+
+
+def _mars(p, g, s, t, lr, betas, eps, weight_decay, amsgrad, gamma, mars_type, optimize_1d, lr_1d, betas_1d, weight_decay_1d, **_):
+    corrects = optimize_1d or p.dim() == 2
+    if corrects:
         c = g + gamma * betas[0] / (1 - betas[0]) * (g - s.held.get("last", 0.0))
         c = c / max(1.0, float(c.norm()))
     else:
         c, betas, lr, weight_decay = g, betas_1d, lr_1d, weight_decay_1d
     s.held["last"] = g
     m, v = s.average("m", betas[0], c), s.average("v", betas[1], c * c)
+    if corrects and mars_type == "mars-lion":
+        return p - lr * (weight_decay * p + m.sign())
     if amsgrad:
         v = s.held["top"] = torch.maximum(v, s.held.get("top", torch.zeros_like(v)))
     return p - lr * (weight_decay * p + m / (1 - betas[0] ** t) / ((v / (1 - betas[1] ** t)).sqrt() + eps))

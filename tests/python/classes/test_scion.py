@@ -7,18 +7,9 @@ import torch
 import twins
 
 import altgrad
+import published
 
 SHAPES = (33, 17), (8, 8), (5, 40), (7,), (3, 4, 5), (6, 2, 3, 3), (6, 5, 2, 2)
-
-
-def iteration(g, steps=5):
-    """The authors' zeropower_via_newtonschulz5; in float64, so that ours is within its bfloat16."""
-    x = g / (g.norm() + 1e-7)
-    x = x.T if g.shape[0] > g.shape[1] else x
-    for _ in range(steps):
-        a = x @ x.T
-        x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
-    return x.T if g.shape[0] > g.shape[1] else x
 
 
 def towards(norm, g, max=False, normalized=None, transpose=False, steps=5):
@@ -28,10 +19,10 @@ def towards(norm, g, max=False, normalized=None, transpose=False, steps=5):
         return g.sign() / (1 if normalized is False else g.shape[1])
     if norm == "Spectral":
         scale = math.sqrt(g.shape[0] / (1 if normalized is False else g.shape[1]))
-        return (1.0 if max and scale < 1.0 else scale) * iteration(g, steps)
+        return (1.0 if max and scale < 1.0 else scale) * published.newton_schulz(g, steps)
     if norm == "SpectralConv":
         scale = math.sqrt(g.shape[0] / g.shape[1]) / g.shape[2] ** (g.dim() - 2)
-        return scale * iteration(g.reshape(len(g), -1), steps).reshape(g.shape)
+        return scale * published.newton_schulz(g.reshape(len(g), -1), steps).reshape(g.shape)
     if transpose:
         return towards(norm, g.T, normalized=normalized).T
     if norm == "RowNorm":
@@ -85,3 +76,35 @@ def test_norms_of_groups_and_what_has_none():
         altgrad.optim.Scion(params[:1], norm="Spectral", norm_kwargs=dict(step=5))
     with pytest.raises(ValueError, match="norm_kwargs has normalized=1, and Sign takes"):
         altgrad.optim.Scion(params[:1], norm="Sign", norm_kwargs=dict(normalized=1))
+
+
+@pytest.mark.parametrize("norm, told, shape, length", [
+    ("Auto", {}, (33, 17), lambda w: torch.linalg.svdvals(w) / math.sqrt(33 / 17)),
+    ("Spectral", dict(max=True), (8, 40), lambda w: torch.linalg.svdvals(w)),
+    ("Spectral", dict(normalized=False), (8, 40), lambda w: torch.linalg.svdvals(w) / math.sqrt(8)),
+    ("Auto", {}, (6, 2, 3, 3), lambda w: torch.linalg.svdvals(w.permute(2, 3, 0, 1)) / math.sqrt(6 / 2) * 9),
+    ("Auto", {}, (6, 5, 2), lambda w: torch.linalg.svdvals(w.permute(2, 0, 1)) / math.sqrt(6 / 5) * 2),
+    ("Sign", {}, (5, 7), lambda w: 7 * w.abs()), ("Sign", dict(normalized=False), (5, 7), lambda w: w.abs()),
+    ("ColNorm", {}, (5, 7), lambda w: w.norm(dim=0) / math.sqrt(5)), ("RowNorm", {}, (5, 7), lambda w: w.norm(dim=1) * math.sqrt(7)),
+    ("ColNorm", dict(normalized=True, transpose=True), (5, 7), lambda w: w.norm(dim=1) / math.sqrt(7) * 5),
+    ("RowNorm", dict(normalized=False, transpose=True), (5, 7), lambda w: w.norm(dim=0))], ids=str)
+def test_init_draws_parameters_of_the_length_of_a_step(norm, told, shape, length):
+    param, other = torch.nn.Parameter(torch.empty(shape)), torch.nn.Parameter(torch.ones(3))
+    optimizer = altgrad.optim.Scion([dict(params=[param], norm=norm, norm_kwargs=told, scale=3.0), dict(params=[other])])
+    torch.manual_seed(0)
+    optimizer.init()
+    ones = length(param.detach() / 3)
+    torch.testing.assert_close(ones, torch.ones_like(ones), rtol=1e-5, atol=1e-5)
+    assert len(set(param.detach().sign().flatten().tolist())) == 2 and not other.any()
+
+
+def test_init_draws_nothing_after_a_step():
+    params, = twins.make(SHAPES, count=1)
+    optimizer = altgrad.optim.Scion([dict(params=params[:1], norm="Sign", norm_kwargs=dict(zero_init=True)), dict(params=params[1:])], momentum=0.1)
+    optimizer.init()
+    assert not params[0].any()
+    twins.step([optimizer], [params])
+    before = [param.clone() for param in params]
+    with pytest.raises(RuntimeError, match="init.. draws new parameters, and parameter 0 of group 0 has made a step: call it before"):
+        optimizer.init()
+    assert all(map(torch.equal, params, before))

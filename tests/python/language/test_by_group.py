@@ -62,6 +62,30 @@ def test_rules_in_python_files_copies_and_pickles():
     assert other.param_groups[1]["momentum"] == 0.9 and one.state[a[0]]["buf"].dtype == torch.bfloat16
 
 
+@ag.rule
+def nesterov(p: ag.Param, g: ag.Grad, buf: ag.State, *, lr=0.1, ahead: ag.Option = False):
+    buf = 0.9 * buf + g
+    return p - lr * (g + 0.9 * buf if ahead else buf), dict(buf=buf)
+
+
+@nesterov.entry
+def restart(p: ag.Param, buf: ag.State):
+    return p, dict(buf=0.0 * buf)
+
+
+def test_one_function_with_other_options_steps_each_group():
+    kinds = dict(hidden=nesterov.optimizer(options="ahead"), rest=nesterov.optimizer())
+    ours, alone = twins.make(SHAPES)
+    one = by_group(**kinds)(ours, rule=of)
+    others = [kind([p for p in alone if of(p) == name]) for name, kind in kinds.items()]
+    for _ in range(3):
+        twins.step([one, *others], [ours, alone, alone])
+        for optimizer in (one, *others):
+            optimizer.restart()
+    assert all(map(torch.equal, ours, alone)) and not one.state[ours[1]]["buf"].any()
+    assert "hidden by @nesterov, rest by @nesterov_rest" in type(one).__doc__
+
+
 @pytest.mark.parametrize("make, error, words", [
     (lambda p: by_group(a=heavy)(p, rule="b"), ValueError, "has no rule 'b'; it takes a|has no rule 'b'; did you mean a"),
     (lambda p: by_group(a=heavy)(p, b={}), TypeError, "has no rule 'b'"),
@@ -69,7 +93,7 @@ def test_rules_in_python_files_copies_and_pickles():
     (lambda p: by_group(a=spectral)(p), ValueError, "parameter 1 of group 0 of shape .5,. is no matrix"),
     (lambda p: by_group(a=3), TypeError, "takes classes of FromRule and rules in Python, and a is 3"),
     (lambda p: by_group(params=heavy), ValueError, "'params' is a keyword of the optimizer"),
-    (lambda p: by_group(a=FromRule("rule heavy(param w, grad g)\n  w = w - g\n"), b=heavy), ValueError, "another rule called @heavy")])
+    (lambda p: by_group(a=heavy, b=FromRule("rule heavy(param w, grad g)\n  w = w - g\n")), ValueError, "another rule called @heavy")])
 def test_what_does_not_go_together(make, error, words):
     with pytest.raises(error, match=words):
         make(twins.make(SHAPES, count=1)[0])

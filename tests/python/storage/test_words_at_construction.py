@@ -79,3 +79,20 @@ def test_a_negative_view_beside_an_fp8_copy():
     optimizer.step()
     expected = weight.detach().resolve_neg().to(torch.float8_e4m3fn)
     assert torch.equal(optimizer.state[weight]["copy"].view(torch.uint8), expected.view(torch.uint8))
+
+
+@pytest.mark.parametrize("make", [lambda params: altgrad.optim.AdamW(params, storage="max_exp_avg_sq=bf16"),
+                                  lambda params: altgrad.optim.AdamW([dict(params=params, storage="vmax=bf16")], amsgrad=False),
+                                  lambda params: altgrad.optim.SGD(params, storage="momentum_buffer=bf16")])
+def test_a_state_that_no_group_has_is_refused_with_the_argument_that_makes_it(make):
+    with pytest.raises(ValueError, match="is for a state that is not there: .* is stored with (amsgrad|momentum). Set it, or leave"):
+        make([torch.nn.Parameter(torch.ones(4))])
+
+
+def test_a_storage_line_may_name_a_state_that_one_group_of_several_has():
+    params = [torch.nn.Parameter(torch.ones(4)) for _ in range(2)]
+    optimizer = altgrad.optim.AdamW([dict(params=params[:1], amsgrad=True), dict(params=params[1:])], storage="max_exp_avg_sq=bf16")
+    for param in params:
+        param.grad = torch.ones(4)
+    optimizer.step()
+    assert optimizer.state[params[0]]["max_exp_avg_sq"].dtype == torch.bfloat16 and "max_exp_avg_sq" not in optimizer.state[params[1]]

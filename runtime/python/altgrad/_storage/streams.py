@@ -2,6 +2,7 @@
 
 import ctypes
 import difflib
+from typing import Any
 
 from .._core import core
 from .._library import Error
@@ -45,6 +46,16 @@ def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), 
             f"storage '{name}={word}' names no stream of {owner}; "
             + (f"write {near[0]}={word}. There" if name in meant else f"did you mean {near[0]}? There" if near else "there")
             + f" are {', '.join(known)}{needs}\n{text}\n{' ' * _column(text, spelled)}^")
+
+
+def check_used(owner: str, words: StorageLike, optimizer: Any, groups: "list[dict[str, Any]]") -> None:
+    """Raises ValueError where a storage line names a state that none of these groups has with its options."""
+    for name, word in Storage(words).items():
+        option = optimizer._only_with.get(name)
+        if option in optimizer._options and not any([option in optimizer._options_of(group) for group in groups]):
+            key = optimizer._keys.get(name, name)
+            raise ValueError(f"{owner}: storage '{key}={word}' is for a state that is not there: {key} is stored with "
+                             f"{option.removesuffix('_on')}. Set it, or leave {key} out of the storage")
 
 
 def _column(text, word):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
-from . import (_adam_mini, _factored, _narrow, _of_adam, _of_papers, _of_torch, _preconditioned, _schedule_free, _scion, _second_order,
+from . import (_adam_mini, _factored, _mars, _narrow, _of_adam, _of_papers, _of_torch, _preconditioned, _schedule_free, _scion, _second_order,
                _without_rate)
 from ._by_group import by_group
 from ._factored import *
@@ -25,6 +25,7 @@ from ._grid import GridOptim
 from ._muon import Muon, NorMuon
 from ._narrow import *
 from ._adam_mini import *
+from ._mars import *
 from ._of_adam import *
 from ._of_papers import *
 from ._of_torch import *
@@ -42,6 +43,7 @@ __all__ = ["FromRule", "GridOptim", "Muon", "NewtonSchulz", "NorMuon", "Optimize
 __all__ += _factored.__all__
 __all__ += _narrow.__all__
 __all__ += _adam_mini.__all__
+__all__ += _mars.__all__
 __all__ += _of_adam.__all__
 __all__ += _of_papers.__all__
 __all__ += _of_torch.__all__

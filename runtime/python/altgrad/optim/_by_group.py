@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from itertools import compress
 from typing import Any
 import inspect
+import re
 
 import torch
 from torch.optim.optimizer import ParamsT
@@ -156,13 +157,9 @@ def by_group(storage: StorageLike = "", **kinds: Any) -> "type[Optimizer]":
 
 
 def _make(storage, kinds):
-    rules, own = {name: kind._rule for name, kind in kinds.items()}, {}
-    for name, rule in rules.items():
-        if own.setdefault(rule.name, rule) != rule:
-            raise ValueError(f"by_group: {name} is another rule called @{rule.name}: rename one of them")
+    rules, entries = _named_apart(kinds)
     text = _joined(rules.values())
     places = {}
-    entries = {name: kind._entries for name, kind in kinds.items()}
     of_entries = _joined(one for named in entries.values() for one in named.values())
     for name, kind in kinds.items():
         for part in kind._hypers or kind._older:
@@ -190,6 +187,21 @@ def _make(storage, kinds):
         **{key: method_of(key, getattr(kinds[name], key).__doc__) for name, named in entries.items() for key in named},
         "_hypers": {part: place if place[1] is not None else place[0] for part, place in places.items()},
         "_recipe": (_again, (str(Storage(storage)), tuple(kinds.items()))), "_draws": any([kind._draws for kind in kinds.values()]), **gathered})
+
+
+def _named_apart(kinds):
+    """The rule and the entries of each kind. Of one function in Python with other options each choice gets a name of its own."""
+    rules, entries, own = {}, {}, {}
+    for name, kind in kinds.items():
+        rule, steps = kind._rule, kind._entries
+        if own.get(rule.name, rule) != rule and hasattr(kind, "_chooses"):
+            called, ends = f"{rule.name}_{name}", "|".join([*steps, ""])
+            text = re.sub(rf'(?:(?<=@)|(?<=altgrad.entry_of = ")){rule.name}(?=(?:_(?:{ends}))?[("])', called, rule.text)
+            rule, steps = Rule(called, text, rule.origin), {key: Rule(f"{called}_{key}", text, one.origin) for key, one in steps.items()}
+        if own.setdefault(rule.name, rule) != rule:
+            raise ValueError(f"by_group: {name} is another rule called @{rule.name}: rename one of them")
+        rules[name], entries[name] = rule, steps
+    return rules, entries
 
 
 def _joined(rules):

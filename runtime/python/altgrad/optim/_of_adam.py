@@ -6,11 +6,10 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
-from ._entries import enter
 from ._keywords import Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
 
-__all__ = ["AdaBelief", "AdamAtan2", "Adan", "LARS", "MARS", "StableAdamW"]
+__all__ = ["AdaBelief", "AdamAtan2", "Adan", "LARS", "StableAdamW"]
 
 
 class Adan(Named):
@@ -111,65 +110,6 @@ class LARS(Named):
                  weight_decay: float = 0.0, nesterov: bool = False, trust_coeff: float = 0.001, eps: float = 1e-8,
                  trust_clip: bool = False, always_adapt: bool = False, maximize: bool = False,
                  **shared: Unpack[Shared]) -> None: ...
-
-
-class MARS(Named):
-    """MARS (Yuan et al., 2024): AdamW of gradients that are corrected by their change and bounded, for matrices.
-
-        c = g + gamma beta1 / (1 - beta1) (g - g of the step before), divided by its norm if that is over 1
-        m = beta1 m + (1 - beta1) c;  v = beta2 v + (1 - beta2) c^2
-        p -= lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p)
-
-    This is the authors' `mars_type="mars-adamw"`. Parameters that are no matrices are AdamW's unless `optimize_1d` is True.
-    `state[param]` holds `step` (0-dim float32), `exp_avg`, `exp_avg_sq`, `last_grad`, with `amsgrad` `max_exp_avg_sq` and
-    with `is_approx=False` `previous_grad`, in the shape and dtype of the parameter. The formula is in templates/mars.mlir.
-
-    Args:
-        amsgrad: Whether the denominator is made of the largest second moment so far.
-        gamma: How much of the gradient's change is added to it.
-        is_approx: Whether the gradient of the step before stands for that of the weights before on the batch of this step. If
-            not, call `update_previous_grad()` behind the backward pass of the next batch that goes before a step, and
-            `update_last_grad()` behind the step.
-        optimize_1d: Whether parameters that are no matrices have the same formula.
-        lr_1d: The rate of AdamW's parameters, which changes with `lr`.
-        betas_1d: AdamW's betas.
-        weight_decay_1d: AdamW's decay.
-    """
-
-    _hypers = {**BETAS, "beta1_1d": ("betas_1d", 0), "beta2_1d": ("betas_1d", 1), "decay_1d": "weight_decay_1d"}
-    _only_with = {"vmax": "amsgrad", "previous_grad": "exact"}
-    _computed = "lr_1d_factor",
-    _entry_states = "previous_grad",
-    _options = {"amsgrad": lambda g: g["amsgrad"], "plain": lambda g: not g["optimize_1d"],
-                "exact": lambda g: not g["is_approx"], **MAXIMIZE}
-
-    @constructor
-    def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, betas: tuple[float, float] = (0.95, 0.99),
-                 eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, gamma: float = 0.025,
-                 is_approx: bool = True, optimize_1d: bool = False, lr_1d: float = 3e-3, betas_1d: tuple[float, float] = (0.9, 0.95),
-                 weight_decay_1d: float = 0.1, maximize: bool = False, **shared: Unpack[Shared]) -> None: ...
-
-    def _start(self, given: dict[str, Any], explicit: set[str]) -> None:
-        rate = float(given["lr"])
-        super()._start(given | {"lr_1d_factor": given["lr_1d"] / rate if rate else 1.0}, explicit)
-
-    def _group_rule_with(self, group_rule, matrices, param):
-        rule, options = group_rule
-        return rule, tuple([option for option in options if option != "plain" or param.dim() != 2])
-
-    def _unstored(self, options):
-        return super()._unstored(options) + ("last_grad",) * ("plain" in options and "exact" in options)
-
-    def update_previous_grad(self) -> None:
-        """Keeps today's gradients, of the weights before a step on the batch of the next one. With `is_approx` nothing."""
-        enter(self, "update_previous_grad")
-
-    def update_last_grad(self) -> None:
-        """Has the next step compare with the gradients that `update_previous_grad` kept. With `is_approx` nothing."""
-        enter(self, "update_last_grad")
-
-    def _entries_of(self, group):
-        return {} if group["is_approx"] else super()._entries_of(group)
 
 
 class AdamAtan2(Named):

@@ -27,7 +27,7 @@ from .._storage.history import HISTORY, check_adaptive, bind_history
 from .._storage.step_states import bind_step_states
 from .._storage.grid import check_params
 from .._storage.line import Storage
-from .._storage.streams import check_streams, in_rule_names
+from .._storage.streams import check_streams, check_used, in_rule_names
 from .._storage.word import check_words
 from .._warn import warn
 from ._integrations import check_untraced, group_of_zero, is_state_probe, tell_accelerate
@@ -107,6 +107,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         check_entries(self, defaults)
         self._forget()
         super().__init__(params, defaults)
+        check_used(f"altgrad.optim.{type(self).__name__}", in_rule_names(storage, self._keys), self, self.param_groups)
         self._hold()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -172,9 +173,13 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             check_group_keys(self._next_group(), param_group, self.defaults)
             if LINE in param_group:
                 param_group = {**param_group, **self._own_storage(param_group[LINE])}
+        own_line = isinstance(param_group, dict) and param_group.get(LINE)
         super().add_param_group(param_group)
         unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
+            if own_line:
+                where = f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups) - 1}"
+                check_used(where, in_rule_names(own_line, self._keys), self, self.param_groups[-1:])
             check_params(self, self.param_groups[-1])
             check_ranks(self)
             check_offload(self)

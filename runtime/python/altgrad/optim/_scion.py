@@ -1,13 +1,15 @@
 """Scion, whose layers have norms of their own, with the arguments and state keys of its authors."""
 
+import math
 from functools import cache
-from math import prod
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._binding.layout import is_dtensor
 from .._rule import Rule
 from ._keywords import Shared
 from ._named import MAXIMIZE, Named, constructor, find_template
@@ -80,6 +82,25 @@ class Scion(Named):
             del self.param_groups[place]
             raise
 
+    def init(self) -> None:
+        """Draws new parameters, as the authors' `init()`: of the length in its norm that a step has, times `scale`.
+
+        Spectral and SpectralConv: orthogonal matrices, one for each place of a filter;  Sign: the two signs, or zeros with
+        `zero_init`;  ColNorm and RowNorm: columns and rows of one length;  BiasRMS: zeros. Numbers are torch's global ones.
+
+        Raises:
+            RuntimeError: The optimizer has made a step, or a parameter is a DTensor: call it before the model is sharded.
+        """
+        for place, group in enumerate(self.param_groups):
+            for index, param in enumerate(group["params"]):
+                if self.state.get(param) or is_dtensor(param):
+                    why = "is a DTensor: call it before the model is sharded" if is_dtensor(param) else "has made a step: call it before"
+                    raise RuntimeError(f"altgrad.optim.Scion: init() draws new parameters, and parameter {index} of group {place} {why}")
+        with torch.no_grad():
+            for group in self.param_groups:
+                for param in group["params"]:
+                    param.copy_(_drawn(param, _norm_of(group, param), {**_NORMS[group["norm"]], **(group["norm_kwargs"] or {})}) * group["scale"])
+
     def _rule_of(self, group):
         return self._named("scion")
 
@@ -130,6 +151,27 @@ def _norm_of(group, param):
     return {2: "Spectral", 3: "SpectralConv", 4: "SpectralConv"}.get(param.dim(), "BiasRMS")
 
 
+def _drawn(param, norm, told):
+    """New values in float64 for a parameter."""
+    if norm == "BiasRMS" or told.get("zero_init"):
+        return torch.zeros_like(param)
+    new = torch.randn(param.shape, dtype=torch.float64, device=param.device)
+    if norm == "Sign":
+        return new.sign_() / (param.shape[1] if told["normalized"] else 1)
+    if norm in ("ColNorm", "RowNorm"):
+        new = new.mT if told["transpose"] else new
+        new /= new.norm(dim=0 if norm == "ColNorm" else 1, keepdim=True)
+        if norm == "ColNorm":
+            new *= math.sqrt(new.shape[0]) / (new.shape[1] if told["normalized"] else 1)
+        elif told["normalized"]:
+            new /= math.sqrt(new.shape[1])
+        return new.mT if told["transpose"] else new
+    for filter in new.flatten(2).unbind(2) if param.dim() > 2 else [new]:
+        torch.nn.init.orthogonal_(filter)
+    scale = math.sqrt(new.shape[0] / (new.shape[1] if told.get("normalized", True) else 1))
+    return new * (max(1.0, scale) if told.get("max") else scale) / (new.shape[2] ** (new.dim() - 2) if new.dim() > 2 else 1)
+
+
 def _filters(sizes):
     """The rule of filters of these sizes."""
     return "scion_filters_" + "x".join(map(str, sizes))
@@ -147,5 +189,5 @@ def _text(kernels):
     end = words.index("rule scion_sign(")
     filters = words[begin:end]
     made = [filters.replace("scion_filters", _filters(sizes)).replace(
-        "kernel = 9.0", f"kernel = {float(sizes[0] ** (2 * len(sizes)) / prod(sizes))}") for sizes in kernels]
+        "kernel = 9.0", f"kernel = {float(sizes[0] ** (2 * len(sizes)) / math.prod(sizes))}") for sizes in kernels]
     return words[:begin] + "".join(made) + words[end:]
