@@ -150,7 +150,11 @@ def gallery():
 
 def formulas():
     """The lines of each template in short form, or the formula at the top of one in the long form."""
-    parts = ["\n".join([title, *[line for line in lines if re.match(r"  \S", line)]]) for _, title, _, lines in templates()]
+    parts = []
+    for _, title, _, lines in templates():
+        heads = [re.sub(r"^rule (\w+).*", r"rule \1:", line) for line in lines]
+        several = sum(line.startswith(("rule ", "entry ")) for line in heads) > 1
+        parts.append("\n".join([title, *[line for line in heads if re.match(r"  \S" + r"|rule |entry " * several, line)]]))
     return "```text\n" + "\n\n".join(parts) + "\n```"
 
 
