@@ -6,7 +6,6 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
-from .._rule import Rule
 from ._entries import enter
 from ._keywords import Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor, find_template
@@ -28,8 +27,8 @@ class MARS(Named):
 
     Parameters that are no matrices are AdamW's unless `optimize_1d` is True. `state[param]` holds `exp_avg`, `last_grad`,
     of mars-adamw and of AdamW `exp_avg_sq` and with `amsgrad` `max_exp_avg_sq`, and with `is_approx=False` `previous_grad`,
-    in the shape and dtype of the parameter, and but for matrices of mars-shampoo `step` (0-dim float32). The formulas are in
-    templates/mars.mlir.
+    in the shape and dtype of the parameter, and but for matrices of mars-shampoo `step` (0-dim float32). Formulas:
+    templates/mars.mlir and marsshampoo.mlir.
 
     Args:
         amsgrad: Whether the denominator is made of the largest second moment so far.
@@ -77,14 +76,6 @@ class MARS(Named):
             del self.param_groups[place]
             raise ValueError(f"altgrad.optim.MARS, group {place}: mars_type is {kind!r}, none of {', '.join(map(repr, _MARS))}")
 
-    def _rule_of(self, group):
-        return self._named("mars")
-
-    def _named(self, name):
-        stock = find_template("mars")
-        several = any([group["mars_type"] == "mars-shampoo" for group in self.param_groups])
-        return Rule(name, stock._words(), "<templates/mars.mlir>") if several else stock
-
     def _matrices_of(self, group, param):
         takes = group["mars_type"] == "mars-shampoo" and param.dim() == 2
         return matrices_of({"flatten": True, "split": None}, param) if takes else None
@@ -92,7 +83,7 @@ class MARS(Named):
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options = group_rule
         if matrices:
-            rule, left_out = self._named("mars_shampoo"), ("amsgrad", "plain")
+            rule, left_out = find_template("marsshampoo"), ("amsgrad", "plain")
         elif param.dim() == 2 or "plain" not in options:
             left_out = ("plain", "amsgrad" if "lion" in options else "")
         else:
