@@ -56,15 +56,15 @@ def bases_of(state):
 def run(shape, every=4, steps=40, sides=(True, True), **options):
     torch.manual_seed(0)
     param = torch.nn.Parameter(torch.randn(shape))
-    first, reference = param.detach().clone(), Reference(param.detach(), every, sides)
+    first, reference = param.detach().clone(), Reference(param.detach().reshape(len(param), -1), every, sides)
     optimizer = altgrad.optim.SOAP([param], precondition_frequency=every, **options)
     for step in range(steps):
         param.grad = torch.randn(shape)
         optimizer.step()
-        reference.step(param.grad.double().numpy(), bases_of(optimizer.state[param]) if step == 0 else None)
+        reference.step(param.grad.reshape(len(param), -1).double().numpy(), bases_of(optimizer.state[param]) if step == 0 else None)
         assert step > 0 or torch.equal(param, first)  # the first step only makes the bases
-    moved = numpy.abs(reference.w - first.double().numpy()).max()
-    return numpy.abs(param.detach().double().numpy() - reference.w).max() / (moved or 1), optimizer.state[param], reference
+    moved = numpy.abs(reference.w.reshape(shape) - first.double().numpy()).max()
+    return numpy.abs(param.detach().double().numpy() - reference.w.reshape(shape)).max() / (moved or 1), optimizer.state[param], reference
 
 
 @pytest.mark.parametrize("shape", [(8, 6), (5, 8), (16, 16)])
@@ -84,6 +84,13 @@ def test_the_first_bases_are_eigenvectors_of_the_largest_eigenvalue_first():
 def test_a_long_side_has_no_basis():
     difference, state, _ = run((8, 6), sides=(False, True), max_precond_dim=7)
     assert difference < 1e-3 and "row_gram" not in state and state["column_basis"].shape == (6, 6)
+
+
+def test_a_vector_has_a_basis_with_precondition_1d():
+    difference, state, reference = run((5,), every=14, sides=(True, False), precondition_1d=True)  # whose square has full rank by then
+    assert difference < 1e-3 and state["row_basis"].shape == (5, 5) and "column_basis" not in state
+    assert state["exp_avg"].shape == (5,) and numpy.abs(state["row_gram"].double().numpy() - reference.grams[0]).max() < 1e-4
+    assert "row_basis" not in run((9,), steps=2, sides=(False, False), precondition_1d=True, max_precond_dim=8)[1]
 
 
 def test_a_vector_takes_steps_of_adam():

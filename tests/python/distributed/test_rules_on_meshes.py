@@ -24,7 +24,7 @@ SHAPES = {"SQUARES": MATRICES, "SOAP": (*MATRICES, (5,))}
 
 def optimizer_of(name, params):
     if name == "SOAP":
-        return altgrad.optim.SOAP(params, lr=0.01, precondition_frequency=2)
+        return altgrad.optim.SOAP(params, lr=0.01, precondition_frequency=2, precondition_1d=True)
     return altgrad.optim.FromRule(globals()[name], storage="" if name == "SQUARES" else "master=f32")(params)
 
 

@@ -79,3 +79,41 @@ def muon_by_numpy(p, g, lr):
 
 def test_an_iteration_by_hand_has_elements_of_products_of_gram_matrices():
     assert max(muon_by_hand.check(muon_by_numpy, steps=5).values()) < 2e-6
+
+
+@ag.rule(of="matrices")
+def from_identity(p: ag.Param, g: ag.Grad, l: ag.Square("rows", first=0.25), t: ag.Step, *, lr=0.1):
+    l = ag.lerp(l, g @ g.T, 0.1)
+    return p - lr * (l @ g), l
+
+
+def test_a_square_begins_as_a_number_times_the_identity():
+    torch.manual_seed(0)
+    param, square = torch.nn.Parameter(torch.randn(5, 7)), 0.25 * np.eye(5)
+    optimizer = from_identity.optimizer()([param])
+    for _ in range(4):
+        param.grad, before = torch.randn(5, 7), param.detach().double().numpy()
+        optimizer.step()
+        g = param.grad.double().numpy()
+        square = 0.9 * square + 0.1 * g @ g.T
+        np.testing.assert_allclose(param.detach().numpy(), before - 0.1 * square @ g, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(optimizer.state[param]["l"], square, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("square, words", [(ag.Square("rows", first="p"), "l begins as 'p', which is no finite number to multiply the identity by"),
+                                           (ag.Square("rows", first=2.0), "l begins as 2.0 times the identity in the first step: give the rule an ag.Step")])
+def test_a_first_square_needs_a_number_and_a_step(square, words):
+    def wrong(p: ag.Param, g: ag.Grad, l: square):
+        return p - g, dict(l=g @ g.T)
+
+    with pytest.raises(ag.RuleError, match=words):
+        ag.rule(wrong).text
+
+
+def test_a_square_is_not_summed():
+    @ag.rule
+    def wrong(p: ag.Param, g: ag.Grad, l: ag.Square("rows")):
+        return p - g / l.sum(), dict(l=g @ g.T)
+
+    with pytest.raises(ag.RuleError, match="a reduction of a square of rows x rows: reduce the matrices that it is made of"):
+        wrong.text

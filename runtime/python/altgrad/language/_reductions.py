@@ -15,6 +15,9 @@ def reduce(how: str, value: Symbol, over: str) -> Symbol:
 
 
 def _reduced(how, operand, level, over, kind, result):
+    if side := operand.trace.sides.get(operand.name):
+        fail(f"a reduction of a square of {side} x {side}: reduce the matrices that it is made of, such as (g * g).sum() for the "
+             "trace of g @ g.T")
     block = isinstance(over, str) and re.fullmatch(r"block<([1-9]\d*)x[1-9]\d*>", over)
     if not block and (not isinstance(over, str) or over not in _LEVELS):
         fail(f'no reduction over {over!r}: write "tensor", "row", "column", "unit" (one index of dimension 0), "step" (all tensors) or "block<1x32>"')

@@ -103,18 +103,20 @@ class Global(_Number):
 
 
 class Square(State):
-    """A square matrix that is kept beside a matrix, in float32, and begins as 0.
+    """A square matrix that is kept beside a matrix, in float32.
 
     Args:
         side: "rows" for one of rows x rows, "columns" for one of columns x columns.
         when: The option that the state needs. Without that option it is not stored, and the argument is None.
+        first: What it begins as in the first step: this number times the identity, which takes an ag.Step unless it is 0.
     """
 
     word = "square"
 
-    def __init__(self, side: str | None = None, when: str | None = None, **later: Any) -> None:
+    def __init__(self, side: str | None = None, when: str | None = None, *, first: float = 0.0, **later: Any) -> None:
         super().__init__(when, **later)
         self.side: str | None = side
+        self.first: float = first
 
 
 class Input(Role):
@@ -212,11 +214,15 @@ class Signature:
 
     def _check_first(self, name, role):
         param = next(other for other, one in self.order.items() if isinstance(one, Param))
-        if role.first != param or not type(role) is State:
+        if isinstance(role, Square):
+            if not (isinstance(role.first, Real) and math.isfinite(role.first)):
+                self.fail(name, f"{name} begins as {role.first!r}, which is no finite number to multiply the identity by")
+        elif role.first != param or not type(role) is State:
             self.fail(name, f"{name} begins as {role.first!r}: an ag.State begins as 0, or as the parameter with first={param!r}; of other "
                             "values write ag.where(t == 1, …, …) on an ag.Step")
         if not any(isinstance(one, Step) for one in self.order.values()):
-            self.fail(name, f"{name} begins as the parameter in the first step: give the rule an ag.Step")
+            begun = "the parameter" if type(role) is State else f"{role.first} times the identity"
+            self.fail(name, f"{name} begins as {begun} in the first step: give the rule an ag.Step")
 
     def _named(self):
         """{name in the text: (hyper-parameter, place in its tuple or None)}: beta1 and beta2 for betas."""

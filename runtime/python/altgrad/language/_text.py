@@ -8,6 +8,7 @@ from typing import Any
 from ._arithmetic import check, level_of, narrow, wide
 from ._errors import ShardLocation, RuleError, code_of, fail_at
 from ._functions import where
+from ._matrices import identity
 from ._signature import Column, Global, Grad, Param, Row, Scalar, Signature, Square, State, Step, Unit
 from ._trace import COLUMN, ELEMENT, GLOBAL, HYPER, LEVELS, STEP, TENSOR, UNIT, Symbol, Trace, now, spelled
 from ._values import Value
@@ -93,9 +94,10 @@ def _arguments(signature, options, trace):
         parts.setdefault(name, []).append(trace.argument(part, "f64", HYPER, ""))
     given |= {name: tuple(values) if isinstance(signature.hypers[name], tuple) else values[0] for name, values in parts.items()}
     for name, role in signature.order.items():
-        if type(role) is State and role.first != 0.0 and given[name] is not None:
+        if type(role) in (State, Square) and role.first != 0.0 and given[name] is not None:
             step = next(other for other, one in signature.order.items() if isinstance(one, Step))
-            given[name] = where(given[step] == 1, given[role.first], given[name])
+            first = role.first * identity(given[name]) if isinstance(role, Square) else given[role.first]
+            given[name] = where(given[step] == 1, first, given[name])
     return given, rows
 
 

@@ -33,7 +33,8 @@ class Preconditioned(Timed, MatrixOwners, Named):
         return rule, (*options, *[word for word, size in zip(("row_free", "column_free"), sizes) if not 1 < size <= most])
 
     def _matrices_of(self, group, param):
-        return matrices_of({"flatten": True, "split": None}, param) if param.dim() > 1 else None
+        column = param.dim() == 1 and group.get("precondition_1d")
+        return matrices_of({"flatten": True, "split": None}, param.detach()[:, None] if column else param) if column or param.dim() > 1 else None
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group of parameters.
@@ -90,14 +91,15 @@ class SOAP(Preconditioned):
     with them. `state[param]` holds `step` (0-dim float32), `exp_avg` and `exp_avg_sq` in the basis, in the shape and dtype
     of the parameter, `row_gram` and `row_basis` of shape (rows, rows), and `column_gram` and `column_basis` of shape
     (columns, columns), in float32. A parameter of more than two dimensions is one matrix with a row for each index of
-    dimension 0. One of a single dimension takes the steps of Adam without a basis. torch multiplies and factorizes. The
-    formula is in templates/soap.mlir.
+    dimension 0. One of a single dimension takes the steps of Adam without a basis, or with `precondition_1d` is a matrix of
+    one column. torch multiplies and factorizes. The formula is in templates/soap.mlir.
 
     Args:
         betas: The decay rates of the averages in the basis.
         shampoo_beta: The decay rate of L and R, below 1; a negative number stands for the second of `betas`.
         precondition_frequency: After how many steps the bases turn.
         max_precond_dim: The longest side that has a basis.
+        precondition_1d: Whether a parameter of one dimension has a basis, too.
         normalize_grads: Whether the update is divided by its root mean square.
         correct_bias: Whether the averages are corrected for their begin.
         factorize: Who finds a basis every `precondition_frequency` steps, in all groups: "torch" by its QR decomposition,
@@ -118,8 +120,8 @@ class SOAP(Preconditioned):
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, betas: tuple[float, float] = (0.95, 0.95),
                  shampoo_beta: float = -1, eps: float = 1e-8, weight_decay: float = 0.01,
-                 precondition_frequency: int = 10, max_precond_dim: int = 10000, normalize_grads: bool = False,
-                 correct_bias: bool = True, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
+                 precondition_frequency: int = 10, max_precond_dim: int = 10000, precondition_1d: bool = False,
+                 normalize_grads: bool = False, correct_bias: bool = True, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
 
     def _words_at(self, step, group):
         return ("first",) if step == 1 else ("refresh",) if (step - 1) % group["precondition_frequency"] == 0 else ()
