@@ -13,6 +13,7 @@ from .._binding.layout import contiguous_strides
 from .._rule import Rule
 from ._keywords import Shared
 from ._named import Named, constructor, find_template
+from ._owners import MatrixOwners
 from ._shapes import Matrices
 
 __all__ = ["AdamMini"]
@@ -24,7 +25,7 @@ _NAMES = {"elements": ("embed", "embd", "wte", "lm_head.weight", "output.weight"
 _UNDECAYED = "norm", "ln_f"
 
 
-class AdamMini(Named):
+class AdamMini(MatrixOwners, Named):
     """Adam-mini (Zhang et al., 2024): AdamW with one second moment for many elements.
 
         m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) mean(g^2), of each row

@@ -9,6 +9,7 @@ from typing_extensions import Unpack
 from ._entries import enter
 from ._keywords import Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor, find_template
+from ._owners import MatrixOwners
 from ._shapes import matrices_of
 
 __all__ = ["MARS"]
@@ -16,7 +17,7 @@ __all__ = ["MARS"]
 _MARS = "mars-adamw", "mars-lion", "mars-shampoo"
 
 
-class MARS(Named):
+class MARS(MatrixOwners, Named):
     """MARS (Yuan et al., 2024): AdamW, Lion or Shampoo of gradients that are corrected by their change and bounded.
 
         c = g + gamma beta1 / (1 - beta1) (g - g of the step before), divided by its norm if that is over 1
@@ -75,6 +76,10 @@ class MARS(Named):
             place = len(self.param_groups) - 1
             del self.param_groups[place]
             raise ValueError(f"altgrad.optim.MARS, group {place}: mars_type is {kind!r}, none of {', '.join(map(repr, _MARS))}")
+
+    def _is_shared(self):
+        # The other types step a rank's part of a matrix.
+        return any([group["mars_type"] == "mars-shampoo" for group in self.param_groups]) and super()._is_shared()
 
     def _matrices_of(self, group, param):
         takes = group["mars_type"] == "mars-shampoo" and param.dim() == 2

@@ -13,6 +13,7 @@ from .._binding.layout import is_dtensor
 from .._rule import Rule
 from ._keywords import Shared
 from ._named import MAXIMIZE, Named, constructor, find_template
+from ._owners import MatrixOwners
 from ._shapes import matrices_of
 
 __all__ = ["Scion"]
@@ -25,7 +26,7 @@ _NORMS: "dict[str, dict[str, Any]]" = {
 _DIMS = {"Spectral": (2,), "SpectralConv": (3, 4), "Sign": (2,), "ColNorm": (2,), "RowNorm": (2,)}
 
 
-class Scion(Named):
+class Scion(MatrixOwners, Named):
     """Scion (Pethick et al., 2025): steps of one length in the norm of each layer, with the arguments of its authors.
 
         b = (1 - momentum) b + momentum g;  p = (1 - lr) p - lr scale u, or with `unconstrained` p - lr scale u
