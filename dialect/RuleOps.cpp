@@ -109,8 +109,9 @@ SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) 
   const bool mayKeep = !getEntryRule(*this).empty() || (*this)->hasAttr(entriesAttr);
   SmallVector<BlockArgument> stored;
   for (auto [state, value] : llvm::zip(getByRole(Role::state), getYield().getStates()))
+    // What other options change, these may only read.
     if (foldSelects(value, known) != state ||
-        ((mayKeep || getScope(state) > Scope::Column) && isRead(state, *this, known)))
+        ((mayKeep || getScope(state) > Scope::Column || value != state) && isRead(state, *this, known)))
       stored.push_back(state);
   return stored;
 }

@@ -17,7 +17,7 @@ rule shampoo(param w, grad g, state m v, row_square row_gram row_root, column_sq
   column_root = column_root if column_free else column_next if root else column_root
   m = lerp(m, g, 1 - beta1)
   f = m / (1 - beta1 ^ t)
-  v = lerp(v, g * g, 1 - graft_beta2) if graft else v
+  v = fma(1 - graft_beta2, g * g, graft_beta2 * v) if graft else v
   y = f if row_free else matmul(row_root, f)
   u = y if column_free else matmul(y, column_root)
   a = f / (sqrt(v / (1 - graft_beta2 ^ t)) + graft_eps)

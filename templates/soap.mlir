@@ -13,7 +13,7 @@ rule soap(param w, grad g, state m v, row_square row_gram row_basis, column_squa
   x = y if column_free else matmul(y, column_basis)
   x = 0.0 if first else x
   m = lerp(m, x, 1 - beta1)
-  v = lerp(v, x * x, 1 - beta2)
+  v = fma(1 - beta2, x * x, beta2 * v)
   a = m / (sqrt(v) + eps)
   b = a if row_free else matmul(row_basis, a)
   u = b if column_free else matmul(b, transpose(column_basis))

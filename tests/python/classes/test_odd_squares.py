@@ -91,3 +91,17 @@ def test_products_alone_take_the_steps_of_torchs_factorizations(kind):
         grad = torch.randn(one.shape)
         step(one, by_torch, grad), step(other, by_products, grad)
     assert (one - other).abs().max() < 1e-3 * (one - first).abs().max()
+
+
+@pytest.mark.parametrize("magnitude", [1e20, 1e30, 3e38])
+@pytest.mark.parametrize("shape", [(6,), (1, 1), (), (5, 3)])
+@pytest.mark.parametrize("kind, options", [("SOAP", {}), ("SOAP", dict(normalize_grads=True)), ("Shampoo", {}),
+                                           ("Shampoo", dict(grafting_type="adam"))], ids=str)
+def test_gradients_whose_squares_overflow_leave_finite_parameters(kind, options, shape, magnitude):
+    param, optimizer = made(kind, shape, **options)
+    for _ in range(4):
+        try:
+            step(param, optimizer, torch.full(shape, magnitude))
+        except altgrad.Error as error:  # of the square; nothing has changed
+            assert "factorize" in str(error) or "matrix" in str(error)
+    assert torch.isfinite(param).all()

@@ -1,6 +1,7 @@
 """What cannot be traced is refused in words, at the line of the class."""
 
 import math
+import random
 
 import pytest
 import torch
@@ -23,7 +24,10 @@ MISTAKES = [
     (lambda self, group, p, g, state, total: p.sub_(g.view(p.shape[1], -1)), r"view\(\) to another shape"),
     (lambda self, group, p, g, state, total: g.mean(dim=0).add_(g), r"add_\(\) writes a tensor into a list of columns"),
     (lambda self, group, p, g, state, total: p.sub_((torch.zeros_like(g) + g.mean(0)).sum()), "numbers of rows or columns that were spread over"),
-    (lambda self, group, p, g, state, total: p.sub_(g / total), "the step of a parameter depends on other parameters: sums over all tensors"),
+    (lambda self, group, p, g, state, total: p.sub_(g / total), "the step of a parameter depends on other parameters: a rule reads one parameter"),
+    (lambda self, group, p, g, state, total: p.sub_(g, alpha=random.random()), "the step is another one each time that it runs, as by the time"),
+    (lambda self, group, p, g, state, total: (p.sub_(g, alpha=group["lr"]), group.update(lr=group["lr"] * 0.9)), "the step changes 'lr' of its group"),
+
     (lambda self, group, p, g, state, total: p.sub_(g @ g.T), "x.T of a tensor: there is no such thing"),
     (lambda self, group, p, g, state, total: p.sub_(g) if g > 0 else None, "a branch on elements: it has no one side for all of them"),
     (lambda self, group, p, g, state, total: p.sub_(torch.tan(g)), "torch.tan of elements: there is no such function of elements yet"),
@@ -55,6 +59,64 @@ def test_what_cannot_be_traced(what, words):
         altgrad.optim.from_torch(torchclasses.Mistake, what=what)
     ours = what.__code__.co_firstlineno, __file__
     assert (caught.value.lineno, caught.value.filename) == ours or caught.value.filename == torchclasses.__file__
+
+
+def halved(self, group, p, g, state, total):
+    x = g.norm()
+    while x > 1:
+        x = x / 2
+    p.sub_(x * g)
+
+
+def sorted_or_not(self, group, p, g, state, total):
+    try:
+        p.sub_(g.sort().values)
+    except Exception:
+        p.sub_(g)
+
+
+@pytest.mark.parametrize("what, words, line", [(halved, "a loop with more than 1025 branches, which tracing does not leave", "while x > 1"),
+                                               (sorted_or_not, "torch's sort: there is no such function", "g.sort()")])
+def test_no_code_hides_what_cannot_be_traced(what, words, line):
+    with pytest.raises(RuleError, match=words) as caught:
+        altgrad.optim.from_torch(torchclasses.Mistake, what=what)
+    assert line in caught.value.text
+
+
+def refused(self, group, p, g, state, total):
+    if not torch.isfinite(g).all():
+        raise RuntimeError("bad gradient")
+    p.sub_(g, alpha=group["lr"])
+
+
+def asserted(self, group, p, g, state, total):
+    assert not torch.isnan(g).any()
+    p.sub_(g, alpha=group["lr"])
+
+
+@pytest.mark.parametrize("what, error", [(refused, "RuntimeError: bad gradient"), (asserted, "AssertionError.*")])
+def test_an_error_that_data_decides_on_is_dropped_with_a_warning(what, error):
+    with pytest.warns(UserWarning, match=f"test_from_torch_mistakes.py:\\d+ of Mistake raises {error}, where a number of the gradient"):
+        made = altgrad.optim.from_torch(torchclasses.Mistake, what=what)
+    param = torch.nn.Parameter(torch.ones(2))
+    param.grad = torch.ones(2)
+    made([param]).step()
+    torch.testing.assert_close(param, torch.full((2,), 0.9))
+
+
+def test_a_count_in_a_tensor_has_a_remainder():
+    def every_third(self, group, p, g, state, total):
+        state.setdefault("step", torch.tensor(0.0)).add_(1)
+        if state["step"] % 3 == 0:
+            p.sub_(g, alpha=group["lr"])
+    param, twin = [torch.nn.Parameter(torch.ones(2)) for _ in range(2)]
+    ours, theirs = altgrad.optim.from_torch(torchclasses.Mistake, what=every_third)([param]), torchclasses.Mistake([twin], what=every_third)
+    for _ in range(7):
+        param.grad, twin.grad = torch.ones(2), torch.ones(2)
+        ours.step()
+        with torch.no_grad():
+            theirs.step()
+    assert torch.equal(param, twin) and param[0] < 1
 
 
 @pytest.mark.parametrize("name, words, line", [

@@ -14,7 +14,7 @@ def soap(p: ag.Param, g: ag.Grad, m: ag.State, v: ag.State, l: ag.Square("rows")
     l, r = ag.lerp(l, g @ g.T, 1 - betas[1]), ag.lerp(r, g.T @ g, 1 - betas[1])
     first = ag.when(t == 1)
     x = 0 * g if first else ql.T @ g @ qr
-    m, v = ag.lerp(m, x, 1 - betas[0]), ag.lerp(v, x * x, 1 - betas[1])
+    m, v = ag.lerp(m, x, 1 - betas[0]), ag.fma(1 - betas[1], x * x, betas[1] * v)
     if first:
         return p + 0 * g, dict(m=m, v=v, l=l, r=r, ql=ag.eigenbasis(l), qr=ag.eigenbasis(r))
     u = ql @ (m / (ag.sqrt(v) + eps)) @ qr.T

@@ -139,6 +139,95 @@ def test_a_rule_of_by_group_and_a_transform_have_it():
     assert [param[0].item() for param in params] == [-0.5 * (3 + 2 * 0.5), -2.5]
 
 
+@ag.rule
+def anchored(p: ag.Param, g: ag.Grad, slow: ag.State, r: ag.Row, c: ag.Column, s: ag.Scalar, t: ag.Step, *, lr=0.1, every=3):
+    if not ag.when(t % every != 1):
+        slow, r, c, s = g, g.mean("row"), g.mean("column"), g.mean()
+    return p - lr * (slow + r + c + s), dict(slow=slow, r=r, c=c, s=s)
+
+
+def test_a_state_that_some_steps_change_is_only_read_in_the_others():
+    def by_numpy(p, g, slow, r, c, s, t, lr, every):
+        if t % every == 1:
+            slow, r, c, s = g, g.mean(-1, keepdims=True), g.mean(tuple(range(g.ndim - 1)), keepdims=True), g.mean()
+        return p - lr * (slow + r + c + s), dict(slow=slow, r=r, c=c, s=s)
+    assert max(anchored.check(by_numpy, steps=8, shapes=((5, 7), (33, 17))).values()) < 1e-5
+
+
+def test_a_state_may_stand_still_after_a_step():
+    @ag.rule
+    def frozen(p: ag.Param, g: ag.Grad, v: ag.State, t: ag.Step, *, lr=0.1, warm=4):
+        v = v if ag.when(t > warm) else ag.lerp(v, g * g, 0.1)
+        return p - lr * g / (ag.sqrt(v) + 0.1), dict(v=v)
+
+    def by_numpy(p, g, v, t, lr, warm):
+        v = v if t > warm else v + 0.1 * (g * g - v)
+        return p - lr * g / (v ** 0.5 + 0.1), dict(v=v)
+    assert max(frozen.check(by_numpy, steps=9).values()) < 1e-5
+
+
+def lookahead(p, g, m, s, t, lr, every):
+    m = 0.9 * m + g
+    p = p - lr * m
+    if t % every == 0:
+        p = s = s + 0.5 * (p - s)
+    return p, dict(m=m, s=s)
+
+
+@ag.rule
+def looking_ahead(p: ag.Param, g: ag.Grad, m: ag.State, s: ag.State, t: ag.Step, *, lr=0.1, every=3):
+    m = 0.9 * m + g
+    p = p - lr * m
+    if ag.when(t % every == 0):
+        p = s = ag.lerp(s, p, 0.5)
+    return p, dict(m=m, s=s)
+
+
+def test_a_state_that_the_first_steps_do_not_have_begins_later():
+    assert max(looking_ahead.check(lookahead, steps=10).values()) < 1e-5
+
+
+def test_tables_of_both_programs_are_kept_and_follow_rates_gradients_and_groups():
+    """Of one optimizer that keeps its tables and of one that makes them anew in each step."""
+    made, numbers = looking_ahead.optimizer(), []
+    for keeps in (True, False):
+        torch.manual_seed(0)
+        params, built = [torch.nn.Parameter(torch.randn(4)) for _ in range(4)], []
+        optimizer = made(params[:3])
+        for step in range(16):
+            for place, param in enumerate(params):
+                param.grad = None if place == 1 and step in (7, 8) else torch.randn(4)
+            if step == 10:
+                optimizer.add_param_group({"params": params[3:], "lr": 0.5})
+            optimizer.param_groups[0]["lr"] = 0.1 * 0.9 ** step
+            if not keeps:
+                optimizer._forget()
+            optimizer.step()
+            built.append(optimizer._built)
+        numbers.append(torch.stack([param.detach() for param in params]))
+        assert len({*map(id, built)}) <= 10 if keeps else len({*map(id, built)}) == 16
+    assert torch.equal(*numbers)
+
+
+def test_a_loop_or_too_many_conditions_are_refused_at_their_line():
+    @ag.rule
+    def endless(p: ag.Param, g: ag.Grad, t: ag.Step, *, lr=0.1, k=3):
+        while ag.when(t % k == 0):
+            p = p - lr * g
+        return p - lr * g
+
+    @ag.rule
+    def many(p: ag.Param, g: ag.Grad, t: ag.Step, *, lr=0.1):
+        for k in range(2, 14):
+            p = p - lr * g if ag.when(t % k == 0) else p
+        return p - lr * g
+
+    for rule, words, line in ((endless, "a loop with more than 10000 branches", "while ag.when"), (many, "more than 1024 paths by branches", "ag.when(t % k")):
+        with pytest.raises(ag.RuleError, match=words) as caught:
+            rule.text
+        assert line in caught.value.text
+
+
 def test_what_it_cannot_mean_is_refused():
     @ag.rule
     def shared(p: ag.Param, g: ag.Grad, d: ag.Global, t: ag.Step):

@@ -15,32 +15,46 @@ def check(rule: Any, reference: Any, steps: int, shapes: Any, seed: int, arrays:
     largest, moved, Made = {}, 0.0, rule.optimizer()
     draws = torch.Generator().manual_seed(seed)
     for shape in shapes:
-        param = torch.nn.Parameter(torch.randn(shape, generator=draws))
+        param = torch.nn.Parameter(torch.randn(shape, generator=draws, dtype=torch.float32))
         optimizer = Made([param], **hypers)
         first = param.detach().double()
-        other = _Class(reference, first, hypers) if isinstance(reference, type) else _Function(
-            rule, reference, first, {**dict(rule._signature.hypers), **hypers, **rule.options}, arrays)
+        numbers = {**dict(rule._signature.hypers), **hypers}
+        other = _Class(rule, reference, first, numbers, hypers) if isinstance(reference, type) else _Function(
+            rule, reference, first, {**numbers, **rule.options}, arrays)
         for step in range(1, steps + 1):
-            param.grad = torch.randn(shape, generator=draws)
+            param.grad = torch.randn(shape, generator=draws, dtype=torch.float32)
             optimizer.step()
             for name, value in other.step(param.grad.double(), step).items():
                 mine = param.detach() if name == other.param else optimizer.state[param].get(name, optimizer.param_groups[0].get(name))
-                largest[name] = max(largest.get(name, 0.0), (mine.double() - value.reshape(mine.shape)).abs().max().item())
-        moved = max(moved, (param.detach().double() - first).abs().max().item())
+                if mine is None:  # no step has had this state
+                    continue
+                largest[name] = _larger(largest.get(name, 0.0), _difference(mine.double(), value.reshape(mine.shape)))
+        moved = _larger(moved, _difference(param.detach().double(), first))
     print(f"{rule.__name__}: the largest differences in {steps} steps, where the parameter moves by {moved:.2g}")
     for name, difference in largest.items():
         print(f"  {name:16} {difference:.2g}")
     return largest
 
 
+def _difference(one, other):
+    """The largest magnitude of the difference: NaN where one alone is NaN, 0 where both are the same infinity or NaN."""
+    same = (one == other) | (one.isnan() & other.isnan())
+    return torch.where(same, 0.0, (one - other).abs()).max().item() if one.numel() else 0.0
+
+
+def _larger(one, other):
+    """The larger number, or NaN, which Python's max passes over."""
+    return one if one != one or one >= other else other
+
+
 class _Class:
-    """An optimizer like torch's as the reference; only its parameter is compared."""
+    """An optimizer like torch's as the reference, with the rule's numbers where it has the name; only its parameter is compared."""
 
-    param = "param"
-
-    def __init__(self, kind, first, hypers):
-        self.twin = torch.nn.Parameter(first.clone())
-        self.optimizer = kind([self.twin], **hypers)
+    def __init__(self, rule, kind, first, numbers, hypers):
+        self.param = next(name for name, role in rule._signature.order.items() if isinstance(role, Param))
+        self.twin, known = torch.nn.Parameter(first.clone()), inspect.signature(kind).parameters
+        self.optimizer = kind([self.twin], **{name: value for name, value in numbers.items()
+                                              if value is not None and (name in known or name in hypers)})
 
     def step(self, grad, step):
         self.twin.grad = grad
@@ -61,9 +75,12 @@ class _Function:
         square = dict(zip(("rows", "columns"), first.shape[-2:] if first.dim() > 1 else (1, 1)))
         sizes |= {role: (square[role.side],) * 2 for role in order.values() if isinstance(role, Square)}
         begins = {name: getattr(order[name], "first", 0.0) for name in self.states}
-        self.kept = {self.param: first, **{name: first.clone() if value == self.param else torch.full(
-            sizes.get(order[name] if isinstance(order[name], Square) else type(order[name]), first.shape), value,
-            dtype=torch.float64) for name, value in begins.items()}}
+        self.kept = {self.param: first}
+        for name, value in begins.items():
+            role = order[name]
+            size = sizes.get(role if isinstance(role, Square) else type(role), first.shape)
+            self.kept[name] = first.clone() if value == self.param else value * (
+                torch.eye(size[0], dtype=torch.float64) if isinstance(role, Square) else torch.ones(size, dtype=torch.float64))
         self.absent = {name: None for name, role in order.items() if isinstance(role, State) and name not in self.states}
         parameters = inspect.signature(function).parameters.values()
         self.takes = None if any(one.kind == one.VAR_KEYWORD for one in parameters) else {one.name for one in parameters}
@@ -79,5 +96,7 @@ class _Function:
         if missing:
             raise ValueError(f"the reference returns no {', '.join(missing)}: it returns what the rule returns")
         made = {self.param: new, **{name: rest[name] for name in self.states}}
+        # A view such as q[:, ::-1] has strides that torch does not take.
+        made = {name: value.copy() if hasattr(value, "copy") else value for name, value in made.items()}
         self.kept = {name: torch.as_tensor(value, dtype=torch.float64).expand(self.kept[name].shape).clone() for name, value in made.items()}
         return self.kept

@@ -7,6 +7,8 @@ import re
 import sys
 import textwrap
 import tokenize
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from types import CodeType
 from typing import Any, NamedTuple, NoReturn
@@ -16,7 +18,7 @@ from .._library import Error
 _INNER = "altgrad", "torch", "numpy", "functools", "contextlib"
 
 
-class ShardLocation(NamedTuple):
+class SourceLocation(NamedTuple):
     """Somewhere in a file; columns count bytes from 0, as code objects have them, and may be unknown."""
 
     file: str
@@ -47,13 +49,31 @@ class RuleError(Error, SyntaxError):
 RuleError.__module__ = "altgrad.language"
 
 
-def fail_at(place: ShardLocation, words: str) -> NoReturn:
+_refusals: "ContextVar[list[RuleError] | None]" = ContextVar("refusals", default=None)
+
+
+@contextmanager
+def not_caught() -> Any:
+    """Raises a RuleError behind the block that its code has caught: a rule that goes on without the line is another one."""
+    mark = _refusals.set(told := [])
+    try:
+        yield
+        if told:
+            raise told[0].with_traceback(None) from None
+    finally:
+        _refusals.reset(mark)
+
+
+def fail_at(place: SourceLocation, words: str) -> NoReturn:
     line = linecache.getline(place.file, place.line)
     last = line if place.end_line in (None, place.line) else linecache.getline(place.file, place.end_line)
     where = place.file, place.line, _character(line, place.column), line or None
     if place.end is not None:
         where += place.end_line, _character(last, place.end)
-    raise RuleError(words, where)
+    error = RuleError(words, where)
+    if (told := _refusals.get()) is not None:
+        told.append(error)
+    raise error
 
 
 def fail(words: str) -> NoReturn:
@@ -79,15 +99,20 @@ def _is_inner(frame):
     return name.partition(".")[0] in _INNER and not name.startswith("torch.optim.")
 
 
-def fail_in(error: BaseException, words: str) -> None:
-    """Refuses what a line of the user's did that raised an error, where there is such a line."""
+def location_in(error: BaseException) -> SourceLocation | None:
+    """The line of the user's that raised an error, where there is such a line."""
     trace, found = error.__traceback__, None
     while trace:
         if not _is_inner(trace.tb_frame):
             found = trace
         trace = trace.tb_next
-    if found:
-        fail_at(location_of(found.tb_frame.f_code, found.tb_lasti, found.tb_lineno), words)
+    return found and location_of(found.tb_frame.f_code, found.tb_lasti, found.tb_lineno)
+
+
+def fail_in(error: BaseException, words: str) -> None:
+    """Refuses what a line of the user's did that raised an error, where there is such a line."""
+    if place := location_in(error):
+        fail_at(place, words)
 
 
 def code_of(function: Any) -> CodeType:
@@ -95,14 +120,14 @@ def code_of(function: Any) -> CodeType:
     return getattr(function, "stands_for", function).__code__
 
 
-def location_of(code: CodeType, instruction: int, line: int) -> ShardLocation:
+def location_of(code: CodeType, instruction: int, line: int) -> SourceLocation:
     if not hasattr(code, "co_positions"):  # Python 3.10
-        return ShardLocation(code.co_filename, line)
+        return SourceLocation(code.co_filename, line)
     first, last, column, end = next(islice(code.co_positions(), instruction // 2, None))
-    return ShardLocation(code.co_filename, first or line, column, last, end)
+    return SourceLocation(code.co_filename, first or line, column, last, end)
 
 
-def place_of_argument(function: Any, name: str | None = None) -> ShardLocation:
+def place_of_argument(function: Any, name: str | None = None) -> SourceLocation:
     """Where a function names an argument; its first line where there is no source."""
     code = code_of(function)
     found, _ = inspect.findsource(code) if linecache.getline(code.co_filename, code.co_firstlineno) else ([], 0)
@@ -110,8 +135,8 @@ def place_of_argument(function: Any, name: str | None = None) -> ShardLocation:
     for number, line in enumerate(found[code.co_firstlineno - 1:], code.co_firstlineno):
         if match := pattern.search(line):
             start = len(line[:match.start()].encode())
-            return ShardLocation(code.co_filename, number, start, number, start + len(match[0].encode()))
-    return ShardLocation(code.co_filename, code.co_firstlineno)
+            return SourceLocation(code.co_filename, number, start, number, start + len(match[0].encode()))
+    return SourceLocation(code.co_filename, code.co_firstlineno)
 
 
 _DECIDES = "only an ag.Option, or ag.when(t % 10 == 0) of an ag.Step, decides an `if`; for numbers write ag.where(condition, a, b)"

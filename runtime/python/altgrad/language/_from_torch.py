@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
+from .._warn import warn
 from ._arithmetic import wide
-from ._errors import RuleError, ShardLocation, fail_at, fail_in
+from ._errors import RuleError, SourceLocation, fail_at, fail_in
 from ._from_torch_math import patched
 from ._from_torch_paths import Tracing, either, running
 from ._known import Guard
@@ -132,7 +133,10 @@ class Source:
         for other, words in ("group", "parameters"), ("groups", "groups"):
             text = self._rule(roles, used, "t" in read, lambda run, other=other: self._update(run, other)).text
             if _meaning(rule.text, known) != _meaning(text, known):
-                self.fail(f"the step of a parameter depends on other {words}: sums over all tensors come with a later version")
+                self._fail_by_cause(rule, roles, used, "t" in read, words)
+        for error, line in rule._function.run.raised.items():
+            warn(f"{line} of {self.kind.__name__} raises {error}, where a number of the gradient, the parameter or a state decides on it: "
+                 "the compiled step does not look, and goes on")
         run, places = rule._function.run, {part: (key, place) for key, (_, parts) in self._numbers.items() for part, place in parts}
         guards, fixed = list(run.guards.values()), [*self._fixed, *self.group_states.keys() & self.entries.keys()]
         if self.begun:  # which follows from what no step reads
@@ -146,6 +150,17 @@ class Source:
         return Traced(rule, keys, {name: role for name, role in roles.items() if role is not State}, places, tuple(guards),
                       self._count(), self.rank if run.asks_rank else None, self.noted)
 
+    def _fail_by_cause(self, rule, roles, used, counts, words):
+        """Says why the step of a parameter is another one behind that of another parameter."""
+        if _meaning(rule.text, known := {}) != _meaning(self._rule(roles, used, counts, self._update).text, known):
+            self.fail("the step is another one each time that it runs, as by the time or by Python's random numbers: a rule is traced once; "
+                      "read such a number from the group")
+        if changed := [key for key in self.group_states if key in self.hypers]:
+            self.fail(f"the step changes {changed[0]!r} of its group, which the next parameter reads: change it outside the step, as "
+                      "schedulers do")
+        self.fail(f"the step of a parameter depends on other {words}: a rule reads one parameter, and a sum over all is ag.total in a rule "
+                  "in Python")
+
     def _count(self):
         for key, (start, _) in self.counts.items():
             return "state", key, start
@@ -158,7 +173,7 @@ class Source:
     def fail(self, words: str) -> NoReturn:
         """Refuses what the class does as a whole, where it begins."""
         code = inspect.unwrap(self.kind.step).__code__
-        fail_at(ShardLocation(code.co_filename, code.co_firstlineno), f"{self.kind.__name__}: {words}")
+        fail_at(SourceLocation(code.co_filename, code.co_firstlineno), f"{self.kind.__name__}: {words}")
 
     def _find_numbers(self):
         """{key of the group: (name in the rule, [(name of a part, its place)])}"""

@@ -93,6 +93,7 @@ FUNCTIONS = {
     "add": _add, "sub": _sub, "subtract": _sub, "rsub": lambda a, b: binary("subf", b, a), "__rsub__": lambda a, b: binary("subf", b, a),
     "mul": lambda a, b: binary("mulf", a, b), "multiply": lambda a, b: binary("mulf", a, b),
     "div": _div, "divide": _div, "true_divide": _div, "__rdiv__": lambda a, b: binary("mulf", apply("divf", 1.0, a), b),
+    "remainder": lambda a, b: a % b, "floor_divide": lambda a, b: a // b,  # of numbers of the step
     "reciprocal": lambda x: apply("divf", 1.0, x), "neg": lambda x: apply("negf", x), "negative": lambda x: apply("negf", x),
     "abs": ag.abs, "absolute": ag.abs, "sign": ag.sign, "sgn": ag.sign, "copysign": ag.copysign, "floor": ag.floor, "ceil": _negated(ag.floor),
     "sqrt": ag.sqrt, "rsqrt": lambda x: apply("divf", 1.0, ag.sqrt(x)), "square": lambda x: x * x,

@@ -5,10 +5,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from ._arithmetic import choose, narrow
-from ._errors import fail
+from ._errors import fail, location_in
 from ._known import Guard, lines_of, value_of
 from ._paths import Paths
-from ._trace import ELEMENT, HYPER, Symbol, Trace
+from ._trace import ELEMENT, HYPER, TENSOR, Symbol, Trace
 
 
 class Tracing(Paths):
@@ -21,6 +21,7 @@ class Tracing(Paths):
         self.guards: dict[str, Guard] = {}
         self.asks_rank: bool = False
         self.counts: dict[str, int] = {step.name: 0}  # {a whole number t + n: n}
+        self.raised: dict[str, str] = {}  # {an error that a number of the tensor decides on: the line that raises it}
 
     def count(self, distance: int) -> Symbol:
         """The number of the step plus a distance."""
@@ -45,6 +46,13 @@ class Tracing(Paths):
         if symbol.level == ELEMENT:
             fail("a branch on elements: it has no one side for all of them, and torch.where(condition, a, b) has")
         return self.side_of(symbol)
+
+    def dropped(self, error: BaseException) -> None:
+        """Notes the error of a path that is none, if data decides on it and not the number of the step alone."""
+        if any(condition.level >= TENSOR for condition, _ in self.taken):
+            place = location_in(error)
+            first, *_ = [*str(error).splitlines(), ""]
+            self.raised[f"{type(error).__name__}: {first}".rstrip(": ")] = f"{place.file}:{place.line}" if place else "its step"
 
     def explore(self, body: "Callable[[], dict[str, Symbol]]") -> "dict[str, Symbol]":
         """What `body` makes, over all paths that its branches on numbers of the step and the tensor have. A path that the

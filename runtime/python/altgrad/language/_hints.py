@@ -16,6 +16,7 @@ _INSTEAD = {
     "where": "ag.where(condition, a, b)", "eigh": "ag.eigenbasis(x)", "qr": "ag.orthonormal(x)", "cholesky": "ag.inverse_root(x, 2)",
     **dict.fromkeys(("rand", "rand_like"), 'ag.random("uniform", key=0)'), **dict.fromkeys(("randn", "randn_like"), 'ag.random("normal", key=0)'),
 }
+_NO_ROLES = {"Rule", "RuleError", "Transform"}
 _NOTHING = {"item", "float", "double", "half", "bfloat16", "to", "cpu", "cuda", "clone", "detach", "contiguous", "type", "data", "copy"}
 
 
@@ -38,6 +39,11 @@ def instead_of(name: str) -> str:
 
 def hint_of_function(name: str) -> str:
     """Of ag.name, which there is not."""
+    from . import __all__ as known
+    if name not in _INSTEAD and (near := difflib.get_close_matches(name, known, 1)):
+        return f"there is no ag.{name}; did you mean ag.{near[0]}?"
+    if name[:1].isupper():
+        return f"there is no ag.{name}; arguments are {', '.join('ag.' + one for one in known if one[0].isupper() and one not in _NO_ROLES)}"
     return f"there is no ag.{name}; {instead_of(name)}"
 
 

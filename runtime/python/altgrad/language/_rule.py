@@ -67,15 +67,16 @@ class Rule:
         return other
 
     def optimizer(self, storage: "StorageLike" = "", options: "str | Iterable[str] | Mapping[str, bool]" = (),
-                  transforms: "Iterable[Any]" = ()) -> "type[Optimizer]":
+                  transforms: "Iterable[Any]" = (), **others: Any) -> "type[Optimizer]":
         """A class like torch's, which steps by this rule.
 
         Args:
             storage: In which formats states are stored, as FromRule takes it.
             options: The options that are on, or a mapping from options to whether they are on. Of a rule with
                 ag.orthogonalize words such as "steps=8", too.
-            transforms: Functions under @ag.transform, which change the gradient before the rule, or the new parameter
-                after it, in this order.
+            transforms: A function under @ag.transform, or several, which change the gradient before the rule, or the new
+                parameter after it, in this order.
+            others: Refused: parameters and hyper-parameters belong to the class.
 
         Returns:
             A class whose constructor takes parameters, the hyper-parameters of the function and what all
@@ -84,10 +85,15 @@ class Rule:
         Raises:
             RuleError: The function is no rule, or the compiler refuses it; at the function's line.
             ValueError: A word of the storage or an option is none.
+            TypeError: What is given belongs to the class.
         """
+        if others or not isinstance(storage, (str, Mapping)) and not hasattr(storage, "items"):
+            numbers = "".join([f", {name}=…" for name in others])
+            raise TypeError(f"{self.__name__}.optimizer() makes a class, which takes parameters and numbers: "
+                            f"{self.__name__}.optimizer()(params{numbers})")
+        from ._transform import Transform, compose
         if transforms:
-            from ._transform import compose
-            return compose(self, *transforms).optimizer(storage, options)
+            return compose(self, *([transforms] if isinstance(transforms, Transform) else transforms)).optimizer(storage, options)
         from .._rule import parse_options  # which imports torch
         chosen = dict(options) if isinstance(options, Mapping) else {name: True for name in parse_options(options)}
         words = tuple(name for name in chosen if name not in self.options and "=" in name)

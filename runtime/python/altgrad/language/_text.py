@@ -3,10 +3,11 @@
 import inspect
 import re
 from collections.abc import Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ._arithmetic import check, level_of, narrow, wide
-from ._errors import ShardLocation, RuleError, code_of, fail_at
+from ._errors import RuleError, SourceLocation, code_of, fail_at, not_caught
 from ._functions import where
 from ._matrices import identity
 from ._signature import Column, Global, Grad, Param, Row, Scalar, Signature, Square, State, Step, Unit
@@ -27,7 +28,8 @@ def write(signature: Signature, options: dict[str, bool], entry_of: str | None =
         function = signature.function
         own = code_of(function), -1, code_of(function).co_firstlineno  # the place of a line that no line of the body stands for
         results = Results(signature, options, given, trace, own, entries=entries)
-        made = trace.paths.joined(lambda: results.made(function(**given)), results.either)
+        with not_caught(), _ended(signature):
+            made = trace.paths.joined(lambda: results.made(function(**given)), results.either)
         param, *states = results.checked(made)
         rows = _share(rows, signature, options, dict(zip(signature.states(options), states)), trace)
         body, places, (param, *states) = _used(trace, [param, *states])
@@ -46,6 +48,15 @@ def write(signature: Signature, options: dict[str, bool], entry_of: str | None =
     end = f'}} {{altgrad.entry_of = "{entry_of}"}}' if entry_of else f"}} {{altgrad.entries = [{named}]}}" if entries else "}"
     lines = [*head, *body, f"  altgrad.yield param({param}) state({', '.join(states)})", end, ""]
     return "\n".join(lines), [own] * len(head) + places + [own] * (len(lines) - len(head) - len(places)), whens
+
+
+@contextmanager
+def _ended(signature):
+    """Refuses a function that calls itself without an end."""
+    try:
+        yield
+    except RecursionError:
+        signature.fail(None, "the function calls itself without an end: what a rule computes again and again is a `for` over range()")
 
 
 def _without_unused(signature, rows, results, lines):
@@ -139,7 +150,7 @@ class Results:
         """The new parameter and the new states by name, as the text has them."""
         first, new = self.values(out)
         self.trace.place = self.own
-        made = {name: self.symbol_of(name, value) for name, value in
+        made = {name: self.symbol_of(name, self.elements_of(value)) for name, value in
                 [(self.param, first)] + [(name, new.get(name, self.given[name])) for name in self.every]}
         self.trace.place = None
         return made
@@ -197,6 +208,12 @@ class Results:
         self.fail(f"state {name} is {'read and returned as it came' if used else 'never used'}: give it a new value, or take it "
                   f"out, or write {name}: ag.State(when=…) if an option needs it", name)
 
+    def elements_of(self, value):
+        """The elements of a product of matrices; anything else as it is."""
+        is_product = isinstance(value, Symbol) and value.trace is self.trace and (
+            id(value) in self.trace.grams or value.kind.startswith("tensors"))
+        return narrow(value, self.trace) if is_product else value
+
     def symbol_of(self, name, value):
         try:
             check(value)
@@ -229,4 +246,4 @@ class Results:
         if argument:
             self.signature.fail(argument, words)
         code = code_of(self.signature.function)
-        fail_at(ShardLocation(code.co_filename, max(line for _, _, line in code.co_lines() if line)), words)
+        fail_at(SourceLocation(code.co_filename, max(line for _, _, line in code.co_lines() if line)), words)

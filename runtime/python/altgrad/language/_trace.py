@@ -1,5 +1,6 @@
 """The lines of a rule while its function runs."""
 
+import struct
 from contextvars import ContextVar
 from types import CodeType
 from typing import Any
@@ -71,7 +72,21 @@ class Trace:
 
     def constant(self, number: Any, kind: str) -> Symbol:
         """A number that is written in the text."""
+        if kind == "f32":
+            _check_range(number)
         return self.emit(f"constant {spelled(number, kind)}", [], "" if kind == "i1" else kind, kind, CONSTANT)
+
+
+def _check_range(number):
+    """Refuses a finite number that is none in float32, in which elements are."""
+    try:
+        wide = float(number)
+        narrow = struct.unpack("<f", struct.pack("<f", wide))[0]
+    except OverflowError:
+        fail(f"a number beyond 3.4e38, the largest that elements have: {number if isinstance(number, float) else 'a whole number'}; "
+             "they are float32")
+    if wide != 0 and narrow == 0:
+        fail(f"{number} is 0 in float32, which elements are: the smallest magnitude is 1.4e-45")
 
 
 def square_of(kind: str) -> str:

@@ -154,7 +154,8 @@ def compose(rule: Rule, *transforms: Transform) -> Rule:
         transforms: Functions under @ag.transform.
     """
     if not isinstance(rule, Rule) or not all(isinstance(one, Transform) for one in transforms):
-        fail("compose() takes a rule, and then functions under @ag.transform")
+        wrong = next((one for one in transforms if not isinstance(one, Transform)), rule)
+        fail(f"transforms are functions under @ag.transform, around a rule in Python, and {wrong!r} is none")
     return Composed(rule, transforms) if transforms else rule
 
 

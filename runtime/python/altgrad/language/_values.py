@@ -92,25 +92,30 @@ class Value(Symbol):
         """The transpose of a matrix, for x @ x.T."""
         return matrices.Transposed(matrices.lifted(self))
 
-    def sum(self, over: str = "tensor") -> Symbol:
+    def sum(self, over: str = "tensor", **torchs: Any) -> Symbol:
         """The sum of all elements of the tensor, of each "row", "column" or "unit", of each "block<1x32>", or of all tensors
         of the "step". What is one for each row, column or tensor counts once for each."""
+        reductions.check_words("sum", torchs)
         return reductions.reduce("add", self, over)
 
-    def mean(self, over: str = "tensor") -> Symbol:
+    def mean(self, over: str = "tensor", **torchs: Any) -> Symbol:
         """The sum divided by how many there are."""
+        reductions.check_words("mean", torchs)
         return reductions.mean(self.sum(over), over, self.level)
 
-    def max(self, over: str = "tensor") -> Symbol:
+    def max(self, over: str = "tensor", **torchs: Any) -> Symbol:
         """The largest element; NaN if there is one."""
+        reductions.check_words("max", torchs)
         return reductions.reduce("max", self, over)
 
-    def min(self, over: str = "tensor") -> Symbol:
+    def min(self, over: str = "tensor", **torchs: Any) -> Symbol:
         """The smallest element."""
+        reductions.check_words("min", torchs)
         return -reductions.reduce("max", -self, over)
 
-    def norm(self, over: str = "tensor") -> Symbol:
+    def norm(self, over: str = "tensor", **torchs: Any) -> Symbol:
         """The root of the sum of squares."""
+        reductions.check_words("norm", torchs)
         return arithmetic.apply("math.sqrt", reductions.reduce("sumsq", self, over))
 
     def all(self, over: str = "tensor") -> Symbol:

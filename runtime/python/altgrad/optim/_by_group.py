@@ -147,7 +147,8 @@ def by_group(storage: StorageLike = "", **kinds: Any) -> "type[Optimizer]":
              for name, kind in kinds.items()}
     for name, kind in kinds.items():
         if not (isinstance(kind, type) and issubclass(kind, _FromRule)):
-            raise TypeError(f"by_group takes classes of FromRule and rules in Python, and {name} is {kind!r}")
+            of_torch = f": of a class of from_torch write {name}=made.rule" if hasattr(kind, "rule") else ""
+            raise TypeError(f"by_group takes classes of FromRule and rules in Python, and {name} is {kind!r}{of_torch}")
         if name in TAKEN or name == "rule" or name in [one.name for one in _SHARED]:
             raise ValueError(f"by_group: {name!r} is a keyword of the optimizer: give the rule another name")
     key = str(Storage(storage)), tuple(kinds.items())

@@ -20,7 +20,7 @@ def _after_fork():
             optimizer._lock.release()
         else:
             optimizer._lock, optimizer._running = threading.RLock(), False
-            optimizer._watched = optimizer._built = None  # another thread was in the midst of it
+            optimizer._watched = optimizer._built = optimizer._programs = None  # another thread was in the midst of it
 
 
 os.register_at_fork(after_in_child=_after_fork)

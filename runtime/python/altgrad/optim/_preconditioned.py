@@ -103,8 +103,8 @@ class SOAP(Preconditioned):
         normalize_grads: Whether the update is divided by its root mean square.
         correct_bias: Whether the averages are corrected for their begin.
         factorize: Who finds a basis every `precondition_frequency` steps, in all groups: "torch" by its QR decomposition,
-            "products" by Cholesky factors of a Gram matrix, twice. Where these are not accurate, torch does it and a
-            warning says so once. The bases of the first step are torch's.
+            "products" by Cholesky factors of a Gram matrix, twice. Where these are not accurate, as of singular squares, which a
+            matrix of one row or of zeros has, torch does it and a warning says so once. The first step's bases are torch's.
 
     Raises:
         ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, or `factorize` neither word.
@@ -158,8 +158,8 @@ class Shampoo(Preconditioned):
         grafting_beta2: The decay rate of that Adam's average of squares.
         grafting_epsilon: What it adds to the denominator.
         factorize: Who finds roots, in all groups: "torch" by eigenvectors, "products" by coupled Newton iterations, which
-            add 1e-7 of a bound of the largest eigenvalue to all. Where these do not converge, torch does it and a warning
-            says so once.
+            add 1e-7 of a bound of the largest eigenvalue to all: steps of a singular square differ by per cents from those by
+            eigenvectors, unless grafted. Where these do not converge, torch does it and a warning says so once.
 
     Raises:
         ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, or `factorize` neither word.

@@ -22,8 +22,10 @@ def check_whole(optimizer, part, row, options):
     """Raises ValueError where a parameter has some of its states and lacks others.
 
     `part` is the Set of the row. Going on from zeros beside an old step count would be a large step.
-    A master, a copy and an average are made of the parameter, and a state of an option begins when it is on.
+    A master, a copy and an average are made of the parameter, and a state of an option begins when it is on. So does one of a rule
+    of which some steps have another program: it may be that no step before had the state.
     """
+    timed = bool(optimizer._timed_of(optimizer.param_groups[row.group]))
     held = optimizer.state.get(row.owner, {})
     needed = [(stream, stream.state) for stream in part.states
               if stream.role == "state" and not (stream.state == EMA and optimizer._ema is not None)]
@@ -32,7 +34,7 @@ def check_whole(optimizer, part, row, options):
         needed.append((None, counted))
     there = [key for _, key in needed if held.get(key) is not None]
     missing = [key for stream, key in needed if held.get(key) is None
-               and not (stream and optimizer._only_with.get(stream.key) in options)]
+               and not (stream and (timed or optimizer._only_with.get(stream.key) in options))]
     if there and missing:
         raise ValueError(
             f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, row.owner)} has "

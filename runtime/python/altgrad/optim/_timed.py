@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .._binding.group_rules import clip_of
+from .._binding.table import FRESH
 from .._rule import Rule
 from ._optimizer import Optimizer
+
+
+# What Optimizer._rebuild makes, and of how many programs it is kept.
+_PARTS = ("_watched", "_built", "_fallback_part", "_kernel_params", "_rows", "_is_joint", "_group_rules", "_settings", "_multiplied",
+          "_step_ranks")
+_KEPT = 8
 
 
 class Timed(Optimizer):
@@ -14,6 +22,7 @@ class Timed(Optimizer):
     and one without are two programs over the same states.
     """
 
+    _programs: "list[tuple[Any, dict[str, Any]]] | None" = None  # what the last steps with other options ran: (settings, parts)
     _calls: "dict[int, int] | None" = None  # steps by the id of a parameter on a device; None: states are on the host
     _flag: Any = 1.0  # of the last step: 0 where it was made and is not counted in `_calls` yet; on a device it is read in the next one
 
@@ -51,17 +60,45 @@ class Timed(Optimizer):
         return *super()._settings_for(scaler), tuple(words)
 
     def _rebuild(self, fit, settings):
+        if self._take_program(settings):
+            return
         self._calls = None
         super()._rebuild(fit, settings)
         if self._built and not self._built.on_host:
             self._calls = {id(row.owner): self._count_of(row.owner) for row in self._built.rows}
+        # With several tables, as of several devices, each has counts of its own, which would fall behind.
+        if self._built and len(self._built.tables) == 1 and not (self._is_joint or self._offload or self.norm_in_backward):
+            self._programs = [*(self._programs or [])[-_KEPT + 1:], (settings, {key: getattr(self, key) for key in _PARTS})]
+
+    def _take_program(self, settings):
+        """Runs tables again that an earlier step with these options has made, if they fit the parameters, states and groups."""
+        known = next((one for one in self._programs or [] if one[0] == settings), None)
+        if known is None:
+            return False
+        before = {key: getattr(self, key) for key in _PARTS}
+        vars(self).update(known[1])
+        changed, numbers = self._watched.changed(self.param_groups), ([], [])
+        clip = clip_of(self.param_groups[0])[1] if self._clips else None
+        holds = changed is not None and clip == self._group_rules.clip and (
+            not changed or self._group_rules.hold(self.param_groups, changed, self._group_rule))
+        if holds and changed:
+            numbers = self._numbers_of(changed)
+        counted = self._calls is None or {id(row.owner) for row in self._built.rows} <= self._calls.keys()
+        if not holds or not counted or self._fit() != FRESH:
+            self._programs = [one for one in self._programs if one is not known]
+            vars(self).update(before)
+            return False
+        self._hold()
+        if changed:
+            self._take_groups(changed, *numbers)
+        return True
 
     def _run(self, scalars, scaler, own):
         super()._run(scalars, scaler, own)
         self._flag = scalars["flag"]
 
     def _forget(self):
-        self._calls = None
+        self._calls, self._programs = None, None
         super()._forget()
 
 
