@@ -33,7 +33,8 @@ def Altgrad_RuleOp : Altgrad_SignatureOp<"rule", []> {
     step and the tensor is computed once per tensor. The integers of an element come from
     `altgrad.index`, for random bits, for example. In `math.copysign` the sign of a NaN
     counts as positive. A rule has no regions; a choice is a `select`. A state that
-    is yielded unchanged under the chosen options is not stored. A scalar state begins as its first value, which is 0
+    is yielded unchanged under the chosen options is not stored, but read if it is needed and other options change it.
+    A scalar state begins as its first value, which is 0
     where none is given, and everything else that is kept begins as 0.
 
     A rule is written for one tensor, but a reduction over the step is of all tensors that the rule is applied to, in

@@ -32,11 +32,10 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
 
 // -----
 
-// A state that these options leave as it is has no memory to read.
+// A state that no options change has no memory to read.
 altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32, option %keep: i1 = false) {
-  %m1 = select %keep, %g, %m : f32
-  %w1 = subf %w, %m1 : f32
-  altgrad.yield param(%w1) state(%m1)
+  %w1 = subf %w, %m : f32
+  altgrad.yield param(%w1) state(%m)
 }
 altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
   %x = dequantize %w : !altgrad.tensors<f32>
