@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${ALTGRAD_BUILD:-$root/build}
 home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
 if [ -n "$home" ] && [ "$(realpath "$home")" != "$(realpath "$root")" ]; then
-  echo "$build was made for the checkout in $home, of which $root is a copy: remove $build and run this again" >&2
+  echo "$build was made for the checkout in $home, of which $root is a copy: remove $build and $root/.venv, which belong to it, and run tools/quickstart.sh" >&2
   exit 1
 fi
 # ccache keeps the precompiled header only when it may ignore these.

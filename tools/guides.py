@@ -111,8 +111,10 @@ def optimizers():
             if keys := find_rule(made._template).declared(role):
                 states.append(" and ".join(f"`{key}`" for key in keys) + f" {size}")
         rule = made._template
+        known = find_rule(rule).declared("state")
+        own = [word for word in made._keys if word in known and word not in made._only_with]
         rows.append([f"`{name}`", f"[{rule}](../../../templates/{rule}.mlir)", ", ".join(states),
-                     str(4 * len(made._keys.keys() - made._only_with - set(made._of_units)))])
+                     str(4 * len(set(own) - set(made._of_units))) + (", of AdamW's parameters 8" if {*made._keys} - {*known} >= {"m", "v"} else "")])
     return table(["class", "rule", "states: word = key", "bytes"], rows)
 
 

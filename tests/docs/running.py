@@ -54,6 +54,7 @@ class Runner:
                     "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+        object.__setattr__(model, "blocks", model[:-1])  # as a transformer has them, beside its head
         self.names = {"__name__": "__main__", "torch": torch, "altgrad": altgrad, "model": model,
                       "inputs": torch.randn(32, 64), "targets": torch.randint(10, (32,))}
         self.make_loss()

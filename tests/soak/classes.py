@@ -85,7 +85,7 @@ def outcome(kind):
 
 # Kinds of reasons, by words of the refusals; the first that fits.
 REASONS = [
-    ("sums over all tensors, and numbers that groups share", "sums over all tensors|which is no number|noted of its groups"),
+    ("sums over all tensors, and numbers that groups share", "sums? over all|which is no number|noted of its groups|depends on other|of its group, which"),
     ("states of other shapes, and parts of rows", "another shape|reduction over|reshape\\(\\)|len\\(\\)|sizes of"),
     ("matrix multiplications, decompositions and narrow formats in the step", "matmul|svd|tensordot|eye|bfloat16|float16|x\\.T"),
     ("functions of elements that there are not yet", "of elements yet|no power|norm of order|torch's allclose"),

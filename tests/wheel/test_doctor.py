@@ -42,6 +42,18 @@ def test_the_level_of_the_cpu(flags, machine, words):
     assert shown(_doctor.cpu(_cpu.parse(text, machine))).startswith(words)
 
 
+def test_a_copied_checkout_is_not_the_one_that_is_imported(tmp_path):
+    for name in ("one", "copy"):
+        (tmp_path / name / "tools").mkdir(parents=True)
+        (tmp_path / name / "tools" / "quickstart.sh").touch()
+    inside, own = tmp_path / "copy" / "tools", tmp_path / "one"
+    line, = _doctor.checkout(inside, own)
+    assert shown(line) == (f"note checkout: this is {tmp_path}/copy, and altgrad is imported from {own} -> to use this one remove its build "
+                           f"and .venv, and run tools/quickstart.sh in {tmp_path}/copy")
+    assert not _doctor.checkout(own / "tools", own) and not _doctor.checkout(tmp_path, own)
+    assert not _doctor.checkout(inside, tmp_path / "site-packages")
+
+
 STEPPED = dict(version="2.11.0+cu130", cuda="13.0", known=True, ms=3.0)
 
 

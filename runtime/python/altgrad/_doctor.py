@@ -17,6 +17,7 @@ from pathlib import Path
 from . import __version__, _cpu, _library, _precision, _probe
 
 OK, NOTE, BAD = "ok", "note", "BAD"
+_IN_CHECKOUT = Path("tools", "quickstart.sh")
 
 # The groups of x86-64-v3 and -v4 in the words of /proc/cpuinfo, where lzcnt is abm.
 _LEVELS = {"x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe",
@@ -49,6 +50,16 @@ def settings(environment):
     found += [f"{name}={environment[name]!r}" for name in ("CUDA_VISIBLE_DEVICES",)
               if name in environment]
     return [Line(OK, "settings", " ".join(found))] if found else []
+
+
+def checkout(folder, own):
+    """Whether the folder lies in a checkout other than the one, `own`, from which this package is imported, as in a copy of it."""
+    for place in (folder, *folder.parents):
+        if (place / _IN_CHECKOUT).is_file():
+            is_other = place.resolve() != own.resolve() and (own / _IN_CHECKOUT).is_file()
+            return [Line(NOTE, "checkout", f"this is {place}, and altgrad is imported from {own}",
+                         f"to use this one remove its build and .venv, and run tools/quickstart.sh in {place}")] if is_other else []
+    return []
 
 
 def runtime():
@@ -286,7 +297,7 @@ def _chosen(found, torch_cuda):
 def examine(environment):
     """All lines, in the order in which one thing needs another."""
     lines = [line for check in (python, runtime, _cpuinfo) for line in _guard(check)]
-    lines[1:1] = _guard(settings, environment)
+    lines[1:1] = _guard(settings, environment) + _guard(checkout, Path.cwd(), Path(__file__).resolve().parents[3])
     found = _probe.ask(_probe.TORCH, str(Path(__file__).resolve().parents[1]))
     lines += _guard(torch, found)
     lines += _guard(compiler, environment) + _guard(bundles) + _guard(cache, environment)

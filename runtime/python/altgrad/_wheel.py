@@ -59,7 +59,7 @@ def make_programs():
     if (build / "CMakeCache.txt").exists() or not script.exists():
         return
     if "ALTGRAD_PYTHON" not in os.environ and not find_spec("torch"):
-        raise SetupError("there is no torch to build with: pip install torch setuptools, and then pip wheel with "
+        raise SetupError("there is no torch to build with: pip install torch 'setuptools>=77,<82', and then pip wheel with "
                          "--no-build-isolation")
     if subprocess.run([script, "product"], env={"ALTGRAD_PYTHON": sys.executable, **os.environ}).returncode:
         raise SetupError("the build failed: run tools/packages.sh, which installs LLVM 22 and the other tools, first")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ._trace import Symbol
 
 _MOST = 1024  # those of a second parameter among them, see Source._update
-_ASKED = 10_000  # branches of one path; a loop on a condition that stays as it is has no end
+_LOOPS = 10_000  # branches of one path; a loop on a condition that stays as it is has no end
 
 
 class Paths:
@@ -17,15 +17,15 @@ class Paths:
 
     def __init__(self) -> None:
         self._decided: tuple[bool, ...] = ()
-        self._asked = 0
+        self._branches = 0
         self._place: Any = None  # of the last new branch
         self.taken: "list[tuple[Symbol, bool]]" = []
 
     def side_of(self, condition: "Symbol") -> bool:
         """The side of a branch on this path, which is the same for the same condition."""
-        self._asked += 1
-        if self._asked > _ASKED or len(self.taken) >= _MOST:
-            fail(f"a loop with more than {min(self._asked, _ASKED)} branches, which tracing does not leave: it runs both ways at each; "
+        self._branches += 1
+        if self._branches > _LOOPS or len(self.taken) >= _MOST:
+            fail(f"a loop with more than {min(self._branches, _LOOPS)} branches, which tracing does not leave: it runs both ways at each; "
                  "write `for` over range(), and choose in it by a condition")
         for other, side in self.taken:
             if other.name == condition.name:
@@ -43,7 +43,7 @@ class Paths:
         an error of the kinds `refused`, if another one does not."""
         paths, todo, wrong = [], [()], None
         while todo:
-            self._decided, self.taken, self._asked = todo.pop(), [], 0
+            self._decided, self.taken, self._branches = todo.pop(), [], 0
             try:
                 paths.append((body(), list(self.taken)))
             except RuleError:
