@@ -118,7 +118,12 @@ bool SweepPlanner::cannotShareSweep(const Output &output, Operation *most, bool 
     return (most && isOverTile(op) && op != most) || llvm::any_of(op->getOperands(), isOfUnit) ||
            (reduce && reduce.isOverBlock() && reduce.getRun() > tileColumns);
   };
-  return output.reduce || (output.stream && isCutByTiles(cast<TensorsType>(output.stream.getType()))) ||
+  auto isOutputCut = [&] {
+    auto type = cast<TensorsType>(output.stream.getType());
+    bool isBehindTile = type.getPacked() && most && computesAny(output, [&](Operation *op) { return op == most; });
+    return isCutByTiles(type) && !isBehindTile;
+  };
+  return output.reduce || (output.stream && isOutputCut()) ||
          computesAny(output, isCut, most && !decided ? most->getOperand(0) : Value());
 }
 

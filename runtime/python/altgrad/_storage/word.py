@@ -8,8 +8,8 @@ from .._core import core
 from .._library import Error, struct, texts_of
 
 _Word = struct("Word", format=c_char * 32, scales=c_char * 32, bent=c_char * 16, dtype=c_int32, block=c_int32,
-               columns=c_int32, packed=c_int32, split=c_int32, both=c_int32, levels=c_int32, of_tensor=c_int32,
-               past=c_int32, scaled=c_int32)
+               columns=c_int32, multiple=c_int32, packed=c_int32, split=c_int32, both=c_int32, levels=c_int32,
+               of_tensor=c_int32, past=c_int32, scaled=c_int32)
 
 _Line = struct("Line", rule=c_char_p, options=c_char_p, storage=c_char_p, others=c_char_p, param=c_int32, grad=c_int32,
                small=c_int32, names=POINTER(c_char_p), keys=POINTER(c_char_p), dtypes=POINTER(c_int32), count=c_int64)
