@@ -461,6 +461,8 @@ void SweepPlanner::findFrontier(Value value, int k, SetVector<Value> &frontier) 
     bool computed = !needed.getDefiningOp<LoadOp>();
     if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && hasWorkspaceFormat(decode.getCode()))
       return true; // the code is shorter
+    if (auto reduce = needed.getDefiningOp<ReduceOp>(); reduce && findStreamHolding(reduce.getValue(), k))
+      return true; // over a block, whose numbers are there
     if (getStage(needed) >= k || (computed && !hasWorkspaceFormat(needed) && !canRecompute(needed, k)))
       return true;
     frontier.insert(needed);

@@ -193,10 +193,11 @@ void TileLowering::storePairs(Value stream, Row row, Value first, const Tile &ti
                               function_ref<Value(Value r, Value column)> compute) {
   Value base = kernel.stream(stream, row);
   Value even = builder.bitAnd(part.column, kernel.i64(-2)), odd = builder.bitOr(part.column, kernel.i64(1));
+  Value isPair = builder.less(odd, tile.columns), second = builder.select(isPair, odd, even);
   Value begin = builder.add(part.from, builder.bitAnd(part.column, kernel.i64(1)));
   kernel.loop(begin, part.to, kernel.i64(2), [&](Value r) {
-    Value code = compute(r, even), next = compute(r, odd);
-    next = builder.select(builder.less(odd, tile.columns), next, builder.integer(next.getType(), 0));
+    Value code = compute(r, even), next = compute(r, second);
+    next = builder.select(isPair, next, builder.integer(next.getType(), 0));
     Value index = builder.add(builder.add(first, even), builder.mul(r, tile.rowLength));
     Value byte = builder.truncate(code.getType(), packWord(builder, stream, {code, next}));
     kernel.store(byte, getElementPointer(kernel, stream, base, index), getBytes(stream));
