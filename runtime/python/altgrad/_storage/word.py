@@ -27,7 +27,8 @@ def word_of(word):
 
 def in_full(word):
     """"ocp.e4m3fn:32:ocp.e8m0,floor" for "mxfp8,floor"."""
-    if set(".:") & set(word.partition(",")[0]):  # as classes have them: an import opens no library
+    name, _, block = word.partition(",")[0].partition(":")
+    if (block or "." in name) and "x" not in block:  # as classes have them: an import opens no library
         return word
     return core().altgrad_core_in_full(word.encode()).decode()
 
