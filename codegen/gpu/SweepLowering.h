@@ -44,7 +44,7 @@ private:
   };
   ColumnPart getColumnPart(const Tile &tile);
   Value isLeader(const ColumnPart &part);
-  Value getBlockOf(Value stream, Row row, const Tile &tile, const ColumnPart &part);
+  Value locateBlock(Value stream, Row row, const Tile &tile, const ColumnPart &part);
   Value loadNumber(Value r, Value column);
   Value combineColumnParts(Value own);
   void storePairs(Value stream, Row row, Value first, const Tile &tile, const ColumnPart &part,

@@ -172,7 +172,7 @@ Value TileLowering::isLeader(const ColumnPart &part) {
   return builder.bitAnd(part.exists, builder.equal(number, kernel.i64(0)));
 }
 
-Value TileLowering::getBlockOf(Value stream, Row row, const Tile &tile, const ColumnPart &part) {
+Value TileLowering::locateBlock(Value stream, Row row, const Tile &tile, const ColumnPart &part) {
   Tile at = tile;
   if (tiles.hasSquares()) {
     at.row = builder.add(tile.row, part.from), at.column = builder.add(tile.column, part.column);
@@ -213,7 +213,7 @@ void TileLowering::reduceColumnPart(const Tile &tile, const IRMapping &known, Ro
   SmallVector<Value> lists; // before one of the threads overwrites them
   for (auto [code, stream] : llvm::zip(tiles.scalarBody().getArguments().drop_front(), tiles.lists()))
     lists.push_back(loadIf(kernel, part.exists, code.getType(), stream,
-                           [&, stream = stream] { return getBlockOf(stream, row, tile, part); }));
+                           [&, stream = stream] { return locateBlock(stream, row, tile, part); }));
   Value reduced = combineColumnParts(own);
   Value at = builder.add(first, part.column);
   Value leads = isLeader(part);
@@ -228,7 +228,7 @@ void TileLowering::reduceColumnPart(const Tile &tile, const IRMapping &known, Ro
     unsigned bytes = getBytes(stream);
     if (isPerTileBlock(stream))
       kernel.when(leads,
-                  [&, stream = stream] { kernel.store(values[next++], getBlockOf(stream, row, tile, part), bytes); });
+                  [&, stream = stream] { kernel.store(values[next++], locateBlock(stream, row, tile, part), bytes); });
     else if (isPacked(stream))
       storePairs(stream, row, first, tile, part,
                  [&, store = store](Value r, Value column) { return compute(store, r, column); });
