@@ -47,8 +47,8 @@ def held(compiled, numbers, **values):
     """What each path writes for parameters that do not move."""
     rows = rows_of(compiled, [one.shape for one in numbers])
     made = templatecases.start_values(compiled, rows, np.random.default_rng(0), 0)
-    made.update(w=numbers.ravel().view(np.uint32), g=np.zeros(numbers.size, np.uint32), lr=np.zeros(1), decay=np.zeros(1),
-                **values)
+    made.update(w=numbers.ravel().view(np.uint32), g=np.zeros(numbers.size, np.uint32), lr=np.zeros(1),
+                decay=np.zeros(1), **values)
     memory = compare.Memory(compiled.signature, rows, [0] * len(numbers)).fill(made)
     for name, run in compare.executors(compiled, ALL):
         got = memory.twin()
@@ -72,8 +72,9 @@ def test_nvfp4_is_transformer_engines_of_weights(words):
                 np.testing.assert_array_equal(got.scalars["copy_amax"], own, err_msg=name)
 
 
-@pytest.mark.parametrize("storage, form, rule", [("mxfp8:32x32", "ocp.e4m3fn", "rceil"), ("mxfp8e5m2:32x32,even", "ocp.e5m2", "even"),
-                                                 ("mxfp4:32x32,floor", "ocp.e2m1", "floor"), ("ocp.e4m3fn:16x16", "ocp.e4m3fn", None)])
+@pytest.mark.parametrize("storage, form, rule", [
+    ("mxfp8:32x32", "ocp.e4m3fn", "rceil"), ("mxfp8e5m2:32x32,even", "ocp.e5m2", "even"),
+    ("mxfp4:32x32,floor", "ocp.e2m1", "floor"), ("ocp.e4m3fn:16x16", "ocp.e4m3fn", None)])
 def test_codes_and_scales_against_numpy(storage, form, rule):
     numbers, side = matrices(9, (49, 160)), 16 if "16x16" in storage else 32
     with np.errstate(all="ignore"):

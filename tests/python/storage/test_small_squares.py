@@ -71,7 +71,8 @@ def test_the_transposed_weight_has_the_same_numbers(storage):
     """One scale is that of rows and of columns: what forward and backward read is one matrix."""
     x = torch.randn(96, 160, generator=torch.Generator().manual_seed(0))
     ours, turned = still(x, storage), still(x.t().contiguous(), storage)
-    codes, others = [unpacked(state["copy"]) if "fp4" in storage else state["copy"].view(torch.uint8) for state in (ours, turned)]
+    codes, others = [unpacked(state["copy"]) if "fp4" in storage else state["copy"].view(torch.uint8)
+                     for state in (ours, turned)]
     assert torch.equal(codes.t(), others)
     assert torch.equal(ours["copy_scale"].view(torch.uint8).t(), turned["copy_scale"].view(torch.uint8))
 
@@ -128,15 +129,17 @@ def test_quantize_blocks_is_what_a_step_writes(fmt):
 def equal_rows(side, top):
     """Numbers of which each row of a square has the square's largest: blocks of rows have the squares' scales."""
     dice = torch.Generator().manual_seed(0)
-    x = torch.randn(96, 160, generator=dice) * 2.0 ** torch.randint(-6, 3, (96 // side, 160 // side), generator=dice
-                                                                    ).float().repeat_interleave(side, 0).repeat_interleave(side, 1)
-    x.view(96, -1, side)[:, :, 3] = x.view(96 // side, side, -1, side).abs().amax((1, 3)).repeat_interleave(side, 0)
+    x = torch.randn(96 // side, side, 160 // side, side, generator=dice)
+    x *= 2.0 ** torch.randint(-6, 3, (96 // side, 1, 160 // side, 1), generator=dice)
+    x[..., 3] = x.abs().amax((1, 3))[:, None]
+    x = x.view(96, 160)
     return x * (top / x.abs().max()) if top else x
 
 
 @pytest.mark.parametrize("rule", mx.RULES)
 def test_mxfp8_is_torchaos_where_rows_share_their_largest(rule):
-    config = pytest.importorskip("torchao.prototype.mx_formats.config", exc_type=ImportError, reason="torchao is not installed")
+    config = pytest.importorskip("torchao.prototype.mx_formats.config", exc_type=ImportError,
+                                 reason="torchao is not installed")
     from torchao.prototype.mx_formats.mx_tensor import to_mx
     x = equal_rows(32, None)
     scales, codes = to_mx(x, torch.float8_e4m3fn, 32, config.ScaleCalculationMode(rule))
@@ -147,7 +150,8 @@ def test_mxfp8_is_torchaos_where_rows_share_their_largest(rule):
 
 def test_nvfp4_is_torchaos_where_rows_share_their_largest():
     """With a power of two for the tensor's scale, as torchao divides by it; no block's scale is below torchao's least."""
-    nvfp4 = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor", exc_type=ImportError, reason="torchao is not installed")
+    nvfp4 = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor", exc_type=ImportError,
+                                reason="torchao is not installed")
     x = equal_rows(16, 2688.0 / 1024)
     scales, codes = nvfp4.nvfp4_quantize(x, per_tensor_scale=torch.tensor(1 / 1024))[:2]
     state = still(x, "copy=nvfp4:16x16,current")
