@@ -124,7 +124,7 @@ static constexpr AllowedOperation operations[] = {
      "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and (of i1) or count (of i1, "
      "as f32) of all elements of this tensor; over unit: of those of one index of dimension 0; over block<1x32>: add, "
      "sumsq, max or absmax of each run of 32 (16 to 256) neighbours, "
-     "block<32x1>: of 32 rows of a column, block<128x128>: of a square",
+     "block<32x1>: of 32 rows of a column, block<128x128>: of a square, of 16, 32 or 128 rows",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
     {"altgrad.lerp", "f32, f64", "a + w * (b - a), from the nearer end as torch.lerp has it",
      "%c = altgrad.lerp %m to %g by %w : f32", real([](auto a, auto b, auto c) { return a + c * (b - a); })},

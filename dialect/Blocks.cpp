@@ -162,11 +162,11 @@ BlockAttr BlockAttr::meet(BlockAttr other) const {
 LogicalResult altgrad::verifySupportedBlock(BlockAttr block, function_ref<InFlightDiagnostic()> emitError) {
   bool isCut = block.isElement() || block.hasOwnWalk() || (block.getRows() == 1 && isBlockSize(block.getColumns())) ||
                (block.getRows() == columnBlock && block.getColumns() == 1) ||
-               (block.getRows() == squareBlock && block.getColumns() == squareBlock);
+               (block.getRows() == block.getColumns() && isSquareBlock(block.getRows()));
   if (isCut)
     return success();
   return emitError() << "no target can cut " << block << "; blocks are 1x" << minBlock << " to 1x" << maxBlock
-                     << " in powers of two, " << columnBlock << "x1, and " << squareBlock << "x" << squareBlock;
+                     << " in powers of two, " << columnBlock << "x1, 16x16, 32x32, and 128x128";
 }
 
 bool altgrad::isCutByTiles(TensorsType type) { return type.getBlock().getColumns() > tileColumns || type.getPacked(); }
@@ -238,36 +238,12 @@ LogicalResult ReduceOp::verify() {
 
 static BlockAttr getBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock(); }
 
-// Whether all that a sweep has over rows is of its height.
-static bool hasOneTileHeight(SweepOp sweep) {
-  auto fits = [&](BlockAttr block) { return !block.isOverRows() || block.getRows() == sweep.getTileRows(); };
+// Whether all that a sweep has over rows is of one kind of blocks.
+static bool hasOneTileBlock(SweepOp sweep) {
+  auto fits = [&](BlockAttr block) { return !block.isOverRows() || block == sweep.getTileBlock(); };
   auto fitsStream = [&](Value stream) { return fits(getBlock(stream)); };
   return llvm::all_of(sweep.getLoads(), fitsStream) && llvm::all_of(sweep.getStores(), fitsStream) &&
          llvm::all_of(sweep.getBody().getOps<ReduceOp>(), [&](ReduceOp reduce) { return fits(reduce.getOver()); });
-}
-
-// Fails after an error if a sweep cannot go over tiles.
-static LogicalResult verifyTiles(SweepOp sweep, const Variances &variances,
-                                 function_ref<InFlightDiagnostic()> emitError) {
-  for (Value stream : sweep.getOperands())
-    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.hasOwnWalk())
-      return emitError() << "has a list per column; blocks over rows and columns as a whole are not in one set";
-  for (Value stream : sweep.getOperands())
-    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked()) {
-      std::string name; // a diagnostic would put it in quotes
-      llvm::raw_string_ostream(name) << type;
-      return emitError() << "has " << name << ", whose bytes tiles would cut";
-    }
-  if (llvm::count_if(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); }) > 1)
-    return emitError() << "has another one over rows";
-  if (sweep.getNumResults())
-    return emitError() << "has " << sweep.getNumResults() << " of all elements";
-  if (sweep.getBlock() > tileColumns)
-    return emitError() << "has blocks of " << sweep.getBlock() << " elements, which tiles of " << tileColumns
-                       << " columns would cut";
-  if (variances.readUnit(sweep))
-    return emitError() << "has what differs between units, which tiles would join";
-  return success();
 }
 
 // The reductions over rows that a value is computed from.
@@ -280,6 +256,42 @@ static SmallVector<ReduceOp> getMaxima(Value value) {
     return !isMaximum;
   });
   return maxima;
+}
+
+// A stream two of whose codes share a byte, of which a thread has one. Behind a reduction a thread has both; or null.
+static Value findCutBytes(SweepOp sweep) {
+  auto isPacked = [](Value stream) { return cast<TensorsType>(stream.getType()).getPacked(); };
+  for (Value stream : sweep.getLoads())
+    if (isPacked(stream))
+      return stream;
+  auto codes = llvm::drop_begin(sweep.getEmit().getValues(), sweep.getNumResults());
+  for (auto [value, stream] : llvm::zip(codes, sweep.getStores()))
+    if (isPacked(stream) && getMaxima(value).empty())
+      return stream;
+  return {};
+}
+
+// Fails after an error if a sweep cannot go over tiles.
+static LogicalResult verifyTiles(SweepOp sweep, const Variances &variances,
+                                 function_ref<InFlightDiagnostic()> emitError) {
+  for (Value stream : sweep.getOperands())
+    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.hasOwnWalk())
+      return emitError() << "has a list per column; blocks over rows and columns as a whole are not in one set";
+  if (Value stream = findCutBytes(sweep)) {
+    std::string name; // a diagnostic would put it in quotes
+    llvm::raw_string_ostream(name) << stream.getType();
+    return emitError() << "has " << name << ", whose bytes tiles would cut";
+  }
+  if (llvm::count_if(sweep.getBody().front(), [](Operation &op) { return isOverTile(&op); }) > 1)
+    return emitError() << "has another one over rows";
+  if (sweep.getNumResults())
+    return emitError() << "has " << sweep.getNumResults() << " of all elements";
+  if (sweep.getBlock() > tileColumns)
+    return emitError() << "has blocks of " << sweep.getBlock() << " elements, which tiles of " << tileColumns
+                       << " columns would cut";
+  if (variances.readUnit(sweep))
+    return emitError() << "has what differs between units, which tiles would join";
+  return success();
 }
 
 // Whether a value reads its element otherwise than by reductions over rows and by `allowed`.
@@ -338,9 +350,9 @@ static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
   if (!sweep.usesTiles())
     return success();
   // sweep_c13
-  if (!hasOneTileHeight(sweep))
-    return sweep.emitOpError() << "has columns and squares, and goes over tiles of one height; write one of block<"
-                               << columnBlock << "x1> and block<" << squareBlock << "x" << squareBlock << "> for all";
+  if (!hasOneTileBlock(sweep))
+    return sweep.emitOpError() << "has blocks over rows of several kinds, one of which is " << sweep.getTileBlock()
+                               << "; write it for all";
   ReduceOp most;
   for (auto reduce : sweep.getBody().getOps<ReduceOp>())
     most = isOverTile(reduce) ? reduce : most;

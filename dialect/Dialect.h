@@ -92,8 +92,11 @@ mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol, mli
 constexpr unsigned minBlock = ALTGRAD_BLOCK_LEAST, maxBlock = ALTGRAD_BLOCK_MOST;
 /// Of a column.
 constexpr unsigned columnBlock = 32;
-/// The rows and columns of a square.
+/// The rows and columns of squares, the largest of which is a tile; of the others a tile has several.
 constexpr unsigned squareBlock = 128;
+constexpr unsigned squareBlocks[] = {16, 32, squareBlock};
+/// Whether so many rows and columns are a square.
+inline bool isSquareBlock(int64_t side) { return llvm::is_contained(squareBlocks, side); }
 /// Fails after an error if no target has such blocks.
 mlir::LogicalResult verifySupportedBlock(BlockAttr block, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 /// Whether it is a reduction over columns or squares: over what only a tile holds.
@@ -103,11 +106,12 @@ inline bool isUnitLength(mlir::Operation *op) {
   auto dim = mlir::dyn_cast_or_null<DimOp>(op);
   return dim && dim.getDimension() == Dimension::Unit;
 }
-/// Columns of a tile, which blocks of rows must not be cut by. One for column blocks
-/// has as many rows as these, one that is a square as many rows as columns.
+/// Columns of a tile, which blocks of rows must not be cut by. It has as many rows as column blocks, unless it is a
+/// square.
 constexpr int64_t tileColumns = ALTGRAD_TILE_COLUMNS;
 static_assert(columnBlock * tileColumns == ALTGRAD_CHUNK && squareBlock == tileColumns);
-/// Whether tiles would cut its blocks or bytes.
+constexpr int64_t getTileRows(int64_t blockRows) { return std::max<int64_t>(blockRows, columnBlock); }
+/// Whether tiles would cut its blocks; or its bytes, unless it is stored behind the reduction over their blocks.
 bool isCutByTiles(TensorsType type);
 /// Whether a block may have so many elements: a power of two from minBlock to maxBlock.
 bool isBlockSize(int64_t block);

@@ -93,15 +93,23 @@ unsigned SweepOp::getBlock() {
   return block;
 }
 
-unsigned SweepOp::getTileRows() {
-  int64_t rows = 0;
-  auto hold = [&](BlockAttr one) { rows = std::max(rows, one.isOverRows() ? one.getRows() : 0); };
+BlockAttr SweepOp::getTileBlock() {
+  BlockAttr block;
+  auto hold = [&](BlockAttr one) {
+    if (one.isOverRows() && (!block || one.getRows() > block.getRows()))
+      block = one;
+  };
   for (OperandRange streams : {getLoads(), getStores()})
     for (Value stream : streams)
       hold(cast<TensorsType>(stream.getType()).getBlock());
   for (auto reduce : getBody().getOps<ReduceOp>())
     hold(reduce.getOver());
-  return rows;
+  return block;
+}
+
+unsigned SweepOp::getTileRows() {
+  BlockAttr block = getTileBlock();
+  return block ? altgrad::getTileRows(block.getRows()) : 0;
 }
 
 SweepOp SweepOp::getTiles() {
@@ -147,5 +155,9 @@ Workers PhaseOp::getWorkers() {
   return getDomain() == Domain::Once ? Workers::Block : getMain() ? getMain().getWorkers() : Workers::Thread;
 }
 
-unsigned PhaseOp::getBlock() { return getMain() ? getMain().getBlock() : 1; }
+unsigned PhaseOp::getBlock() {
+  SweepOp sweep = getSweep(), tiles = sweep ? sweep.getTiles() : SweepOp();
+  return std::max(getMain() ? getMain().getBlock() : 1, tiles ? tiles.getBlock() : 1);
+}
+
 unsigned PhaseOp::getTileRows() { return getMain() ? getMain().getTileRows() : 0; }

@@ -145,7 +145,7 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
     `over unit` gives one value for each unit of a tensor: a unit is a run of neighbours,
     and chunks are then counted from its first element. `over block<1x32>` gives each element the
     value of its block (`#altgrad.block`): 32 neighbours, or 32 elements of a column with
-    `block<32x1>`, or 128 rows and columns with `block<128x128>`.
+    `block<32x1>`, or 16, 32 or 128 rows and as many columns, as with `block<16x16>`.
 
     The order of a sum is fixed, so every device and launch geometry gives the same
     bits. A chunk has 4096 elements and 256 lanes; element i belongs to lane i mod 256.
@@ -156,7 +156,7 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
     So is that of a block. The squares or values of a run are added in pairs: element 0 and 1,
     2 and 3, and so on, then these sums in the same way; elements behind the tensor's end count as 0.
     A column of a block is two lanes, the upper half of its rows and the lower half, which add their
-    elements in order and then are added, as 128 x 2 lanes of a square are, as the tree above.
+    elements in order and then are added, as 128 x 2 lanes of a square are, as the tree above; one of 16 rows is one lane.
 
     `over column` gives each column of a matrix one value, and `over row` is another word for `over unit`
     where the rows are the units. A tensor counts as one matrix with the rows of all its matrices. The elements of a

@@ -231,8 +231,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c11) the fast-path body has the types of the wide one and those of the guard;
     - (sweep_c12) a sweep that reduces over columns or squares, or has a list of what they share, goes over
       tiles: it has at most one such reduction and none of all elements, blocks of at most 128 elements,
-      no two codes that share a byte, and no value that differs between units;
-    - (sweep_c13) its columns and squares are of one height;
+      no two codes that share a byte, unless they are stored behind the reduction, and no value that differs between units;
+    - (sweep_c13) all of its blocks over rows have one number of rows and columns;
     - (sweep_c14) the fast-path body has as many block reductions as the wide one;
     - (sweep_c15) nothing that the sweep computes from a reduction over a column or a square is reduced in it;
     - (sweep_c16) a store that depends on such a reduction uses no element data but its operand;
@@ -272,6 +272,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     bool isRenewed(unsigned load) { return load < getRenewed().size() && getRenewed()[load]; }
     /// In a phase: the word of each chunk in which a reduction is kept.
     unsigned getChunkWord(unsigned index);
+    /// The blocks over rows of which a tile has whole ones; null: it goes over chunks.
+    BlockAttr getTileBlock();
     bool usesTiles() { return getTileRows() != 0; }
     /// The sweep over the tiles of what this one stores, where they are stages; or null.
     SweepOp getTiles();

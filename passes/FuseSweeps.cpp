@@ -95,14 +95,15 @@ static bool reducesTiles(SweepOp sweep) {
 
 // Whether a sweep over tiles could have the other one's sums, codes and scalars as well.
 static bool areTilesCompatible(SweepOp first, SweepOp second) {
-  unsigned rows = first.getTileRows(), others = second.getTileRows();
-  if (rows && others && (rows != others || (reducesTiles(first) && reducesTiles(second))))
+  BlockAttr block = first.getTileBlock(), next = second.getTileBlock();
+  if (block && next && (block != next || (reducesTiles(first) && reducesTiles(second))))
     return false;
   auto cut = [](Value stream) { return isCutByTiles(cast<TensorsType>(stream.getType())); };
   auto suits = [&](SweepOp tiles, SweepOp other) {
     return !tiles.usesTiles() ||
            (!other.getNumResults() && other.getBlock() <= tileColumns && llvm::none_of(other.getLoads(), cut) &&
-            llvm::none_of(other.getStores(), cut) && !Variances(other->getParentOfType<StepOp>()).readUnit(other));
+            (other.usesTiles() || llvm::none_of(other.getStores(), cut)) &&
+            !Variances(other->getParentOfType<StepOp>()).readUnit(other));
   };
   return suits(first, second) && suits(second, first);
 }

@@ -118,7 +118,12 @@ bool SweepPlanner::cannotShareSweep(const Output &output, Operation *most, bool 
     return (most && isOverTile(op) && op != most) || llvm::any_of(op->getOperands(), isOfUnit) ||
            (reduce && reduce.isOverBlock() && reduce.getRun() > tileColumns);
   };
-  return output.reduce || (output.stream && isCutByTiles(cast<TensorsType>(output.stream.getType()))) ||
+  auto isOutputCut = [&] {
+    auto type = cast<TensorsType>(output.stream.getType());
+    bool isBehindTile = type.getPacked() && most && computesAny(output, [&](Operation *op) { return op == most; });
+    return isCutByTiles(type) && !isBehindTile;
+  };
+  return output.reduce || (output.stream && isOutputCut()) ||
          computesAny(output, isCut, most && !decided ? most->getOperand(0) : Value());
 }
 
@@ -456,6 +461,8 @@ void SweepPlanner::findFrontier(Value value, int k, SetVector<Value> &frontier) 
     bool computed = !needed.getDefiningOp<LoadOp>();
     if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && hasWorkspaceFormat(decode.getCode()))
       return true; // the code is shorter
+    if (auto reduce = needed.getDefiningOp<ReduceOp>(); reduce && findStreamHolding(reduce.getValue(), k))
+      return true; // over a block, whose numbers are there
     if (getStage(needed) >= k || (computed && !hasWorkspaceFormat(needed) && !canRecompute(needed, k)))
       return true;
     frontier.insert(needed);

@@ -55,6 +55,10 @@ LogicalResult altgrad::checkSweep(SweepOp sweep, const Target &target) {
 
 bool altgrad::isPerTileBlock(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
 
+bool altgrad::isSmallSquare(Value stream) {
+  return isPerTileBlock(stream) && getBlock(stream) > 1 && getBlock(stream) < squareBlock;
+}
+
 Walk altgrad::getWalk(Value stream) {
   auto type = dyn_cast<TensorsType>(stream.getType());
   return type ? getWalk(type) : Walk::Chunks;

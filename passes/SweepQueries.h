@@ -38,6 +38,8 @@ inline mlir::OperandRange getStreams(SweepOp sweep) {
 }
 /// Whether a stream has one value for each column of a tile, or for a square: where it lies is said for each tile.
 bool isPerTileBlock(Value stream);
+/// Whether it has one for each of several squares in a tile.
+bool isSmallSquare(Value stream);
 /// Whether a stream has one value for each column of a matrix.
 bool isPerColumn(Value stream);
 /// Over which items a sweep goes that stores to a list.

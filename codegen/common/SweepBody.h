@@ -48,9 +48,9 @@ Tile getTile(KernelBuilder &kernel, Row row, Value first, int64_t tileRows);
 /// Where the first value of a tile lies in the stream of a row, of columns or of squares.
 Value getBlockPointer(KernelBuilder &kernel, Value stream, Row row, const Tile &tile);
 
-/// The second sweep of a phase over tiles: what is computed from the reduction over each column, or over the square, of
-/// the numbers that the first has left. Its three stages: the reduction, what a block stores and keeps, and what
-/// elements store. It loads numbers, and lists of what blocks share.
+/// The second sweep of a phase over tiles: what is computed from the reduction over each column or square of the
+/// numbers that the first has left. Its three stages: the reduction, what a block stores and keeps, and what elements
+/// store. It loads numbers, and lists of what blocks share.
 class TileSweep {
 public:
   explicit TileSweep(SweepOp sweep) : sweep(sweep) {}
@@ -59,9 +59,13 @@ public:
   Value tile() const { return sweep.getLoads()[0]; }
   Region &scalarBody() const { return sweep.getBody(); }
   Region &vectorBody() const { return sweep.getWide().front(); }
-  /// Its rows, and whether it is a block itself.
+  BlockAttr block() const { return sweep.getTileBlock(); }
+  /// Its rows, those that a lane of a column adds, and whether it is a block itself.
   int64_t rows() const { return sweep.getTileRows(); }
+  int64_t laneRows() const { return rows() / 2; }
   bool isSquare() const { return rows() == squareBlock; }
+  /// Whether it has several squares.
+  bool hasSquares() const { return !isSquare() && block().getColumns() > 1; }
   Reduction kind() const { return stage(scalarBody(), 0).getReduceOps()[0].getReduction(); }
   mlir::OperandRange lists() const { return sweep.getLoads().drop_front(); }
   /// The numbers of the stores of a block, and of those of its elements.

@@ -38,7 +38,17 @@ private:
   void lowerRows(Tile tile, Value index, Value r);
   void lowerPart(const IRMapping &known, Row row, const TilePart &part);
   void openPart(Chunk &chunk, Row row, const TilePart &part);
+  /// A thread's half of a column: the rows from `from` to `to` of those that exist, or none where `exists` is false.
+  struct ColumnPart {
+    Value column, half, from, to, exists;
+  };
+  ColumnPart getColumnPart(const Tile &tile);
+  Value isLeader(const ColumnPart &part);
+  Value locateBlock(Value stream, Row row, const Tile &tile, const ColumnPart &part);
+  Value loadNumber(Value r, Value column);
   Value combineColumnParts(Value own);
+  void storePairs(Value stream, Row row, Value first, const Tile &tile, const ColumnPart &part,
+                  function_ref<Value(Value r, Value column)> compute);
   void reduceColumnPart(const Tile &tile, const IRMapping &known, Row row, Value first);
 
   SweepOp sweep;

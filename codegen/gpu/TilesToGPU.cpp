@@ -1,4 +1,5 @@
 // A sweep over tiles on a GPU.
+#include "codegen/common/PackedCodes.h"
 #include "codegen/common/Scalars.h"
 #include "codegen/gpu/SweepLowering.h"
 
@@ -53,7 +54,11 @@ void TileLowering::openPart(Chunk &chunk, Row row, const TilePart &part) {
       pointer = kernel.offset(part.held, builder.mul(gpu.inBlock, kernel.i64(chunk.width)), sizeof(float));
       continue;
     }
-    if (isPerTileBlock(tensors))
+    if (isSmallSquare(tensors)) {
+      Tile at = tile; // its own elements are of one
+      at.row = builder.add(tile.row, own), at.column = builder.add(tile.column, column);
+      pointer = getBlockPointer(kernel, tensors, row, at);
+    } else if (isPerTileBlock(tensors))
       pointer = kernel.offset(getBlockPointer(kernel, tensors, row, tile),
                               getBlock(tensors) > 1 ? kernel.i64(0) : column, getBytes(tensors));
     else
@@ -117,62 +122,119 @@ void TileLowering::lowerPart(const IRMapping &known, Row row, const TilePart &pa
   ChunkLowering(gpu, chunk).lowerBlocks(chunk.from, chunk.sums.clear(), /*part=*/0);
 }
 
-// What all threads know of one number of each, of which a column has two: the tree 128, 64 … 1, or its first level.
+// What all threads know of one number of each, of which a column has one or two: the tree 128, 64 … 1, or those of its
+// levels that are of a column or of a small square.
 Value TileLowering::combineColumnParts(Value own) {
   Reduction kind = tiles.kind();
-  kernel.store(own, kernel.offset(columnParts, gpu.inBlock, sizeof(float)), sizeof(float));
-  gpu.barrier();
   bool square = tiles.isSquare();
-  int64_t stride = square ? warpThreads : tileColumns;
-  Value mine = builder.bitAnd(gpu.inBlock, kernel.i64(stride - 1));
-  SmallVector<Value> parts;
-  for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += stride)
-    parts.push_back(kernel.load(builder.getF32Type(),
-                                kernel.offset(columnParts, builder.add(mine, kernel.i64(of)), sizeof(float)),
-                                sizeof(float)));
-  Value all = combineElements(builder, kind, parts);
-  for (int32_t distance = square ? warpThreads / 2 : 0; distance; distance /= 2)
+  int64_t columns = tiles.block().getColumns();
+  Value all = own;
+  if (tiles.block().getRows() > tiles.laneRows()) {
+    kernel.store(own, kernel.offset(columnParts, gpu.inBlock, sizeof(float)), sizeof(float));
+    gpu.barrier();
+    int64_t stride = square ? warpThreads : tileColumns;
+    Value mine = builder.bitAnd(gpu.inBlock, kernel.i64(stride - 1));
+    SmallVector<Value> parts;
+    for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += stride)
+      parts.push_back(kernel.load(builder.getF32Type(),
+                                  kernel.offset(columnParts, builder.add(mine, kernel.i64(of)), sizeof(float)),
+                                  sizeof(float)));
+    all = combineElements(builder, kind, parts);
+  } else if (!tiles.lists().empty()) {
+    gpu.barrier(); // as above, before a list is overwritten
+  }
+  for (int32_t distance = std::min<int64_t>(columns, warpThreads) / 2; distance; distance /= 2)
     all = combine(builder, kind, all, gpu.shuffleXor(all, distance));
   return all;
 }
 
+TileLowering::ColumnPart TileLowering::getColumnPart(const Tile &tile) {
+  ColumnPart part;
+  part.column = builder.bitAnd(gpu.inBlock, kernel.i64(tileColumns - 1));
+  part.half = builder.div(gpu.inBlock, kernel.i64(tileColumns));
+  part.from = builder.mul(part.half, kernel.i64(tiles.laneRows()));
+  part.to = builder.minSigned(tile.rows, builder.add(part.from, kernel.i64(tiles.laneRows())));
+  part.exists = builder.less(part.column, tile.columns);
+  if (tiles.block().getRows() == tiles.laneRows())
+    part.exists = builder.bitAnd(part.exists, builder.less(part.from, tile.rows));
+  part.to = builder.select(part.exists, part.to, part.from);
+  return part;
+}
+
+// The thread that stores what a block does.
+Value TileLowering::isLeader(const ColumnPart &part) {
+  Value number = part.half;
+  if (tiles.isSquare())
+    number = gpu.inBlock;
+  else if (tiles.hasSquares())
+    number = builder.bitAnd(gpu.inBlock, kernel.i64(tiles.block().getColumns() - 1 +
+                                                    (tiles.block().getRows() > tiles.laneRows()) * tileColumns));
+  return builder.bitAnd(part.exists, builder.equal(number, kernel.i64(0)));
+}
+
+Value TileLowering::locateBlock(Value stream, Row row, const Tile &tile, const ColumnPart &part) {
+  Tile at = tile;
+  if (tiles.hasSquares()) {
+    at.row = builder.add(tile.row, part.from), at.column = builder.add(tile.column, part.column);
+    return getBlockPointer(kernel, stream, row, at);
+  }
+  Value begin = getBlockPointer(kernel, stream, row, tile);
+  return tiles.isSquare() ? begin : kernel.offset(begin, part.column, getBytes(stream));
+}
+
+Value TileLowering::loadNumber(Value r, Value column) {
+  Value at = kernel.offset(memory, r, tileColumns * sizeof(float));
+  return kernel.load(builder.getF32Type(), kernel.offset(at, column, sizeof(float)), sizeof(float));
+}
+
+// A byte has the codes of an even column and of the next: the thread of one takes every second row, that of the other
+// those between. A last even column, of a tensor of one row, has 0 behind it.
+void TileLowering::storePairs(Value stream, Row row, Value first, const Tile &tile, const ColumnPart &part,
+                              function_ref<Value(Value r, Value column)> compute) {
+  Value base = kernel.stream(stream, row);
+  Value even = builder.bitAnd(part.column, kernel.i64(-2)), odd = builder.bitOr(part.column, kernel.i64(1));
+  Value isPair = builder.less(odd, tile.columns), second = builder.select(isPair, odd, even);
+  Value begin = builder.add(part.from, builder.bitAnd(part.column, kernel.i64(1)));
+  kernel.loop(begin, part.to, kernel.i64(2), [&](Value r) {
+    Value code = compute(r, even), next = compute(r, second);
+    next = builder.select(isPair, next, builder.integer(next.getType(), 0));
+    Value index = builder.add(builder.add(first, even), builder.mul(r, tile.rowLength));
+    Value byte = builder.truncate(code.getType(), packWord(builder, stream, {code, next}));
+    kernel.store(byte, getElementPointer(kernel, stream, base, index), getBytes(stream));
+  });
+}
+
 void TileLowering::reduceColumnPart(const Tile &tile, const IRMapping &known, Row row, Value first) {
-  Value column = builder.bitAnd(gpu.inBlock, kernel.i64(tileColumns - 1));
-  int64_t halfRows = tiles.rows() / 2;
-  Value half = builder.div(gpu.inBlock, kernel.i64(tileColumns));
-  Value from = builder.mul(half, kernel.i64(halfRows));
-  Value to = builder.minSigned(tile.rows, builder.add(from, kernel.i64(halfRows)));
-  Value exists = builder.less(column, tile.columns);
-  to = builder.select(exists, to, from);
-  auto number = [&](Value r) {
-    Value at = kernel.offset(memory, r, tileColumns * sizeof(float));
-    return kernel.load(builder.getF32Type(), kernel.offset(at, column, sizeof(float)), sizeof(float));
-  };
-  Value own = kernel.loopWith(from, to, kernel.i64(1), neutral(builder, tiles.kind(), builder.getF32Type()),
+  const ColumnPart part = getColumnPart(tile);
+  Value own = kernel.loopWith(part.from, part.to, kernel.i64(1), neutral(builder, tiles.kind(), builder.getF32Type()),
                               [&](Value r, SmallVector<Value> before) -> SmallVector<Value> {
-                                return {accumulate(builder, tiles.kind(), before[0], number(r))};
+                                return {accumulate(builder, tiles.kind(), before[0], loadNumber(r, part.column))};
                               })[0];
-  auto blockAt = [&](Value stream) {
-    Value at = getBlockPointer(kernel, stream, row, tile);
-    return tiles.isSquare() ? at : kernel.offset(at, column, getBytes(stream));
-  };
   SmallVector<Value> lists; // before one of the threads overwrites them
   for (auto [code, stream] : llvm::zip(tiles.scalarBody().getArguments().drop_front(), tiles.lists()))
-    lists.push_back(loadIf(kernel, exists, code.getType(), stream, [&, stream = stream] { return blockAt(stream); }));
+    lists.push_back(loadIf(kernel, part.exists, code.getType(), stream,
+                           [&, stream = stream] { return locateBlock(stream, row, tile, part); }));
   Value reduced = combineColumnParts(own);
-  Value at = builder.add(first, column);
-  Value isLeader = builder.bitAnd(exists, builder.equal(tiles.isSquare() ? gpu.inBlock : half, kernel.i64(0)));
+  Value at = builder.add(first, part.column);
+  Value leads = isLeader(part);
   SmallVector<Value> values = tiles.computeBlock(kernel, tiles.scalarBody(), known, reduced, lists);
   size_t next = 0;
   auto shares = ArrayRef(values).take_back(tiles.countShared());
+  auto compute = [&](int64_t store, Value r, Value column) {
+    return tiles.computeElement(kernel, tiles.scalarBody(), store, known, loadNumber(r, column), shares);
+  };
   for (auto [store, stream] : llvm::enumerate(tiles.streams())) {
     Value base = kernel.stream(stream, row);
     unsigned bytes = getBytes(stream);
     if (isPerTileBlock(stream))
-      kernel.when(isLeader, [&, stream = stream] { kernel.store(values[next++], blockAt(stream), bytes); });
+      kernel.when(leads,
+                  [&, stream = stream] { kernel.store(values[next++], locateBlock(stream, row, tile, part), bytes); });
+    else if (isPacked(stream))
+      storePairs(stream, row, first, tile, part,
+                 [&, store = store](Value r, Value column) { return compute(store, r, column); });
     else
-      kernel.loop(from, to, kernel.i64(1), [&, store = store](Value r) {
-        Value code = tiles.computeElement(kernel, tiles.scalarBody(), store, known, number(r), shares);
+      kernel.loop(part.from, part.to, kernel.i64(1), [&, store = store](Value r) {
+        Value code = compute(store, r, part.column);
         Value index = builder.add(at, builder.mul(r, tile.rowLength));
         kernel.store(code, kernel.offset(base, index, bytes), bytes);
       });

@@ -7,7 +7,7 @@
 namespace altgrad {
 
 /// What waits for the reductions over a tile, where its numbers lie, and where what elements of a column share, in rows
-/// of a tile's length. Elements of a square share one number each; its columns are lanes.
+/// of a tile's length. Of a tile that is a square elements share one number each. The columns of squares are lanes.
 struct HostTile {
   TileSweep sweep;
   Value memory, shared;
@@ -30,6 +30,8 @@ public:
   void reduce(Value from, Value to) const;
   /// What the square stores once, and what its elements share, after the reduction of all columns.
   void computeSharedOfSquare(Value reduced) const;
+  /// The same of squares beside each other.
+  void computeSharedOfSquares() const;
   /// The elements of a row.
   void storeRow(Value row, Value from, Value to) const;
 
@@ -40,6 +42,7 @@ private:
   SmallVector<Value> loadLists(Region &body, Value column) const;
   Value loadNumber(Value memory, Value row, Value column) const;
   Value loadSharedValue(unsigned number, Value column) const;
+  void storeElement(int64_t store, Value code, Value index) const;
 
   KernelBuilder &kernel;
   CodeBuilder &builder;
@@ -62,11 +65,15 @@ public:
 
 private:
   bool isWaiting(Value tensors) { return work && tensors == work->sweep.tile(); }
+  void spreadSquares(const Tile &tile, Row row, Value r);
   void reduceTile(const Tile &tile, const IRMapping &known, Row row, Value first);
+  void reduceBlocks(const HostTile &work, const Tile &tile, const IRMapping &known, Row row, Value first);
 
   HostElements &elements;
   HostBlocks *blocks;
   std::optional<HostTile> work;
+  /// Lists of small squares that the sweep loads: a row of their codes, one for each column.
+  llvm::MapVector<Value, Value> spread;
 };
 
 } // namespace altgrad

@@ -21,6 +21,8 @@ public:
 
   /// Where that of an element lies.
   Value at(Value index) const;
+  /// `some` of them from `first` on, a multiple of so many.
+  Lanes slice(Value first, int64_t some) const { return Lanes(*kernel, kind, width, some, at(first)); }
   Value neutralVector() const;
   /// Makes them neutral from a vector on.
   void clear(int64_t from = 0) const;

@@ -263,7 +263,8 @@ static LogicalResult check(const StepRequest &request, const SetStorage &set) {
     return set.error("copy") << "a copy of a gradient in a code book, whose numbers end at 1; say --quantize with "
                                 "its format, or give the copy blocks, as copy=bnb8:256";
   if (set.word("copy").hasSquareBlock())
-    return set.error("copy") << "a copy in blocks of 128x128 of a gradient, which only --quantize writes";
+    return set.error("copy") << "a copy in blocks of " << *set.word("copy").block
+                             << " of a gradient, which only --quantize writes";
   return success();
 }
 

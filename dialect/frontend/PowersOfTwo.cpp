@@ -9,7 +9,8 @@ namespace {
 struct PowersOfTwo : ScaledBlocks {
   using ScaledBlocks::ScaledBlocks;
   static constexpr StringLiteral rule = "by which rule a scale is chosen", of = "scales in ocp.e8m0, as copy=mxfp8",
-                                 both = "a copy in blocks of 32 with scales in ocp.e8m0, as copy=mxfp8,both";
+                                 both = "a copy in blocks of 32 with scales in ocp.e8m0, as copy=mxfp8,both; a square "
+                                        "has one scale for both directions";
   static constexpr CodecWord words[] = {
       {"rceil", rule, of}, {"floor", rule, of}, {"ceil", rule, of}, {"even", rule, of}, {"both", "'both'", both}};
   static bool accepts(const StorageWord &word) { return word.scale == "ocp.e8m0"; }

@@ -1,5 +1,5 @@
 // The words of a request ==> what they say: rules with options, sets, and lines of storage.
-#include "altgrad/format.h"
+#include "altgrad/words.h"
 #include "dialect/SpellCheck.h"
 #include "dialect/frontend/BlockCodec.h"
 #include "dialect/frontend/RulePath.h"
@@ -50,10 +50,8 @@ static LogicalResult readWord(StringRef line, StringRef text, StorageWord &word,
   word.text = text.str();
   word.column = text.data() - line.data() + 1;
   word.stream = stream.str();
-  StringRef name = parts[0];
-  for (const ScaledPreset &preset : scaledPresets)
-    if (parts[0] == preset.name)
-      name = preset.meaning;
+  std::string full = inFull(parts[0]);
+  StringRef name = full;
   SmallVector<StringRef> fields;
   name.split(fields, ':');
   word.format = fields[0].str();
@@ -62,6 +60,7 @@ static LogicalResult readWord(StringRef line, StringRef text, StorageWord &word,
   if (fields.size() > 1) {
     word.block = fields[1].str();
     (void)fields[1].getAsInteger(10, word.elements); // 0 of what is no number
+    word.side = squareSide(*word.block);
   }
   if (fields.size() > 2)
     word.scale = name.drop_front(fields[0].size() + fields[1].size() + 2).str();

@@ -17,12 +17,13 @@ struct StorageWord {
   std::string stream, format;
   std::optional<std::string> block;     // as it was written
   unsigned elements = 0;                // that share a scale; 0: none do, or squares
+  unsigned side = 0;                    // rows and columns of squares that share one; 0: none do
   std::string scale = "f32";            // the format of what they share
   std::vector<std::string> modifiers;   // behind commas: BlockCodec.h has all there is
   std::optional<Round> round;           // nearest_even where nothing is said
   std::optional<OverflowMode> overflow; // what suits the format
   bool hasModifier(llvm::StringRef modifier) const { return llvm::is_contained(modifiers, modifier); }
-  bool hasSquareBlock() const { return block == "128x128"; }
+  bool hasSquareBlock() const { return side != 0; }
   bool definesRounding() const { return round || overflow || hasModifier("reference"); }
   bool stochastic() const { return round == Round::Stochastic; }
   unsigned drawBits() const { return hasModifier("stochastic32") ? 32 : 16; }

@@ -11,7 +11,7 @@ const CodecRow altgrad::scaledBlocks = codecRow<ScaledBlocks>;
 LogicalResult ScaledBlocks::verifyTile(StringRef says, const SetStorage &set, const StorageWord &word) {
   FormatAttr format = set.named(word);
   bool byte = format && format.getBytes() == 1;
-  if (!byte || getCodecFacts(format).sharesBytes)
+  if (!byte || (getCodecFacts(format).sharesBytes && !word.hasSquareBlock()))
     return set.error(word) << says << " of codes in " << word.format
                            << (byte ? ", which share bytes" : ", which are wider than a byte");
   if (word.stochastic())
@@ -25,22 +25,25 @@ LogicalResult ScaledBlocks::verifyTile(StringRef says, const SetStorage &set, co
 LogicalResult ScaledBlocks::verifyBlock(const SetStorage &set, const StorageWord &word) {
   FormatAttr format = set.named(word);
   bool table = getCodecFacts(format).table;
-  if (StringRef blocks = " has blocks of 128x128"; word.hasSquareBlock()) {
+  if (word.hasSquareBlock()) {
+    std::string blocks = " has blocks of " + *word.block;
     if (word.stream != "copy")
       return set.error(word) << blocks << ", which are of a copy of the parameter";
     if (failed(verifyTile(blocks, set, word)))
       return failure();
     if (table)
       return set.error(word) << blocks << " of codes in " << word.format << ", a code book's";
-    if (word.scale != "f32" && word.scale != "ocp.e8m0")
-      return set.error(word) << blocks << " with scales in '" << word.scale << "'; these are in f32 or ocp.e8m0";
+    if (!llvm::is_contained({"f32", "ocp.e8m0", "ocp.e4m3fn"}, word.scale))
+      return set.error(word) << blocks << " with scales in '" << word.scale
+                             << "'; these are in f32 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn";
     return success();
   }
   if (llvm::is_contained({"param", "grad", "master", "step", "rungs"}, word.stream))
     return set.error(word) << ": only states and copies have a scale for each block";
   if (!isBlockSize(word.elements))
     return set.error(word) << " has blocks of '" << *word.block << "' elements, expected a power of two from "
-                           << minBlock << " to " << maxBlock;
+                           << minBlock << " to " << maxBlock
+                           << (word.stream == "copy" ? ", or of a copy 16x16, 32x32 or 128x128" : "");
   if (!format || format.isF32())
     return set.error(word) << " scales blocks of " << word.format << "; a scale is for formats of 8 and 16 bits";
   if (table && word.scale != "f32")
@@ -59,9 +62,8 @@ LogicalResult ScaledBlocks::verify(const SetStorage &set, const StorageWord &wor
 
 ScaledBlocks::ScaledBlocks(SetBuilder &set, const Argument &target, Access access, StringRef stream, bool columns)
     : BlockCodec(set, target, access, stream) {
-  int64_t square = word.hasSquareBlock() ? squareBlock : 1, run = std::max<int64_t>(square, word.elements);
-  scales = set.scales(access, target, stream,
-                      set.storage.tensors(word.scale, columns ? columnBlock : square, columns ? 1 : run));
+  int64_t rows = columns ? columnBlock : std::max(word.side, 1u), run = std::max(word.side, word.elements);
+  scales = set.scales(access, target, stream, set.storage.tensors(word.scale, rows, columns ? 1 : run));
 }
 
 Value ScaledBlocks::decode() {

@@ -294,9 +294,9 @@ LogicalResult PhasePlanner::checkTiles(SweepOp sweep) {
   unsigned rows = sweep.getTileRows();
   if (!rows || tileRows.try_emplace(plan.sets.of(sweep), rows).first->second == rows)
     return success();
-  return sweep.emitOpError() << "has blocks over " << rows << " rows, and another one of its set over "
-                             << tileRows[plan.sets.of(sweep)] << "; write one of block<" << columnBlock
-                             << "x1> and block<" << squareBlock << "x" << squareBlock << "> for all";
+  return sweep.emitOpError() << "goes over tiles of " << rows << " rows, and another one of its set over tiles of "
+                             << tileRows[plan.sets.of(sweep)] << "; write block<" << squareBlock << "x" << squareBlock
+                             << "> for all blocks over rows, or for none";
 }
 
 // Partial sums wait until somebody needs them: several sweeps share a batch.

@@ -110,17 +110,21 @@ void checkUnits(const Layout &param, int64_t block) {
 
 void checkFit(altgrad_bundle *bundle, int64_t set, const Layout &param) {
   int64_t block = 0;
+  bool isPacked = false, isSquare = false;
   for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
     const auto info = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
-    if (info.set == set && info.role == ALTGRAD_ROLE_BLOCK_SCALE && !strcmp(info.key, "copy"))
-      block = info.columns > 1 ? 1 : info.block; // squares may end at an edge
+    const bool isCopy = info.set == set && !strcmp(info.key, "copy");
+    isPacked |= isCopy && info.even != ALTGRAD_UNPACKED;
+    isSquare |= isCopy && info.columns > 1;
+    if (isCopy && info.role == ALTGRAD_ROLE_BLOCK_SCALE)
+      block = info.block;
     if (info.set == set && info.even != ALTGRAD_UNPACKED)
       packed(param);
   }
   if (param.dims() < 2 || product(param.sizes) == 0)
     return;
-  if (block)
-    checkRows(param, block);
+  if (block) // squares may end at an edge, but not in a byte that the next row has a code in
+    checkRows(param, !isSquare ? block : isPacked ? ALTGRAD_BLOCK_LEAST : 1);
   const int64_t length = param.sizes.back(), tile = altgrad_row_multiple(bundle, set);
   if (product(param.sizes) != length && length % tile)
     param.refuse(

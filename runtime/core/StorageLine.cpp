@@ -46,18 +46,16 @@ void checkWord(const std::string &name, const std::string &word) {
     refuse("; a master is f32, or bf16+i16 or bf16+i8 beside a bfloat16 parameter");
   if (format != "param" && !is(name, "master", "step") && !altgrad_format_bits(format.c_str()))
     refuse("; '" + format + "' is no format: altgrad-opt --list-formats names them");
+  const bool isRun = fields.size() > 1 && !altgrad::squareSide(fields[1]);
+  if (isRun && !isBlock(numberOf(fields[1], 0)))
+    refuse(", with blocks of " + (fields[1].empty() ? "no" : std::string(fields[1])) +
+           " elements; expected a power of two from " + std::to_string(ALTGRAD_BLOCK_LEAST) + " to " +
+           std::to_string(ALTGRAD_BLOCK_MOST) + (name == "copy" ? ", or of a copy 16x16, 32x32 or 128x128" : ""));
   if (name == "copy" && !parse(word).packed && !isDtype(format))
     throw Refusal(ALTGRAD_INVALID, "storage says copy=" + format +
                                        ", for which torch has no dtype; a copy is stored in "
                                        "one of f32, bf16, f16, ocp.e4m3fn, ocp.e5m2, or in mxfp4 or nvfp4");
-  if (fields.size() < 2 || fields[1] == "128x128")
-    return;
-  const int32_t block = numberOf(fields[1], 0);
-  if (!isBlock(block))
-    refuse(", with blocks of " + (fields[1].empty() ? "no" : std::string(fields[1])) +
-           " elements; expected a power of two from " + std::to_string(ALTGRAD_BLOCK_LEAST) + " to " +
-           std::to_string(ALTGRAD_BLOCK_MOST));
-  if (fields.size() > 2 &&
+  if (isRun && fields.size() > 2 &&
       std::find(std::begin(scaleFormats), std::end(scaleFormats), fields[2]) == std::end(scaleFormats))
     refuse("; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn");
 }
@@ -92,15 +90,17 @@ altgrad_core_word altgrad::core::parse(Text word) {
   put(fields.size() > 2 ? fields[2] : "f32", out.scales);
   out.dtype = altgrad_core_dtype(out.format);
   out.block = fields.size() > 1 ? numberOf(fields[1], 1) : 1;
-  out.columns = fields.size() > 1 && fields[1] == "128x128" ? 128 : 0;
-  out.packed = out.block > 1 && altgrad_format_even(out.format) != ALTGRAD_UNPACKED;
+  out.columns = fields.size() > 1 ? altgrad::squareSide(fields[1]) : 0;
+  out.packed = (out.block > 1 || out.columns) && altgrad_format_even(out.format) != ALTGRAD_UNPACKED;
   out.split = word.find('+') != Text::npos;
+  out.multiple = out.packed && out.columns ? ALTGRAD_BLOCK_LEAST : out.block;
   out.levels = !strcmp(out.scales, "ocp.e4m3fn");
   for (size_t i = 1; i < piece.size(); ++i) {
     if (is(piece[i], "softsign", "sqrt") && !*out.bent)
       put(piece[i], out.bent);
     out.both |= piece[i] == "both";
-    readTensorScale(piece[i], out);
+    if (!out.levels)
+      readTensorScale(piece[i], out);
   }
   out.scaled = out.block > 1 || out.columns || out.of_tensor;
   return out;

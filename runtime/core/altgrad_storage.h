@@ -15,7 +15,8 @@ typedef struct altgrad_core_word {
   char bent[16];    // what is applied before numbers are rounded: "softsign", "sqrt" or ""
   int32_t dtype;    // torch's number of that of the numbers, or of their codes
   int32_t block;    // elements in a row that share a scale; else 1
-  int32_t columns;  // 128 where 128 rows and columns share one; else 0
+  int32_t columns;  // of squares, of as many rows, that share one; else 0
+  int32_t multiple; // of so many elements is a row where there are several
   int32_t packed;   // two codes share a byte
   int32_t split;    // the parameter is the upper half
   int32_t both;     // there are blocks of columns, too

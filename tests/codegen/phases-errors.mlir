@@ -29,7 +29,7 @@ altgrad.step @heights(in %w: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32
     %m = reduce max %x over block<32x1> : f32
     emit %m : f32
   }
-  // expected-error@+1 {{'altgrad.sweep' op has blocks over 128 rows, and another one of its set over 32; write one of block<32x1> and block<128x128> for all}}
+  // expected-error@+1 {{'altgrad.sweep' op goes over tiles of 128 rows, and another one of its set over tiles of 32; write block<128x128> for all blocks over rows, or for none}}
   sweep @squares load(%x from %w : !altgrad.tensors<f32>) reduce() store(%b : !altgrad.tensors<f32 per 128x128>) {
     %m = reduce max %x over block<128x128> : f32
     emit %m : f32

@@ -3,7 +3,7 @@
 
 altgrad.step @s(in %k: f32,
   // tensors_c1
-  // expected-error@+1 {{no target can cut #altgrad.block<1x48>; blocks are 1x16 to 1x256 in powers of two, 32x1, and 128x128}}
+  // expected-error@+1 {{no target can cut #altgrad.block<1x48>; blocks are 1x16 to 1x256 in powers of two, 32x1, 16x16, 32x32, and 128x128}}
   out %top: !altgrad.tensors<f32 per 1x48>) {
 }
 

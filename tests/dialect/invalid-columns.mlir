@@ -151,7 +151,7 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 altgrad.step @s(in %top: !altgrad.tensors<f32 per 32x1>, in %most: !altgrad.tensors<f32 per 128x128>, out %w: !altgrad.tensors<f32>) {
   // sweep_c13
-  // expected-error@+1 {{'altgrad.sweep' op has columns and squares, and goes over tiles of one height}}
+  // expected-error@+1 {{'altgrad.sweep' op has blocks over rows of several kinds, one of which is #altgrad.block<128x128>; write it for all}}
   sweep @go load(%x from %top : !altgrad.tensors<f32 per 32x1>, %y from %most : !altgrad.tensors<f32 per 128x128>) reduce() store(%w : !altgrad.tensors<f32>) {
     %z = arith.addf %x, %y : f32
     emit %z : f32

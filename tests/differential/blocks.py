@@ -6,7 +6,7 @@ import softmath as soft
 
 
 def reduced(kind, array, rows, over, which):
-    """`over`: 1x32, 32x1, 128x128."""
+    """`over`: 1x32, 32x1, 16x16, 128x128."""
     down, across = map(int, over.split("x"))
     return _runs(kind, array, rows, across, which) if down == 1 else _tiles(kind, array, rows, down, across, which)
 
@@ -20,16 +20,17 @@ def _runs(kind, array, rows, columns, which):
 
 
 def _tiles(kind, array, rows, down, across, which):
-    """Columns or squares: two halves of each column, row by row, then their tree."""
+    """Columns or squares: each column row by row, but of more than 16 rows two halves of it; then their tree."""
+    halves = 1 + (down > 16)
     numbers = rows.block_of(which, down, across)
     row, column = rows.places_in(which, down, across)
-    lanes = np.full((numbers.max(initial=-1) + 1) * 2 * across, soft.NEUTRAL[kind])
-    lane = (2 * numbers + row // (down // 2)) * across + column
+    lanes = np.full((numbers.max(initial=-1) + 1) * halves * across, soft.NEUTRAL[kind])
+    lane = (halves * numbers + row // (down // halves)) * across + column
     turn = _places(lane)
     for i in range(turn.max(initial=-1) + 1):
         here = np.flatnonzero(turn == i)
         lanes[lane[here]] = soft.accumulate(kind, lanes[lane[here]], array[here])
-    return soft.tree(kind, lanes.reshape(-1, 2 * across))[numbers]
+    return soft.tree(kind, lanes.reshape(-1, halves * across))[numbers]
 
 
 def _places(numbers):

@@ -60,19 +60,19 @@ def by_columns(numbers, rule, form):
     return codes.reshape(filled.shape).T[:numbers.shape[0]].ravel(), scales.reshape(len(filled), -1).T.ravel()
 
 
-def squares_of(numbers):
-    """(number, slices) of the blocks of 128 x 128 of a matrix, row by row."""
-    across = -(-numbers.shape[1] // 128)
-    for i in range(0, numbers.shape[0], 128):
-        for j in range(0, numbers.shape[1], 128):
-            yield i // 128 * across + j // 128, (slice(i, i + 128), slice(j, j + 128))
+def squares_of(numbers, side=128):
+    """(number, slices) of the square blocks of a matrix, row by row."""
+    across = -(-numbers.shape[1] // side)
+    for i in range(0, numbers.shape[0], side):
+        for j in range(0, numbers.shape[1], side):
+            yield i // side * across + j // side, (slice(i, i + side), slice(j, j + side))
 
 
-def by_squares(numbers, form, rule=None, pow2=False):
-    """Codes and scales of a matrix in blocks of 128 x 128: f32 by TransformerEngine's formula (definitions 4.7), or bytes."""
+def by_squares(numbers, form, rule=None, pow2=False, side=128):
+    """Codes and scales of a matrix in square blocks: f32 by TransformerEngine's formula (definitions 4.7), or bytes."""
     _, _, most, _ = FORMATS[form]
     codes, scales = np.empty(numbers.shape, np.uint8), {}
-    for number, place in squares_of(numbers):
+    for number, place in squares_of(numbers, side):
         block = numbers[place]
         largest = np.abs(block).max()
         if rule:
@@ -114,13 +114,38 @@ def two_levels(numbers, largest):
     `largest` is the tensor's, of a step before.
     """
     blocks = np.pad(numbers, (0, -len(numbers) % 16)).reshape(-1, 16)
+    levels, inverse, unit = _levels(np.abs(blocks).max(1), largest)
+    return packed(_e2m1(blocks, inverse[:, None]).ravel()[:len(numbers)]), levels, unit
+
+
+def two_levels_by_squares(matrix, largest, side=16):
+    """The same of squares: TransformerEngine's blocks of weights, which its NVFP4QuantizerRef
+    (pytorch/custom_recipes/reference_nvfp4.py, quant_tile_shape=(16, 16)) says once for each row."""
+    tops = {number: np.abs(matrix[place]).max() for number, place in squares_of(matrix, side)}
+    levels, inverse, unit = _levels(np.array([tops[number] for number in range(len(tops))], np.float32), largest)
+    codes = np.empty(matrix.shape, np.uint8)
+    for number, place in squares_of(matrix, side):
+        codes[place] = _e2m1(matrix[place], inverse[number])
+    return packed(codes.ravel()), levels, unit
+
+
+def _levels(tops, largest):
+    """The bytes of blocks' scales, what their numbers are multiplied by, and the tensor's scale."""
     most, f32 = np.finfo(np.float32).max, np.float32
     scale = min(f32(448 * 6) / f32(largest), most) if 0 < largest < np.inf else f32(1)
     unit = f32(1) / f32(scale)
-    wanted = np.abs(blocks).max(1) * (f32(scale) * f32(1 / 6))
+    wanted = tops * (f32(scale) * f32(1 / 6))
     levels = np.clip(wanted, None, f32(448)).astype(ml_dtypes.float8_e4m3fn)
     inverse = np.minimum(f32(1) / (levels.astype(np.float32) * unit), most)
-    scaled = np.clip(blocks * inverse[:, None], -6, 6)
-    codes = np.where(np.isnan(scaled), 0, scaled).astype(ml_dtypes.float4_e2m1fn).view(np.uint8).ravel()
-    codes = np.append(codes[:len(numbers)], np.zeros(len(numbers) % 2, np.uint8))
-    return codes[::2] | codes[1::2] << 4, np.where(np.isnan(wanted), 0x7F, levels.view(np.uint8)).astype(np.uint8), unit
+    return np.where(np.isnan(wanted), 0x7F, levels.view(np.uint8)).astype(np.uint8), inverse, unit
+
+
+def _e2m1(numbers, inverse):
+    scaled = np.clip(numbers * inverse, -6, 6)
+    return np.where(np.isnan(scaled), 0, scaled).astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
+
+
+def packed(codes):
+    """Two codes to a byte, the first one below."""
+    codes = np.append(codes, np.zeros(len(codes) % 2, np.uint8))
+    return codes[::2] | codes[1::2] << 4

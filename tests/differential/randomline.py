@@ -83,7 +83,9 @@ class Line:
         kind = self.rng.random()
         if self.both and self.often(0.5):
             scale = self.one(["", ",pow2", ":ocp.e8m0", ":ocp.e8m0,floor"])
-            self.words.append(f"copy={self.one(EIGHT)}:128x128{scale}")
+            square = self.one([":16x16", ":32x32", ":128x128", ":128x128"])
+            short = self.one([f"nvfp4{square}", f"nvfp4{square},current", f"mxfp4{square},ceil"])
+            self.words.append("copy=" + (short if self.often(0.4) else self.one(EIGHT) + square + scale))
         elif self.both:
             self.words.append(f"copy={self.one(MX)},both" + self.one(["", ",floor", ",ceil", ",even"]))
         elif kind < 0.1:

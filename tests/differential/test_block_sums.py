@@ -48,13 +48,13 @@ def test_sums_of_neighbours(form, how, block):
     agree(program.Program(normalized(how, f"1x{block}", form)), SIZES)
 
 
-@pytest.mark.parametrize("block", ["32x1", "128x128"])
+@pytest.mark.parametrize("block", ["32x1", "16x16", "32x32", "128x128"])
 @pytest.mark.parametrize("how, form", [("add", "bf16"), ("sumsq", "f32"), ("max", "f32")])
 def test_sums_of_tiles(how, form, block):
     agree_on_matrices(program.Program(normalized(how, block, form)))
 
 
-@pytest.mark.parametrize("block", ["1x16", "1x256", "32x1", "128x128"])
+@pytest.mark.parametrize("block", ["1x16", "1x256", "32x1", "16x16", "32x32", "128x128"])
 def test_each_element_counts_once(block):
     """Sums of small whole numbers are exact in every order."""
     compiled = program.Program(normalized("sumsq", block))

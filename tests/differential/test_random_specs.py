@@ -62,8 +62,8 @@ def test_every_word_is_generated():
     specs = [randomline.generate(seed) for seed in range(400)]
     said = {part for spec in specs for one in spec["sets"] for word in one["words"]
             for part in re.split("[=,:]", word) if not part.isdigit()}
-    wanted = {"param", "grad", "master", "copy", "rungs", "bf16+i16", "bf16+i8", "nvfp4", "mxfp4", "both", "128x128", "delayed", "current",
-              "bounded", "pow2", "softsign", "sqrt", "stochastic", "stochastic32", "toward_zero", "saturate", "nonfinite",
+    wanted = {"param", "grad", "master", "copy", "rungs", "bf16+i16", "bf16+i8", "nvfp4", "mxfp4", "both", "16x16", "32x32", "128x128", "delayed",
+              "current", "bounded", "pow2", "softsign", "sqrt", "stochastic", "stochastic32", "toward_zero", "saturate", "nonfinite",
               "reference", "torchao4", "torchao4u", "bnb8", "bnb8u", "ocp.e8m0", "f16", "rceil", "floor", "ceil", "even"}
     assert not wanted - said
     flags = {flag for spec in specs for flag in spec["flags"]}

@@ -145,4 +145,27 @@ TEST(Packed, CopiesInNvfp4HaveTwoLevelsOfScales) {
         << key;
 }
 
+// What the forward and the backward pass multiply is one matrix.
+TEST(Packed, CopiesInNvfp4OfSquaresAreThoseOfTheTranspose) {
+  Tensor param = leaf({32, 48});
+  Tensor turned = param.detach().t().contiguous().requires_grad_();
+  for (const Tensor &one : {param, turned})
+    one.mutable_grad() = at::zeros_like(one);
+  RuleOptimizer optimizer({param, turned},
+                          RuleSpec("sgd").storage("copy=nvfp4:16x16,current"));
+  optimizer.step();
+  Tensor scales = kept(optimizer, param, "copy_scale");
+  EXPECT_EQ(scales.sizes(), at::IntArrayRef({2, 3}));
+  EXPECT_TRUE(sameBits(scales.t().contiguous(),
+                       kept(optimizer, turned, "copy_scale")));
+  auto unpack = [&](const Tensor &of) {
+    Tensor codes = kept(optimizer, of, "copy");
+    return at::stack({at::bitwise_and(codes, 15),
+                      at::bitwise_right_shift(codes, 4)},
+                     2)
+        .flatten(1);
+  };
+  EXPECT_TRUE(at::equal(unpack(param).t(), unpack(turned)));
+}
+
 } // namespace

@@ -34,14 +34,15 @@ def fit(make, stage, saved=None, loaded=None):
         part = slice(step * digits.BATCH + dist.get_rank(), (step + 1) * digits.BATCH, dist.get_world_size())
         engine.backward(digits.loss_of(engine, (x[part], y[part])))
         engine.step()
-    return [param.detach().clone() for param in net.parameters()]
+    with deepspeed.zero.GatheredParameters(list(net.parameters()), enabled=stage == 3):
+        return [param.detach().clone() for param in net.parameters()]
 
 
 def main(path):
     torch.set_num_threads(1)
     deepspeed.init_distributed("gloo")
     found = {}
-    for stage in (0, 1, 2):
+    for stage in range(4):
         for name, make in MAKES.items():
             found[name, stage] = fit(make, stage, saved=f"{path}.{stage}.{name}")
             found[name, stage, "resumed"] = fit(make, stage, loaded=f"{path}.{stage}.{name}")

@@ -1,4 +1,4 @@
-"""DeepSpeed's engine, without ZeRO and with its first two stages, and an optimizer of the client's: as with torch's AdamW."""
+"""DeepSpeed's engine, without ZeRO and with its three stages, and an optimizer of the client's: as with torch's AdamW."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import torch
 for package in ("sklearn", "deepspeed"):
     pytest.importorskip(package, reason=f"{package} is not installed (tools/trainers.sh)")
 
-STAGES = 0, 1, 2
+STAGES = 0, 1, 2, 3
 
 
 @pytest.fixture(scope="module")

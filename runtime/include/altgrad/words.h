@@ -41,12 +41,22 @@ inline const std::string *find(const Words &words, std::string_view name) {
   return nullptr;
 }
 
-// "ocp.e4m3fn:32:ocp.e8m0,floor" of "mxfp8,floor".
+// The rows and columns of blocks that are squares, 128 of "128x128"; 0: no step has such blocks.
+constexpr int squareSide(std::string_view block) {
+  return block == "16x16" ? 16 : block == "32x32" ? 32 : block == "128x128" ? 128 : 0;
+}
+
+// "ocp.e4m3fn:32:ocp.e8m0,floor" of "mxfp8,floor", and "ocp.e4m3fn:32x32:ocp.e8m0" of "mxfp8:32x32".
 inline std::string inFull(std::string_view word) {
-  const std::string_view name = word.substr(0, word.find(','));
+  const std::string_view first = word.substr(0, word.find(',')), name = first.substr(0, first.find(':'));
+  const std::string_view block = first.substr(std::min(first.size(), name.size() + 1));
   for (const ScaledPreset &preset : scaledPresets)
-    if (name == preset.name)
-      return preset.meaning + std::string(word.substr(name.size()));
+    if (name == preset.name && (first == name || block.find('x') != block.npos)) {
+      std::string full = preset.meaning;
+      if (const size_t begin = full.find(':') + 1; first != name)
+        full.replace(begin, full.find(':', begin) - begin, block);
+      return full + std::string(word.substr(first.size()));
+    }
   return std::string(word);
 }
 

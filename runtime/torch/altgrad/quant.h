@@ -39,10 +39,10 @@ at::Tensor quantize_codes(const at::Tensor &x, const std::string &format, const 
 at::Tensor dequantize(const at::Tensor &x, const Scale &scale = {}, const std::string &format = "", int64_t block = 0);
 
 /// Codes and scales of blocks of the last dimension, as a step writes them into a parameter's copy, without a gradient.
-/// `word` is one of a storage line: "mxfp8", "ocp.e4m3fn:128", "ocp.e4m3fn:128x128". Codes have the shape of `x`; those
-/// of 4 bits lie two to a byte of uint8 and have half of its last dimension. Scales have the shape (..., n / block);
-/// (ceil(n / block),) where `x` has one dimension or none. Throws c10::ValueError where rows are no multiple of the
-/// block.
+/// `word` is one of a storage line: "mxfp8", "ocp.e4m3fn:128", "ocp.e4m3fn:128x128", "mxfp8:32x32". Codes have the
+/// shape of `x`; those of 4 bits lie two to a byte of uint8 and have half of its last dimension. Scales have the shape
+/// (..., n / block); (ceil(n / block),) where `x` has one dimension or none. Throws c10::ValueError where rows are no
+/// multiple of the block.
 std::pair<at::Tensor, at::Tensor> quantize_blocks(const at::Tensor &x, const std::string &word = "mxfp8");
 
 /// amax * 1.01 / (the largest number of the format) in f32, at least 1e-10: the scale by which quantize() brings `x`

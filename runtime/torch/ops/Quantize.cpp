@@ -191,8 +191,8 @@ std::pair<Tensor, Tensor> altgrad::quant::quantize_blocks(const Tensor &x, const
   const std::string word = full;
   altgrad_core_word of;
   checkTable(altgrad_core_word_of(full, &of));
-  ALTGRAD_CHECK_VALUE(x.dim() < 2 || !x.numel() || x.size(-1) % of.block == 0, "altgrad: a tensor of sizes ", x.sizes(),
-                      " has rows that are no multiple of the ", of.block, " in a block of '", given,
+  ALTGRAD_CHECK_VALUE(x.dim() < 2 || !x.numel() || x.size(-1) % of.multiple == 0, "altgrad: a tensor of sizes ",
+                      x.sizes(), " has rows that are no multiple of the ", of.multiple, " in a block of '", given,
                       "': pad it, or give it in one dimension");
   const Tensor numbers = x.detach().contiguous().resolve_neg();
   auto make = [&](int32_t block, int32_t columns, bool packed, c10::ScalarType type) {

@@ -103,7 +103,7 @@ def test_signature_defaults_and_unknown_names():
         altgrad.optim.Optimizer(params, {})
 
 
-@pytest.mark.parametrize("copy", ["copy=mxfp8,both", "copy=nvfp4", "copy=ocp.e4m3fn,delayed:16", "copy=ocp.e4m3fn:128x128"])
+@pytest.mark.parametrize("copy", ["copy=mxfp8,both", "copy=nvfp4", "copy=ocp.e4m3fn,delayed:16", "copy=ocp.e4m3fn:128x128", "copy=nvfp4:16x16,current"])
 def test_copies_in_several_states(copy):
     (mine,), (named,) = [[torch.nn.Parameter(torch.ones(64, 64))] for _ in range(2)]
     mine.grad = named.grad = torch.linspace(-1, 1, 64 * 64).view(64, 64)

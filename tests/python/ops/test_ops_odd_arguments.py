@@ -41,7 +41,7 @@ def test_blocks_under_compile_and_as_an_operator(fmt):
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 64), (3, 64), (3, 33), (3, 1), (3,), (3, 0), (3, 2, 5, 32)])
-@pytest.mark.parametrize("fmt", ["mxfp8", "mxfp4", "ocp.e4m3fn:32", "ocp.e4m3fn:128x128"])
+@pytest.mark.parametrize("fmt", ["mxfp8", "mxfp4", "ocp.e4m3fn:32", "ocp.e4m3fn:128x128", "mxfp8:32x32"])
 def test_blocks_of_each_of_a_batch(fmt, shape):
     x = torch.randn(shape)
     wanted = [torch.stack(parts) for parts in zip(*(blocks(one, fmt) for one in x))]

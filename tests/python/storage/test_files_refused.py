@@ -96,7 +96,7 @@ def test_defaults_of_the_user_change_no_file(to):
     assert same(placed, wanted) and same(wide, wanted)
 
 
-@pytest.mark.parametrize("copy", ["mxfp8,both", "ocp.e4m3fn:128x128"])
+@pytest.mark.parametrize("copy", ["mxfp8,both", "ocp.e4m3fn:128x128", "mxfp8:32x32"])
 def test_rows_that_are_no_whole_blocks_of_states_beside_copies_over_rows(copy):
     param = torch.nn.Parameter(torch.randn(64, 192))
     param.grad = torch.randn(64, 192)

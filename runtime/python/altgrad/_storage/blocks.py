@@ -27,7 +27,7 @@ def is_of_copy(key):
 def span_of(word, key="copy"):
     """(elements of a block, or its rows where it goes over rows; then its columns, else 0)."""
     of = word_of(word)
-    return (128, 128) if of.columns else (of.block, int(key == COLUMNS))
+    return (of.columns, of.columns) if of.columns else (of.block, int(key == COLUMNS))
 
 
 def rows_of(param):

@@ -31,7 +31,7 @@ class Storage(Mapping[str, str]):
         master: A copy of the parameter that the rule updates in the parameter's place: "f32", or
             "bf16+i16" or "bf16+i8" for the bits that a bfloat16 parameter has no room for.
         copy: A further copy of the parameter, written after each update ("ocp.e4m3fn",
-            "mxfp8", "ocp.e4m3fn:128x128").
+            "mxfp8", "nvfp4:16x16", "ocp.e4m3fn:128x128").
         states: Every state that has no word of its own.
         **streams: One state, under the name that its rule gives it (`m` and `v` in Adam's) or under its key in
             `optimizer.state` (`exp_avg`).

@@ -8,8 +8,8 @@ from .._core import core
 from .._library import Error, struct, texts_of
 
 _Word = struct("Word", format=c_char * 32, scales=c_char * 32, bent=c_char * 16, dtype=c_int32, block=c_int32,
-               columns=c_int32, packed=c_int32, split=c_int32, both=c_int32, levels=c_int32, of_tensor=c_int32,
-               past=c_int32, scaled=c_int32)
+               columns=c_int32, multiple=c_int32, packed=c_int32, split=c_int32, both=c_int32, levels=c_int32,
+               of_tensor=c_int32, past=c_int32, scaled=c_int32)
 
 _Line = struct("Line", rule=c_char_p, options=c_char_p, storage=c_char_p, others=c_char_p, param=c_int32, grad=c_int32,
                small=c_int32, names=POINTER(c_char_p), keys=POINTER(c_char_p), dtypes=POINTER(c_int32), count=c_int64)
@@ -27,7 +27,8 @@ def word_of(word):
 
 def in_full(word):
     """"ocp.e4m3fn:32:ocp.e8m0,floor" for "mxfp8,floor"."""
-    if set(".:") & set(word.partition(",")[0]):  # as classes have them: an import opens no library
+    name, _, block = word.partition(",")[0].partition(":")
+    if (block or "." in name) and "x" not in block:  # as classes have them: an import opens no library
         return word
     return core().altgrad_core_in_full(word.encode()).decode()
 

@@ -21,15 +21,15 @@ def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, 
         x: A tensor of float32, bfloat16 or float16. With two dimensions or more, the last one is a multiple of
             the block.
         fmt: Elements, block and scales in the words of a storage line: "mxfp8", "mxfp4",
-            "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32), or "ocp.e4m3fn:128x128", whose
-            blocks have 128 rows and 128 columns and may be cut off at an edge. Rows go over all dimensions but
-            the last.
+            "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32), or "ocp.e4m3fn:128x128" and
+            "mxfp8:32x32", whose blocks have so many rows and columns and may be cut off at an edge. Rows go over
+            all dimensions but the last.
 
     Returns:
         (codes, scales). Codes have the shape of `x`; codes of 4 bits lie two to a byte in uint8, and have half
         of its last dimension, rounded up (`.view(torch.float4_e2m1fn_x2)`). Scales have the shape (..., n /
-        block); (ceil(n / block),) where `x` has one dimension or none; (ceil(rows / 128), ceil(columns / 128))
-        for blocks of rows and columns.
+        block); (ceil(n / block),) where `x` has one dimension or none; (ceil(rows / 32), ceil(columns / 32))
+        for such blocks of rows and columns.
 
     Raises:
         ValueError: The last dimension is no multiple of the block, or `fmt` names no blocks with scales.
@@ -89,9 +89,9 @@ def _checked(x, fmt):
         word = core().altgrad_core_blocks_word(str(fmt).encode("ascii", "backslashreplace").replace(b"\0", b"\\0")).decode()
     except Error as error:
         raise ValueError(str(error)) from None
-    if x.dim() > 1 and x.numel() and x.shape[-1] % word_of(word).block:
+    if x.dim() > 1 and x.numel() and x.shape[-1] % word_of(word).multiple:
         raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
-                         f"{word_of(word).block} in a block of {fmt!r}: pad it, or give it in one dimension")
+                         f"{word_of(word).multiple} in a block of {fmt!r}: pad it, or give it in one dimension")
     return word
 
 
