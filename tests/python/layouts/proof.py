@@ -24,7 +24,8 @@ CASES = {
     "AdamW": (altgrad.optim.AdamW, dict(lr=0.01, max_grad_norm=1.0)),
     "LAMB": (altgrad.optim.LAMB, dict(lr=0.01, max_grad_norm=1.0)),
     "Adafactor": (altgrad.optim.Adafactor, dict(lr=0.01)),
-    "AdamW8bit": (altgrad.optim.AdamW8bit, dict(lr=0.01, max_grad_norm=1.0)),
+    # Blocks of 64, because rows are multiples of it: DTensors whose rows end within blocks keep float32 states.
+    "AdamW8bit": (altgrad.optim.AdamW, dict(lr=0.01, max_grad_norm=1.0, storage="m=bnb8:64 v=bnb8u:64,keep_positive")),
     "Muon": (altgrad.optim.Muon, dict(lr=0.02)),
     "NorMuon": (altgrad.optim.NorMuon, dict(lr=0.02)),
 }
