@@ -75,6 +75,44 @@ def test_every_reduction_has_the_bits_of_one_process(count, tmp_path):
         assert answer == expected
 
 
+ROWS = """rule rows(param w, grad g, row r, global total, global most, lr = 1.0)
+  r = r + sum(g over row)
+  total = sum(r over step)
+  most = max(r over step)
+  w = w - lr * g
+"""
+
+
+def of_rows(rank, group):
+    return train(altgrad.optim.FromRule(ROWS), [*places(group.size(), rank)[:-2], None, None], whole_numbers=True)
+
+
+def test_numbers_of_rows_count_once(tmp_path):
+    answers, = ranks.run([of_rows], tmp_path, 4)
+    expected = train(altgrad.optim.FromRule(ROWS), [*[()] * (len(SHAPES) - 2), None, None], whole_numbers=True)
+    for answer in answers:
+        assert answer == expected, answer
+
+
+def of_stages(rank, group):
+    """The sum over parameters of which each rank has others, and what a rank without a gradient is told."""
+    params = [torch.nn.Parameter(torch.full((3,), 2.0 + rank))]
+    optimizer = altgrad.optim.FromRule("rule r(param w, grad g, global d)\n  d = sum(g over step)\n  w = w - d\n")(
+        params, process_group=group)
+    params[0].grad = torch.full((3,), 1.0 + rank)
+    optimizer.step()
+    params[0].grad = None
+    other = type(optimizer)(params, process_group=group)
+    with pytest.raises(RuntimeError, match="no parameter of this rank has a gradient, .* give this rank a gradient of zeros"):
+        other.step()
+    return optimizer.param_groups[0]["d"].item(), params[0].tolist()
+
+
+def test_ranks_of_a_process_group_have_other_parameters(tmp_path):
+    answers, = ranks.run([of_stages], tmp_path, 2)
+    assert answers == ((9.0, [-7.0] * 3), (9.0, [-6.0] * 3)), answers
+
+
 def found_rates(rank, group):
     homes = places(group.size(), rank)
     return [train(getattr(altgrad.optim, name), homes, dtype=torch.bfloat16, words=WORDS) for name in ("Prodigy", "DAdaptAdam")]
