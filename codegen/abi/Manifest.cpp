@@ -190,9 +190,9 @@ static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials
 }
 
 namespace {
-// Which words are exchanged, and before which phase. Norms and verdicts are as soon as they are known. Maxima and sums of
-// rules wait for each other, so that programs of other sets stop as often, in the same order: until one of them is read,
-// or behind the last of them.
+// Which words are exchanged, and before which phase. Norms and verdicts are as soon as they are known. Maxima and sums
+// of rules wait for each other, so that programs of other sets stop as often, in the same order: until one of them is
+// read, or behind the last of them.
 class Exchanges {
 public:
   /// `next` is the number of the phase that follows.

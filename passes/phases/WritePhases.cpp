@@ -97,7 +97,8 @@ void PhaseWriter::writeTotal(Value sum, Value share, StringAttr name) {
   auto across = share.getDefiningOp<AcrossOp>();
   if (!across) {
     const Partial &partial = plan.getPartial(share);
-    return writeTotal(sum, partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep), /*ofTensors=*/false, name);
+    return writeTotal(sum, partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep), /*ofTensors=*/false,
+                      name);
   }
   unsigned set = plan.sets.of(across.getNumber()).value_or(across.getSet().value_or(0));
   writeTotal(sum, across.getKind(), plan.words.lookup(across.getNumber()).number, set,
