@@ -148,7 +148,7 @@ CONTEXTS = {
                                                ", in %norm: f32, in %max_norm: f32"),
     "Altgrad_RoundOp": lambda text: step(text, ", in %norm: f32"),
     "Altgrad_AcrossOp": lambda text: step("%square = norm l2 %w over tensor\n%length = norm l2 %w over unit\n" + text),
-    "Altgrad_AllReduceOp": lambda text: step("%g = element %w\n" + text),
+    "Altgrad_AllReduceOp": lambda text: step("%x = element %w\n" + rename(text, g="x")),
     "Altgrad_PercentileOp": lambda text: step(
         text, ", inout history %norms: f32, in %norm: f32, in %percent: f32", WRITE.format("w") + ", %norm to %norms : f32"),
     "Altgrad_ScaleOp": lambda text: step(text, ", in %k: f32"),
