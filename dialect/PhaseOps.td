@@ -199,12 +199,11 @@ def Altgrad_FoldOp : Altgrad_PhasePart<"fold", ["getPhaseKind", "getItem", "getR
 def Altgrad_TotalOp : Altgrad_PhasePart<"total", ["getPhaseKind", "getItem", "getShare"]> {
   let summary = "combine the sums of a set's tensors in their order";
   let description = [{
-    Where rows are units, `of tensors` combines the words of the first rows of tensors. `as` names a rule's sum, which the
-    shares of the same name on other devices and ranks join.
+    Where rows are units, `of tensors` combines the words of the first rows of tensors. `as` names a rule's sum, which
+    the shares of the same name on other devices and ranks join.
 
     ```mlir
-    %sum = altgrad.total sumsq row 0 set 1 : f32
-    %share = altgrad.total add row 1 as "prodigy.0" : f32
+    %sum = altgrad.total sumsq row 0 set 1 as "rule.0" : f32
     ```
 
     Constraints:
