@@ -68,6 +68,10 @@ LogicalResult altgrad::verifyClip(Operation &op, const Variances &variances) {
   // across_c2
   if (across && isa<BlockArgument>(across.getNumber()))
     return op.emitOpError("adds up an argument of the step, which no phase has kept");
+  auto sum = dyn_cast<AllReduceOp>(op);
+  // all_reduce_c1
+  if (sum && !isa_and_nonnull<ReduceOp, AcrossOp, SweepOp>(sum.getShare().getDefiningOp()))
+    return op.emitOpError("is of a share that is no reduction over the step");
   auto percentile = dyn_cast<PercentileOp>(op);
   // percentile_c2
   if (percentile && (variances.isElement(percentile.getNewest()) || variances.isElement(percentile.getPercent())))

@@ -141,6 +141,27 @@ def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
   }];
 }
 
+def Altgrad_AllReduceOp : Altgrad_Op<"all_reduce", [Pure, SameOperandsAndResultType]> {
+  let summary = "a sum over the step of a set, which the shares of other sets, devices and ranks join";
+  let description = [{
+    Stands behind a reduction over the step or an `across`, in programs with an exchange. The name says which sum it
+    is: shares of one name are combined by the reduction, whichever set, device or rank they come from. Of an `add`
+    the result of one of the sets is the total, and that of the others is 0, so the results of all sets are added.
+
+    ```mlir
+    %share = reduce add %g over step : f32
+    %sum = all_reduce %share as "prodigy.0" : f32
+    ```
+
+    Constraints:
+
+    - (all_reduce_c1) the share is what `reduce` over the step, `across` or a sweep gives.
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I1]>:$share, StrAttr:$sum);
+  let results = (outs AnyTypeOf<[F32, I1]>:$total);
+  let assemblyFormat = "$share `as` $sum attr-dict `:` type($total)";
+}
+
 def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure,
     DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
   let summary = "a percentile of the last 100 numbers";

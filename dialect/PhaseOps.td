@@ -199,10 +199,11 @@ def Altgrad_FoldOp : Altgrad_PhasePart<"fold", ["getPhaseKind", "getItem", "getR
 def Altgrad_TotalOp : Altgrad_PhasePart<"total", ["getPhaseKind", "getItem", "getShare"]> {
   let summary = "combine the sums of a set's tensors in their order";
   let description = [{
-    Where rows are units, `of tensors` combines the words of the first rows of tensors.
+    Where rows are units, `of tensors` combines the words of the first rows of tensors. `as` names a rule's sum, which
+    the shares of the same name on other devices and ranks join.
 
     ```mlir
-    %sum = altgrad.total sumsq row 0 set 1 : f32
+    %sum = altgrad.total sumsq row 0 set 1 as "rule.0" : f32
     ```
 
     Constraints:
@@ -211,9 +212,11 @@ def Altgrad_TotalOp : Altgrad_PhasePart<"total", ["getPhaseKind", "getItem", "ge
     - (total_c2) an earlier phase keeps a fold of this kind in this word of a row.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
-                       OptionalAttr<I64Attr>:$set, UnitAttr:$tensors);
+                       OptionalAttr<I64Attr>:$set, UnitAttr:$tensors, OptionalAttr<StrAttr>:$sum);
   let results = (outs AnyTypeOf<[F32, I1]>:$value);
-  let assemblyFormat = "`` $reduction `row` $word (`of` `tensors` $tensors^)? (`set` $set^)? attr-dict `:` type($value)";
+  let assemblyFormat = [{
+    `` $reduction `row` $word (`of` `tensors` $tensors^)? (`set` $set^)? (`as` $sum^)? attr-dict `:` type($value)
+  }];
   let hasVerifier = 1;
 }
 

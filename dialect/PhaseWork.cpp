@@ -28,6 +28,7 @@ SmallVector<MemoryAccess> PercentileOp::getReads() { return getAccesses(getHisto
 SmallVector<MemoryAccess> WorkspaceLoadOp::getReads() { return {{Value(), getSpace()}}; }
 SmallVector<MemoryAccess> WorkspaceStoreOp::getWrites() { return {{Value(), getSpace()}}; }
 SmallVector<MemoryAccess> TagOp::getReads() { return {{Value(), Space::Row}}; }
+SmallVector<MemoryAccess> HasFirstOp::getReads() { return {{Value(), Space::Row}}; }
 SmallVector<MemoryAccess> DimOp::getReads() { return {{Value(), Space::Row}}; }
 
 //===-- Folds and totals ----------------------------------------------------===//

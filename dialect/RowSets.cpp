@@ -68,7 +68,7 @@ void RowSets::visit(Operation &op) {
   std::optional<unsigned> set = meet(SmallVector<Value>(op.getOperands()), op);
   auto reduce = dyn_cast<ReduceOp>(op);
   auto across = dyn_cast<AcrossOp>(op);
-  if (!set || (across && !across.getUnits()) || (reduce && reduce.getScope() == Scope::Step))
+  if (!set || isa<AllReduceOp>(op) || (across && !across.getUnits()) || (reduce && reduce.getScope() == Scope::Step))
     return;
   auto unscale = dyn_cast<UnscaleOp>(op);
   for (Value result : op.getResults())

@@ -232,6 +232,20 @@ def Altgrad_TagOp : Altgrad_Op<"tag", [Pure,
   let assemblyFormat = "attr-dict `:` type($tag)";
 }
 
+def Altgrad_HasFirstOp : Altgrad_Op<"has_first", [Pure,
+    DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
+  let summary = "whether the tensor's first element is here";
+  let description = [{
+    Of the slices of one tensor, one has it; an empty one has not. So a number that all slices know is counted once.
+
+    ```mlir
+    %here = altgrad.has_first : i1
+    ```
+  }];
+  let results = (outs I1:$here);
+  let assemblyFormat = "attr-dict `:` type($here)";
+}
+
 def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
   let summary = "random bits for this element in this step";
   let description = [{

@@ -29,7 +29,7 @@ BlockAttr Variances::getBlock(Operation &op, Value result, BlockAttr least) cons
     return ofElement;
   if (isa<RowMeanSquareOp>(op))
     return ofUnit;
-  if (isa<TagOp, DimOp, ScaleByShapeOp>(op))
+  if (isa<TagOp, DimOp, HasFirstOp, ScaleByShapeOp>(op))
     return ofTensor;
   if (auto across = dyn_cast<AcrossOp>(op))
     return across.getUnits() ? ofTensor : ofStep;

@@ -60,7 +60,7 @@ static Forms getForms(Operation *op) {
   return llvm::TypeSwitch<Operation *, Forms>(op)
       .Case([](SweepOp sweep) { return getForms(sweep); })
       .Case([](PhaseOp phase) { return getForms(phase); })
-      .Case<PhaseWork, CommitOp, RoundOp, AcrossOp, BinadeOp, FunctionOp, SigmoidOp, SoftplusOp, UniformOp,
+      .Case<PhaseWork, CommitOp, RoundOp, AcrossOp, AllReduceOp, BinadeOp, FunctionOp, SigmoidOp, SoftplusOp, UniformOp,
             ScaledQuotientOp, EncodeOp>([&](auto) { return any; })
       .Case([](UpdateOp) {
         return Forms{Form::Written, Form::Written};

@@ -141,6 +141,7 @@ struct Expansion {
   OpBuilder &builder;
   Location loc;
   IntegerAttr set = {}; // of the rule's tensors, where there are several
+  StringAttr sum = {};  // of a reduction over the step that other devices' shares join
   SmallVector<Operation *> made = {};
 
   template <typename Op, typename... Args> Value make(Args &&...args) {
@@ -150,6 +151,7 @@ struct Expansion {
   Value across(Value x, bool units, Reduction kind) {
     return make<AcrossOp>(x.getType(), x, units, kind == Reduction::Max, units ? IntegerAttr() : set);
   }
+  Value allReduce(Value share) { return sum ? make<AllReduceOp>(share, sum) : share; }
 };
 } // namespace
 
@@ -158,13 +160,22 @@ static bool isReductionExpanded(ReduceOp reduce, Scope of) {
   return of != Scope::Block || (isBoolean(reduce.getReduction()) && (reduce.isOverBlock() || reduce.isOverColumn()));
 }
 
+static Value selectOrNeutral(Expansion &to, Value condition, Value x, Reduction kind) {
+  Value none = to.number(kind == Reduction::Max ? -std::numeric_limits<float>::infinity() : 0);
+  return to.make<arith::SelectOp>(condition, x, none);
+}
+
 // In a tensor's first row each column counts once.
 static Value reduceColumns(Expansion &to, Value x, Reduction kind, Scope over) {
   Value index = to.make<IndexOp>(to.builder.getI64Type());
   Value columns = to.make<DimOp>(to.builder.getI64Type(), Dimension::Columns);
   Value isFirst = to.make<arith::CmpIOp>(arith::CmpIPredicate::slt, index, columns);
-  Value none = to.number(kind == Reduction::Max ? -std::numeric_limits<float>::infinity() : 0);
-  return to.make<ReduceOp>(kind, to.make<arith::SelectOp>(isFirst, x, none), over);
+  return to.make<ReduceOp>(kind, selectOrNeutral(to, isFirst, x, kind), over);
+}
+
+// Of slices on several ranks, which all know a number of their tensor.
+static Value countOnce(Expansion &to, Value x, Reduction kind) {
+  return selectOrNeutral(to, to.make<HasFirstOp>(to.builder.getI1Type()), x, kind);
 }
 
 // `x` is the operand in the step: one for each element, column, unit or tensor.
@@ -189,7 +200,8 @@ static void expandReduction(Expansion &to, ReduceOp reduce, Value x, Scope of) {
   if (of == Scope::Unit)
     x = to.across(x, /*units=*/true, kind);
   if (isOverStep && of != Scope::Column)
-    x = to.across(x, /*units=*/false, kind);
+    x = to.across(to.sum ? countOnce(to, x, kind) : x, /*units=*/false, kind);
+  x = to.allReduce(x);
   if (isAll)
     to.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, x, to.number(0));
 }
@@ -211,7 +223,7 @@ static void drawRandom(Expansion &to, RandomOp random, UpdateOp update) {
   to.make<arith::MulFOp>(radius, to.make<math::CosOp>(angle));
 }
 
-static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &reductions) {
+static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &reductions, bool exchange) {
   OpBuilder builder(update);
   IRMapping map;
   SmallVector<Operation *> added;
@@ -230,7 +242,12 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
   IntegerAttr set;
   if (step.getSetCount() > 1)
     set = builder.getI64IntegerAttr(RowSets(step).of(update.getParam()).value_or(0));
+  unsigned sums = 0; // over the step, in the order of the text: a name is the same in all programs
   for (Operation &op : rule.getBody().front().without_terminator()) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    StringAttr sum;
+    if (reduce && reduce.getScope() == Scope::Step && exchange)
+      sum = builder.getStringAttr(rule.getSymName() + "." + Twine(sums++));
     if (op.getNumResults() && known.count(op.getResult(0))) {
       decide(op.getResult(0));
       continue;
@@ -240,9 +257,8 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
         map.map(select.getResult(), map.lookup(it->second ? select.getTrueValue() : select.getFalseValue()));
         continue;
       }
-    auto reduce = dyn_cast<ReduceOp>(op);
     auto random = dyn_cast<RandomOp>(op);
-    Expansion expansion{builder, op.getLoc(), set};
+    Expansion expansion{builder, op.getLoc(), set, sum};
     Scope of = reduce ? getReducedScope(reduce, variances).value_or(Scope::Block) : Scope::Block;
     if (random && update.getSeed())
       drawRandom(expansion, random, update);
@@ -250,6 +266,8 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule, StepReductions &re
       expandReduction(expansion, reduce, map.lookup(reduce.getValue()), of);
     else
       changeIteration(expansion.made.emplace_back(builder.clone(op, map)), update);
+    if (reduce && !isReductionExpanded(reduce, of))
+      expansion.allReduce(expansion.made.back()->getResult(0));
     llvm::append_range(added, expansion.made);
     map.map(op.getResults(), added.back()->getResults());
     if (reduce && reduce.getScope() == Scope::Step)
@@ -336,7 +354,7 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
       }
       if (!rule || failed(verifyUpdate(update, rule)) ||
           failed(countRule(update, rule, lengths[update->getParentOp()])) ||
-          failed(inlineRule(update, rule, reductions[update->getParentOp()])))
+          failed(inlineRule(update, rule, reductions[update->getParentOp()], exchange)))
         return signalPassFailure();
     }
     for (auto step : getOperation().getOps<StepOp>()) {

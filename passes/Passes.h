@@ -20,6 +20,7 @@ namespace altgrad {
 
 struct SweepPipelineOptions : mlir::PassPipelineOptions<SweepPipelineOptions> {
   Option<std::string> rulePath{*this, "rule-path", llvm::cl::desc("Where rules are looked for")};
+  Option<bool> exchange{*this, "exchange", llvm::cl::desc("Other devices' shares join sums over the step")};
   Option<bool> canonicalize{*this, "canonicalize", llvm::cl::init(true),
                             llvm::cl::desc("Simplify between the passes; results have the same bits "
                                            "without")};

@@ -30,7 +30,9 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"rulePath", "rule-path", "std::string", /*default=*/"\"\"",
-                        "Folders of rules that are not stock, separated by colons">];
+                        "Folders of rules that are not stock, separated by colons">,
+                 Option<"exchange", "exchange", "bool", /*default=*/"false",
+                        "Sums over the step are named, and other devices' shares join them">];
 }
 
 def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {

@@ -336,7 +336,7 @@ Value SweepWriter::clone(Body &body, Value value) {
     return number;
   }
   // A sum over tensors may be of another set's.
-  if (!op || isa<AcrossOp>(op) || (reduce && !reduce.isOverBlock()))
+  if (!op || isa<AcrossOp, AllReduceOp>(op) || (reduce && !reduce.isOverBlock()))
     return cloneUniform(value);
   if (auto loadOp = dyn_cast<LoadOp>(op)) {
     Value code = load(body, loadOp.getTensors());

@@ -9,7 +9,7 @@ using namespace mlir;
 
 void altgrad::buildSweepPipeline(OpPassManager &manager, const SweepPipelineOptions &options) {
   // Mathematics: every update is its rule's arithmetic on one element.
-  manager.addPass(createInlineRulesPass({options.rulePath}));
+  manager.addPass(createInlineRulesPass({options.rulePath, options.exchange}));
   OpPassManager &step = manager.nest<StepOp>();
   step.addPass(createExpandGradientsPass());
   step.addPass(createExpandMatricesPass());

@@ -163,14 +163,20 @@ static llvm::json::Object describePhase(PhaseOp phase) {
   return described;
 }
 
-// What a phase keeps for other devices' shares to join: maxima, or sums and verdicts.
-static llvm::json::Array exchangedWords(PhaseOp phase, bool maxima) {
+// What a phase keeps for other devices' shares to join: maxima and named sums of rules, which wait for a reader, or
+// others.
+static llvm::json::Array exchangedWords(PhaseOp phase, bool wait) {
   llvm::json::Array words;
-  for (auto store : phase.getBody().getOps<WorkspaceStoreOp>())
-    if (auto work = store.getValue().getDefiningOp<PhaseWork>())
-      if (std::optional<Reduction> share = work.getShare(); share && (share == Reduction::Max) == maxima)
-        words.push_back(
-            llvm::json::Object{{"word", int64_t(store.getWord())}, {"reduction", stringifyReduction(*share)}});
+  for (auto store : phase.getBody().getOps<WorkspaceStoreOp>()) {
+    auto total = store.getValue().getDefiningOp<TotalOp>();
+    std::optional<Reduction> share = total ? total.getShare() : std::nullopt;
+    if (!share || (share == Reduction::Max || total.getSum()) != wait)
+      continue;
+    llvm::json::Object word{{"word", int64_t(store.getWord())}, {"reduction", stringifyReduction(*share)}};
+    if (total.getSum())
+      word["sum"] = *total.getSum();
+    words.push_back(std::move(word));
+  }
   return words;
 }
 
@@ -184,17 +190,17 @@ static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials
 }
 
 namespace {
-// Which words are exchanged, and before which phase. Sums and verdicts are as soon as they are known. Maxima wait for
-// each other, so that programs of other sets stop as often, in the same order: until one of them is read, or behind the
-// last of them.
+// Which words are exchanged, and before which phase. Norms and verdicts are as soon as they are known. Maxima and sums
+// of rules wait for each other, so that programs of other sets stop as often, in the same order: until one of them is
+// read, or behind the last of them.
 class Exchanges {
 public:
   /// `next` is the number of the phase that follows.
   void add(PhaseOp phase, int64_t next) {
-    if (llvm::json::Array words = exchangedWords(phase, /*maxima=*/false); !words.empty())
+    if (llvm::json::Array words = exchangedWords(phase, /*wait=*/false); !words.empty())
       exchange(next, std::move(words));
-    for (llvm::json::Value word : exchangedWords(phase, /*maxima=*/true))
-      maxima.push_back(std::move(word)), known = next;
+    for (llvm::json::Value word : exchangedWords(phase, /*wait=*/true))
+      waiting.push_back(std::move(word)), known = next;
   }
   void beforeReads(PhaseOp phase, int64_t number) {
     auto isRead = [&](const llvm::json::Value &word) {
@@ -202,12 +208,12 @@ public:
         return load.getSpace() == Space::Step && int64_t(load.getWord()) == word.getAsObject()->getInteger("word");
       });
     };
-    if (llvm::any_of(maxima, isRead))
-      exchange(number, std::exchange(maxima, {}));
+    if (llvm::any_of(waiting, isRead))
+      exchange(number, std::exchange(waiting, {}));
   }
   llvm::json::Array finish() {
-    if (!maxima.empty())
-      exchange(known, std::move(maxima));
+    if (!waiting.empty())
+      exchange(known, std::move(waiting));
     llvm::json::Array list;
     for (auto &[phase, words] : all)
       list.push_back(llvm::json::Object{{"phase", phase}, {"words", std::move(words)}});
@@ -221,7 +227,7 @@ private:
   }
 
   std::vector<std::pair<int64_t, llvm::json::Array>> all;
-  llvm::json::Array maxima;
+  llvm::json::Array waiting;
   int64_t known = 0; // the last of them, before this phase
 };
 } // namespace

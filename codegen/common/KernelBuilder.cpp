@@ -109,6 +109,11 @@ Value KernelBuilder::globalIndex(Row row, Value element) {
   return builder.add(rowHeader(row, ALTGRAD_ROW_OFFSET), element);
 }
 
+Value KernelBuilder::hasFirst(Row row) {
+  Value begins = builder.equal(rowHeader(row, ALTGRAD_ROW_OFFSET), i64(0));
+  return arith::AndIOp::create(builder, begins, builder.notEqual(rowHeader(row, ALTGRAD_ROW_NUMEL), i64(0)));
+}
+
 Value KernelBuilder::isFirstRow(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
 
 Value KernelBuilder::countChunks(Row row, FoldOp fold) {

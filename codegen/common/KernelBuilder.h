@@ -113,6 +113,8 @@ public:
   Value countElements(Row row, Walk walk);
   /// The global index of an element of a row.
   Value globalIndex(Row row, Value element);
+  /// Whether the first element of its tensor is in this row.
+  Value hasFirst(Row row);
   /// Whether a row is the first of its tensor.
   Value isFirstRow(Row row);
   /// How many chunks a fold of a row joins: 0 over a tensor that begins with

@@ -74,6 +74,8 @@ void ScalarLowering::lower(Operation &op) {
               kernel.loadWord(recall.getType(), kernel.word(recall.getSpace(), recall.getWord(), row)));
   else if (auto store = dyn_cast<WorkspaceStoreOp>(op))
     kernel.storeWord(known.lookup(store.getValue()), kernel.word(store.getSpace(), store.getWord(), row));
+  else if (isa<HasFirstOp>(op))
+    known.map(op.getResult(0), kernel.hasFirst(row));
   else if (std::optional<altgrad_row_word> word = getHeaderWord(op))
     known.map(op.getResult(0), kernel.rowHeader(row, *word));
   else if (auto sum = dyn_cast<TotalOp>(op))

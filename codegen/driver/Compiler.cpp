@@ -235,6 +235,7 @@ LogicalResult Compiler::lowerToPhases() {
   PassManager manager(context.get());
   SweepPipelineOptions pipeline;
   pipeline.rulePath = request.rulePath;
+  pipeline.exchange = request.step.exchange;
   pipeline.canonicalize = request.canonicalize;
   buildSweepPipeline(manager, pipeline);
   manager.nest<StepOp>().addPass(createPlanPhasesPass({request.step.exchange}));

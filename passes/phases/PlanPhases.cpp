@@ -261,6 +261,8 @@ void PhasePlanner::flush() {
 int PhasePlanner::findEarlierBatch(Operation *op, bool last) {
   if (isa<AcrossOp>(op))
     return schedule.getBatch(op);
+  if (auto sum = dyn_cast<AllReduceOp>(op)) // in the phase that has its share
+    return schedule.getBatch(sum.getShare());
   int ready = 0;
   for (Value operand : op->getOperands())
     ready = std::max(ready, schedule.getBatch(operand));
@@ -332,6 +334,17 @@ LogicalResult PhasePlanner::addWrites() {
   return success();
 }
 
+// Whether all that is asked of a sum is its total over all sets and devices.
+static bool isOnlyShared(Value sum) {
+  return !sum.use_empty() && llvm::all_of(sum.getUsers(), llvm::IsaPred<AllReduceOp>);
+}
+
+// What computes an operation's result from words of the rows: of an all_reduce its share.
+static Operation *getTotalled(Operation *op) {
+  auto sum = dyn_cast<AllReduceOp>(op);
+  return sum ? sum.getShare().getDefiningOp() : op;
+}
+
 // Every scalar that another kernel than its own reads gets a word.
 void PhasePlanner::addWords() {
   DenseMap<Operation *, const Phase *> computedIn;
@@ -362,13 +375,14 @@ void PhasePlanner::addWords() {
     SweepOp sweep = phase.sweep;
     if (phase.exchange)
       for (const Partial &partial : phase.folds)
-        need(partial.value(), phase);
+        if (!isOnlyShared(partial.value()))
+          need(partial.value(), phase);
     for (AcrossOp sum : phase.unitSums) {
       need(sum.getNumber(), phase);
       need(sum.getSum(), phase);
     }
     for (Operation *op : phase.ops)
-      for (Value operand : op->getOperands())
+      for (Value operand : getTotalled(op)->getOperands())
         need(operand, phase);
     for (const ScalarWrite &write : phase.writes) {
       need(write.value, phase);
@@ -405,15 +419,18 @@ void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
 // Sums over the step and what follows from them: one phase, or two with an exchange
 // between them.
 void PhasePlanner::addOnce(const Phase &once, SmallVectorImpl<Phase> &phases) {
-  Phase scalars = once;
-  if (exchange && !once.folds.empty()) {
-    Phase total;
+  Phase scalars = once, total;
+  if (exchange) {
     total.exchange = true;
     total.name = "total";
-    total.folds = std::move(scalars.folds);
-    scalars.folds.clear();
-    phases.push_back(total);
+    std::swap(total.folds, scalars.folds);
+    llvm::copy_if(scalars.ops, std::back_inserter(total.ops), llvm::IsaPred<AllReduceOp>);
+    llvm::erase_if(scalars.ops, [](Operation *op) {
+      return isa<AllReduceOp>(op) || (isa<AcrossOp>(op) && isOnlyShared(op->getResult(0)));
+    });
   }
+  if (!total.folds.empty() || !total.ops.empty())
+    phases.push_back(total);
   if (!scalars.folds.empty() || !scalars.ops.empty() || !scalars.writes.empty())
     phases.push_back(scalars);
 }
@@ -490,7 +507,7 @@ FailureOr<PhasePlan> PhasePlanner::run() {
       products.push_back({batch, product});
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
       auto across = dyn_cast<AcrossOp>(op);
-      if (across && !across.getUnits() && exchange)
+      if (across && !across.getUnits() && exchange && !isOnlyShared(across.getSum()))
         return op.emitOpError("is a sum that other devices' cannot join: leave out --exchange"), failure();
       if (across)
         addSweep({});

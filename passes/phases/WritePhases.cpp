@@ -25,7 +25,8 @@ public:
 private:
   void writeSweep(SweepOp sweep);
   void writeFold(const Partial &partial, bool overTensors);
-  void writeTotal(Value sum, Reduction how, unsigned word, unsigned set, bool ofTensors = false);
+  void writeTotal(Value sum, Reduction how, unsigned word, unsigned set, bool ofTensors = false, StringAttr name = {});
+  void writeTotal(Value sum, Value share, StringAttr name = {});
   void writeScalar(Operation *op);
   void writeBack(ArrayRef<ScalarWrite> writes);
   Value getScalar(Value value);
@@ -86,17 +87,29 @@ void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
 }
 
 // Over the words of a set's rows.
-void PhaseWriter::writeTotal(Value sum, Reduction how, unsigned word, unsigned set, bool ofTensors) {
+void PhaseWriter::writeTotal(Value sum, Reduction how, unsigned word, unsigned set, bool ofTensors, StringAttr name) {
   auto rows = plan.sets.count() > 1 ? builder.getI64IntegerAttr(set) : IntegerAttr();
-  storeToWorkspace(sum, TotalOp::create(builder, sum.getType(), how, word, rows, ofTensors));
+  storeToWorkspace(sum, TotalOp::create(builder, sum.getType(), how, word, rows, ofTensors, name));
+}
+
+// `share` is a reduction over the step: of what a sweep leaves, or of numbers of the tensors.
+void PhaseWriter::writeTotal(Value sum, Value share, StringAttr name) {
+  auto across = share.getDefiningOp<AcrossOp>();
+  if (!across) {
+    const Partial &partial = plan.getPartial(share);
+    return writeTotal(sum, partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep), /*ofTensors=*/false,
+                      name);
+  }
+  unsigned set = plan.sets.of(across.getNumber()).value_or(across.getSet().value_or(0));
+  writeTotal(sum, across.getKind(), plan.words.lookup(across.getNumber()).number, set,
+             across->getParentOfType<StepOp>().hasUnits(set), name);
 }
 
 void PhaseWriter::writeScalar(Operation *op) {
-  if (auto across = dyn_cast<AcrossOp>(op)) {
-    unsigned set = plan.sets.of(across.getNumber()).value_or(across.getSet().value_or(0));
-    return writeTotal(across.getSum(), across.getKind(), plan.words.lookup(across.getNumber()).number, set,
-                      across->getParentOfType<StepOp>().hasUnits(set));
-  }
+  if (auto across = dyn_cast<AcrossOp>(op))
+    return writeTotal(across.getSum(), across.getSum());
+  if (auto sum = dyn_cast<AllReduceOp>(op))
+    return writeTotal(sum.getTotal(), sum.getShare(), sum.getSumAttr());
   auto work = dyn_cast<PhaseWork>(op);
   SmallVector<MemoryAccess> own = work ? work.getReads() : SmallVector<MemoryAccess>();
   for (Value operand : op->getOperands())
@@ -128,8 +141,8 @@ void PhaseWriter::write(const Phase &phase) {
   for (const Partial &partial : phase.folds)
     if (phase.domain == Domain::Rows)
       writeFold(partial, phase.overTensors);
-    else
-      writeTotal(partial.value(), partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep));
+    else if (!phase.exchange || plan.words.contains(partial.value()))
+      writeTotal(partial.value(), partial.value());
   for (AcrossOp sum : phase.unitSums) {
     auto fold = FoldOp::create(builder, sum.getType(), sum.getKind(), plan.words.lookup(sum.getNumber()).number,
                                /*tensor=*/true, /*rows=*/true);

@@ -175,6 +175,7 @@ static void from_json(const json &entry, Phase &out) {
 static void from_json(const json &entry, Exchange::Word &out) {
   entry.at("word").get_to(out.word);
   choose(entry, "reduction", reductions, out.reduction);
+  out.sum = entry.value("sum", "");
 }
 
 static void from_json(const json &entry, Exchange &out) {

@@ -110,6 +110,7 @@ struct Exchange {
   struct Word {
     int64_t word;
     int32_t reduction;
+    std::string sum; // of a rule, by its name; else ""
   };
   int64_t phase;
   std::vector<Word> words;

@@ -190,5 +190,5 @@ altgrad_status altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t ex
     return status;
   const Exchange::Word &entry = found->words[size_t(word)];
   // The words of the step come first in a workspace.
-  return give({0, uint64_t(entry.word) * sizeof(uint64_t), entry.reduction}, out);
+  return give({0, uint64_t(entry.word) * sizeof(uint64_t), entry.reduction, entry.sum.c_str()}, out);
 }

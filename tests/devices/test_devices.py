@@ -300,3 +300,28 @@ def test_products_of_matrices_are_the_devices(dtype):
         for optimizer in optimizers:
             optimizer.step()
     check_equal(*sides, optimizers)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("words", [dict(), dict(max_grad_norm=0.5, storage="exp_avg=bf16")], ids=str)
+def test_sums_of_a_rule_are_over_all_devices(mix, words):
+    params, reference = twins(mix)
+    optimizers = [altgrad.optim.Prodigy(of, weight_decay=0.1, **words) for of in (params, reference)]
+    for _ in range(5):
+        give_grads(params, reference)
+        for optimizer in optimizers:
+            optimizer.step()
+    mine, its = [optimizer.param_groups[0] for optimizer in optimizers]
+    for name in ("d", "d_numerator", "d_max"):
+        assert mine[name].item() == pytest.approx(its[name].item(), rel=1e-5)
+    for there, here in zip(params, reference):
+        torch.testing.assert_close(there.detach().cpu(), here.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_devices_agree_on_a_number_of_the_step():
+    params, _ = twins("two")
+    optimizer = altgrad.optim.Prodigy([dict(params=params[0::2]), dict(params=params[1::2], betas=(0.9, 0.5))])
+    for param in params:
+        param.grad = torch.ones_like(param)
+    with pytest.raises(altgrad.Error, match="'beta2' is one number for all groups, and they give"):
+        optimizer.step()

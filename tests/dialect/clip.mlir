@@ -37,6 +37,8 @@ altgrad.step @parts(in %a: !altgrad.tensors<bf16>, in %limit: f32, inout history
   %sum = across %each
   // CHECK: across max %{{.*}}
   %most = across max %each
+  // CHECK: all_reduce %{{.*}} as "rule.0" : f32
+  %joined = all_reduce %most as "rule.0" : f32
   %all = arith.addf %sum, %most : f32
   %two = arith.addf %j, %k : f32
   %both = arith.addf %two, %all : f32

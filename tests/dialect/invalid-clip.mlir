@@ -31,6 +31,15 @@ altgrad.step @s(in %x: f32, out %n: f32) {
 
 // -----
 
+altgrad.step @s(in %x: f32, out %n: f32) {
+  // all_reduce_c1
+  // expected-error@+1 {{'altgrad.all_reduce' op is of a share that is no reduction over the step}}
+  %r = all_reduce %x as "rule.0" : f32
+  commit always %r to %n : f32
+}
+
+// -----
+
 altgrad.step @s(in %w: !altgrad.tensors<f32>, in %x: f32 per_tensor, out %n: f32) {
   // across_c2
   // expected-error@+1 {{'altgrad.across' op adds up an argument of the step, which no phase has kept}}

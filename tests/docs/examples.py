@@ -104,6 +104,7 @@ CONTEXTS = {
                                      f"{text}\naltgrad.yield param(%n) state()\n}}",
     "Altgrad_IndexOp": step,
     "Altgrad_TagOp": step,
+    "Altgrad_HasFirstOp": step,
     "Altgrad_DrawOp": lambda text: step(text, RANDOM),
     "Altgrad_UniformOp": lambda text: step("%r = altgrad.draw seed(%seed) step(%t) store(0) : i32\n" + text, RANDOM),
     "Altgrad_RandomOp": lambda text: "altgrad.rule @r(param %w: f32, grad %g: f32) {\n" + text + "\naltgrad.yield param(%z) state()\n}",
@@ -147,6 +148,7 @@ CONTEXTS = {
                                                ", in %norm: f32, in %max_norm: f32"),
     "Altgrad_RoundOp": lambda text: step(text, ", in %norm: f32"),
     "Altgrad_AcrossOp": lambda text: step("%square = norm l2 %w over tensor\n%length = norm l2 %w over unit\n" + text),
+    "Altgrad_AllReduceOp": lambda text: step("%x = element %w\n" + rename(text, g="x")),
     "Altgrad_PercentileOp": lambda text: step(
         text, ", inout history %norms: f32, in %norm: f32, in %percent: f32", WRITE.format("w") + ", %norm to %norms : f32"),
     "Altgrad_ScaleOp": lambda text: step(text, ", in %k: f32"),

@@ -22,9 +22,10 @@ altgrad.step @maxima(inout %w: !altgrad.tensors<f32>) {
 """
 NORMS = [["--clip"], ["--clip", "--norm=linf"], ["--clip", "--norm=l1"], ["--norm=linf"], ["--clip=percentile"]]
 REQUESTS = [[f"--rule={rule}", f"--storage={storage}", *norm, *others]
-            for rule in ("adamw", "muon", "lamb")
+            for rule in ("adamw", "muon", "lamb", "prodigy")
             for storage in ("param=bf16", "param=bf16 copy=ocp.e4m3fn,current", "param=bf16 copy=ocp.e4m3fn,delayed:4")
             for norm in NORMS for others in ([], ["--expect-remote-products"])]
+REQUESTS.append(["--rule=prodigy", "--storage=param=bf16"])
 
 
 def emit(product, request, text):

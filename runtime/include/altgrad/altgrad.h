@@ -140,6 +140,7 @@ typedef struct altgrad_exchange_word {
   uint64_t size;
   uint64_t offset;   // in bytes from the beginning of the workspace
   int32_t reduction; // the word is an i32 for ALTGRAD_AND and an f32 for the others
+  const char *sum;   // which of a rule's sums over the step it is of; "": of the step's norm or verdict
 } altgrad_exchange_word;
 
 // A warning about a format, which holds while a hyper-parameter lies between two numbers.

@@ -33,7 +33,8 @@
 //                "finishes": 0, "block": 1, "tiles": 0, "read": 16,
 //                "written": 12.125}, ...],
 //    "exchanges": [{"phase": 3,
-//                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...],
+//                   "words": [{"word": 0, "reduction": "sumsq"},
+//                             {"word": 1, "reduction": "add", "sum": "prodigy.0"}, ...]}, ...],
 //    "partials": [{"phase": 2, "set": 0, "word": 4, "reduction": "add"}, ...],
 //    "warnings": [{"set": 0, "stream": "v", "hyper": "beta2", "above": 0.998,
 //                  "below": 1, "text": "state 'v' in bf16 stands still ..."}, ...]}
@@ -139,7 +140,8 @@
 // Exchanges. Before phase "phase" runs, the named step words hold this device's share
 // of reductions over the step: an f32 for "add", "sumsq" and "max", an i32 for "and".
 // The shares of other devices or ranks are combined with them, in the order of the
-// devices, and written back there. A step compiled without --exchange has none.
+// devices, and written back there. Words with "sum" are of a rule's sum over the step: words of one sum are combined,
+// and of an "add" the total is written to one of them and 0 to the others. A step compiled without --exchange has none.
 //
 // Partials. Before phase "phase" runs, word "word" of the first row of each tensor of
 // the set holds the share that this tensor, as a slice, has in a reduction over the

@@ -25,7 +25,7 @@ _Scalar = struct("Scalar", name=c_char_p, key=c_char_p, role=c_char_p, number=c_
 _Set = struct("Set", param=POINTER(_Stream), grad=POINTER(_Stream), step=POINTER(_Scalar), norm=POINTER(_Scalar),
                states=list_of(_Stream), hypers=list_of(_Scalar), statistics=list_of(_Scalar), unit_multiple=c_int64,
                places=c_int32, multiplies=c_int32, columns=c_int32, count=c_char_p)
-_Word = struct("Word", size=c_uint64, offset=c_uint64, reduction=c_int32)
+_Word = struct("Word", size=c_uint64, offset=c_uint64, reduction=c_int32, sum=c_char_p)
 _Exchange = struct("Exchange", phase=c_int64, words=list_of(_Word))
 _Partial = struct("Partial", size=c_uint64, phase=c_int64, set=c_int64, reduction=c_int32)
 _Limit = struct("Limit", size=c_uint64, stream=c_char_p, hyper=c_char_p, text=c_char_p, above=c_double, below=c_double,

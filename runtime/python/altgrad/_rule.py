@@ -20,6 +20,7 @@ _ENTRY_OF = re.compile(r'\baltgrad\.entry_of = "([\w.$-]+)"')
 # Where a line of the short form begins.
 _LINE = re.compile(r"^[ \t]*(?=[A-Za-z_]\w*[ \t]*=(?!=))", re.ASCII | re.MULTILINE)
 _PRODUCTS = re.compile(r"=\s*(altgrad\.)?(orthogonalize|product|matmul)\b|\b(orthogonalize|product|matmul)\s*\(")
+_TOTALS = re.compile(r"\bover\s+step\b")
 # The roles of the short form that are states of a scope in the long one.
 SCOPES = {"unit": "unit", "row": "row", "column": "column", "scalar": "tensor", "global": "step",
           "row_square": r"rows\s+x\s+rows", "column_square": r"columns\s+x\s+columns"}
@@ -90,6 +91,10 @@ class Rule:
     def multiplies(self):
         """Whether matrices are multiplied by it, or by another rule of its text."""
         return bool(_PRODUCTS.search(self._words()))
+
+    def totals(self):
+        """Whether it reduces over the step, which needs what other devices and ranks have."""
+        return bool(_TOTALS.search(self._own()[1]))
 
     def iterates(self):
         """Whether it orthogonalizes."""

@@ -2,6 +2,7 @@
 #include "table/JointStep.h"
 
 #include <ATen/ops/zeros.h>
+#include <set>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -37,20 +38,22 @@ static Tensor overRanks(const RuleSpec::all_gather_t &gather, Kind kind, const T
 
 void altgrad::optim::addNothing(const RuleSpec::all_gather_t &gather) { overRanks(gather, Kind::Sum, at::zeros({})); }
 
-// What all devices have together; of a sum the total goes into a device's first
+// What all devices have together of one sum; of an addition the total goes into a device's first
 // word and 0 into its others, because the kernels add the words of their sets.
-static void join(std::vector<std::vector<Share>> &words, Kind kind, const RuleSpec::all_gather_t &gather) {
+static void join(std::vector<std::vector<Share>> &words, Kind kind, const std::string &sum,
+                 const RuleSpec::all_gather_t &gather) {
   Tensor all;
+  auto isOf = [&](const Share &share) { return kindOf(share) == kind && share.sum == sum; };
   for (const std::vector<Share> &of : words)
     for (const Share &share : of)
-      if (kindOf(share) == kind)
+      if (isOf(share))
         all = all.defined() ? joined(kind, all, to(share.word, all.device())) : share.word.clone();
   if (all.defined() && gather)
     all = overRanks(gather, kind, all);
   for (std::vector<Share> &of : words) {
     bool first = true;
     for (Share &share : of)
-      if (kindOf(share) == kind) {
+      if (isOf(share)) {
         if (kind != Kind::Sum || first)
           share.word.copy_(to(all, share.word.device()));
         else
@@ -71,8 +74,13 @@ void altgrad::optim::runJointStep(const std::vector<TensorTable *> &tables, cons
     more = false;
     for (size_t i = 0; i < tables.size(); ++i)
       more |= tables[i]->advance(&words[i], gather);
-    for (Kind kind : {Kind::Sum, Kind::Verdict, Kind::Maximum})
-      if (more)
-        join(words, kind, gather);
+    std::set<std::string> sums{""};
+    for (const std::vector<Share> &of : words)
+      for (const Share &share : of)
+        sums.insert(share.sum);
+    for (const std::string &sum : sums)
+      for (Kind kind : {Kind::Sum, Kind::Verdict, Kind::Maximum})
+        if (more)
+          join(words, kind, sum, gather);
   }
 }

@@ -69,7 +69,7 @@ bool TensorTable::advance(std::vector<Share> *words, const RuleSpec::all_gather_
     words->clear();
     for (const altgrad_exchange_word &word : stop.words)
       words->push_back({wordIn(workspace, int64_t(word.offset), word.reduction == ALTGRAD_AND ? at::kInt : at::kFloat),
-                        word.reduction});
+                        word.reduction, word.sum});
     return true;
   }
   runTo(-1);

@@ -39,6 +39,7 @@ enum class Change { None, Gradients, Tensors };
 struct Share {
   at::Tensor word;
   int32_t reduction; // of the C ABI
+  std::string sum;   // of a rule, by its name; else ""
 };
 
 // States lie in memory as their parameter does, in the types of the program.

@@ -118,5 +118,5 @@ def test_a_skipped_step_and_a_parameter_without_a_gradient_change_nothing():
 
 
 def test_narrow_columns_are_refused_in_words():
-    with pytest.raises(ValueError, match="'c=bf16' names no stream of rule @factored"):
+    with pytest.raises(ValueError, match="'c=bf16' is of a state per column of rule @factored, .*; leave c= out"):
         made([(4, 4)], storage="c=bf16")

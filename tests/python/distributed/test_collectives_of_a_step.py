@@ -5,6 +5,8 @@ import collections
 import ranks
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 
 import altgrad
 
@@ -22,7 +24,8 @@ def counted(optimizer, params, absent):
             return kept[_name](*given, **words)
         setattr(dist, name, call)
     try:
-        sum([param.square().sum() for place, param in enumerate(params) if place not in absent]).backward()
+        if used := [param.square().sum() for place, param in enumerate(params) if place not in absent]:
+            sum(used).backward()
         optimizer.step()
     finally:
         for name, function in kept.items():
@@ -53,3 +56,20 @@ def test_flags_of_gradients_travel_with_gradients(tmp_path):
         assert buckets > 1 and counts.pop("all_gather_into_tensor") == buckets
         assert counts == ({} if place < 4 else {"all_reduce": 1})  # the norm
         assert changed == [[True] * 3, [True] * 3, [True, False, True], [False, True, False]][place % 4]
+
+
+def sums(rank, group):
+    """The collectives of a step of Prodigy, which has two sums over the step, without a clip and with it."""
+    mesh, found = init_device_mesh("cpu", (group.size(),)), []
+    for words in ({}, {"max_grad_norm": 1.0}):
+        param = torch.nn.Parameter(distribute_tensor(torch.ones(5, 3), mesh, [Shard(0)], src_data_rank=None))
+        optimizer = altgrad.optim.Prodigy([param], **words)
+        param.grad = distribute_tensor(torch.ones(5, 3), mesh, [Shard(0)], src_data_rank=None)
+        optimizer.step()
+        found.append(counted(optimizer, [], ()))
+    return found
+
+
+def test_sums_of_a_rule_are_one_all_reduce(tmp_path):
+    answers, = ranks.run([sums], tmp_path)
+    assert answers == ([{"all_reduce": 1}, {"all_reduce": 2}],) * 2, answers

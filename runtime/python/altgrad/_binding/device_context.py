@@ -66,6 +66,11 @@ def stays_on_device(value):
     return isinstance(value, torch.Tensor) and not is_host(value.device)
 
 
+def on_device_of(word, other):
+    """A word on the device of another one; the CPU waits for it."""
+    return word.to(other.device, non_blocking=other.device.type != "cpu")
+
+
 def storages(tensors):
     """The storages of tensors; keeping them keeps the memory alive, and not the tensors."""
     return [tensor.untyped_storage() for tensor in tensors if tensor is not None]

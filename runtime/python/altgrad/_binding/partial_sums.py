@@ -85,7 +85,7 @@ class TensorAllReduce:
 
 def merge_verdicts(stops):
     """The same stops, with verdicts of several sets at the last of them: other ranks have other sets, and stop as often."""
-    early = [stop for stop in stops if stop[1] and {word.reduction for word in stop[1]} == {ALL}]
+    early = [stop for stop in stops if stop[1] and {(word.reduction, word.sum) for word in stop[1]} == {(ALL, "")}]
     if len(early) < 2:
         return list(stops)
     kept = [stop for stop in stops if stop not in early]

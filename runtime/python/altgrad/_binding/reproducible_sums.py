@@ -35,6 +35,10 @@ class ReproducibleSums:
                             dtype=torch.int64, device="cpu")
         gathered = ranks.gather(mine.view(-1)).view(-1, len(rows), 3).tolist()
         self._parts = [_ranks_in_order([part[row][:2] for part in gathered], of.whole) for row, of in enumerate(rows)]
+        if any([word.sum for of in bundle.exchanges for word in of.words]) and any(
+                [of.units > 1 and len(parts) > 1 for of, parts in zip(rows, self._parts)]):
+            raise ValueError("the rule has numbers of rows and sums over all parameters, and these have the bits of one process "
+                             "only where no rank has a part of a parameter: leave out reproducible=True")
         self._chunks = [[chunks for *_, chunks in of] for of in gathered]
         self._plan.bind_tensors([_declared(of, of.whole, 0) for of in rows], groups)
         self._workspace = Workspace(self._plan, table.context, sums=True)
@@ -67,10 +71,9 @@ class ReproducibleSums:
         chunks[:] = gathered[:, self._places]
         if begin == end:  # as many rows: what was found of each tensor is the same on all ranks
             whole[:begin] = own[:begin]
-        first = phase
-        while first and self._kinds[first - 1] in _SUMS:
-            first -= 1
-        self._plan.run(*self._workspace.memory, first, phase, self._table.context.stream())
+        for first in range(phase):  # a rule's sum may be older than the phase that reads it
+            if self._kinds[first] in _SUMS:
+                self._plan.run(*self._workspace.memory, first, first + 1, self._table.context.stream())
         for offset, place in self._words(phase, present):
             own[place // 4] = whole[offset // 4]
 
@@ -78,7 +81,7 @@ class ReproducibleSums:
         """(place in the workspace of the wholes, place in the table's) of each word that others may join."""
         bundle = self._table.bundle
         for exchange in bundle.exchanges:
-            yield from [(offset, offset) for _, offset, _ in exchange.words if exchange.phase == phase]
+            yield from [(offset, offset) for _, offset, *_ in exchange.words if exchange.phase == phase]
         for number, (_, at, of, _) in enumerate(bundle.partials):
             for index, row in enumerate(self._table.rows):
                 if at == phase and row.set == of and present[index] and row.at and row.at.parted:

@@ -12,14 +12,20 @@ from .layout import contiguous_strides, is_dtensor, local_of
 class ShardLocation:
     """Position of this rank's shard within the full tensor, whose `shape` is given.
 
-    `offset` is the index in the whole of its first element; None where it is no run of neighbours. `parted`: whether
-    other processes have other parts. Parts are cut at multiples of `cut` elements, or at the end of the whole.
+    `begin` is the index in the whole of its first element, and so is `offset`, which is None where it is no run of
+    neighbours. `parted`: whether other processes have other parts. Parts are cut at multiples of `cut` elements, or at
+    the end of the whole.
     """
 
     shape: tuple
     offset: int | None
     parted: bool
     cut: int
+    first: int = 0  # `begin` where there is no offset
+
+    @property
+    def begin(self):
+        return self.first if self.offset is None else self.offset
 
 
 class LocalShard:
@@ -78,7 +84,8 @@ def location_of(param):
     # On a mesh of one rank, too, so that its files are those of any other mesh.
     parted = not all(placement.is_replicate() for placement in param.placements)
     by_rows = all([of.is_replicate() or of.dim == 0 for of in param.placements])
-    return ShardLocation(shape, _offset(shape, here, first), parted, max(1, prod(shape[1:])) if by_rows else 1)
+    return ShardLocation(shape, _offset(shape, here, first), parted, max(1, prod(shape[1:])) if by_rows else 1,
+                         _index(shape, first))
 
 
 def box_of(tensor):
@@ -103,7 +110,12 @@ def _offset(shape, here, first):
     cut = max([dim for dim, size in enumerate(shape) if here[dim] != size], default=0)
     if any(size != 1 for size in here[:cut]):
         return None
-    return sum([begin * prod(shape[dim + 1:]) for dim, begin in enumerate(first)])
+    return _index(shape, first)
+
+
+def _index(shape, place):
+    """The index of an element in row-major order."""
+    return sum([begin * prod(shape[dim + 1:]) for dim, begin in enumerate(place)])
 
 
 def in_whole(local, param, block=1):

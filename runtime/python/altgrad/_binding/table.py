@@ -60,9 +60,9 @@ class TensorTable:
     that has memory of its own is given by `bind_values(entries)` instead: (index in bundle.singles, 0-dim tensor).
 
     `begin(given)`, followed by `advance()` until that returns None, does the same in parts, for steps on several
-    devices or ranks. At each exchange point `advance()` returns a list of (reduction, word), this device's 0-dim
-    tensors, float32 or for ALL int32, which the caller overwrites with the combined values; or no word, and a
-    TensorAllReduce of sums over tensors.
+    devices or ranks. At each exchange point `advance()` returns a list of (reduction, word, name of a rule's sum or ""),
+    this device's 0-dim tensors, float32 or for ALL int32, which the caller overwrites with the combined values; or no
+    word, and a TensorAllReduce of sums over tensors.
 
     `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `unsummed()`
     is None; otherwise that says why it does not, "" where nothing is clipped. The step uses the sum unless the gradient
@@ -115,8 +115,8 @@ class TensorTable:
         handle, rows, read = ctypes.c_void_p(), (CoreRow * len(self.rows))(), []  # `read`: what they point to
         for place, row in enumerate(self.rows):
             tensors, shape = array("Q", map(handle_of, (row.param, *_kept_tensors(row)))), array("q", shape_of(row.owner))
-            dense, offset = self._dense.get(id(row.param)), row.at.offset if row.at and row.at.parted else 0
-            rows[place] = (_begin(tensors), 0 if dense is None else handle_of(dense), _begin(shape), len(shape), offset or 0,
+            dense, offset = self._dense.get(id(row.param)), row.at.begin if row.at and row.at.parted else 0
+            rows[place] = (_begin(tensors), 0 if dense is None else handle_of(dense), _begin(shape), len(shape), offset,
                            row.matrices and ctypes.addressof(row.matrices), row.piece, row.index, row.more, row.set,
                            row.cell)
             read += tensors, shape

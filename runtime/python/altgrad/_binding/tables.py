@@ -2,29 +2,32 @@
 
 import torch
 
+from .._library import Error
 from .device_context import stays_on_device
 
 
 class Tables:
     """What an optimizer steps by kernels.
 
-        Tables(tables, owners, places, uncounted)
+        Tables(tables, owners, places, shared, uncounted, param_groups)
 
     - `tables`: a TensorTable for each device, in the order in which they step;
     - `owners`: (index of a table, index of a group of its plan) for every group of the plans;
     - `places`: (index of a param_group, ((key, part or None), ...)) for each of them;
+    - `shared`: for each number of each of them its name, which is the same for one number of the step, or None;
     - `uncounted`: (parameter, its step count) of those that the rules do not raise.
 
     `cells[i]` are the indices of those that belong to the i-th param_group.
     """
 
-    def __init__(self, tables, owners, places, uncounted, param_groups):
+    def __init__(self, tables, owners, places, shared, uncounted, param_groups):
         self.tables, self.uncounted = tables, uncounted
         self.on_host = all([table.context.on_host for table in tables])
         self.cells = [[] for _ in range(param_groups)]
         for cell, (group, _) in enumerate(places):
             self.cells[group].append(cell)
-        self._owners, self._places = owners, places
+        self._owners, self._places, self._shared = owners, places, shared
+        self._of_step = {}  # name of a number of the step -> {group of the plans: what it gives}
         self.lying = []
 
     @property
@@ -68,6 +71,7 @@ class Tables:
         if len(self.tables) == 1:
             self.tables[0].set_hypers(numbers, cells)
         else:
+            self._check_shared(numbers, cells)
             first = 0
             for cell in cells:
                 count = len(self._places[cell][1])
@@ -76,6 +80,16 @@ class Tables:
                 first += count
         if not self.on_host:
             self._set_tensors(param_groups, cells)
+
+    def _check_shared(self, numbers, cells):
+        """Raises Error where tables get several numbers for one of the step; within a table the library does."""
+        names = [(name, cell) for cell in cells for name in self._shared[cell]]
+        for (name, cell), number in zip(names, numbers):
+            if name is not None:
+                self._of_step.setdefault(name, {})[cell] = number
+        for (_, key), given in self._of_step.items():
+            if len(set(given.values())) > 1:
+                raise Error(f"'{key}' is one number for all groups, and they give {' and '.join(map(str, set(given.values())))}")
 
     def _set_tensors(self, param_groups, cells):
         for cell in cells:

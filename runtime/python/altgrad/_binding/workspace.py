@@ -23,8 +23,8 @@ class Workspace:
         self.memory = self.tensor.data_ptr() + self._begin, size
 
     def words(self, entries):
-        """(reduction, word) of an exchange's entries: 0-dim tensors of float32, of int32 for ALL."""
-        return [(reduction, self._word(self._begin + offset, reduction)) for _, offset, reduction in entries]
+        """(reduction, word, name of a rule's sum or "") of an exchange's entries: 0-dim tensors of float32, of int32 for ALL."""
+        return [(reduction, self._word(self._begin + offset, reduction), name) for _, offset, reduction, name in entries]
 
     def every(self):
         """All of it as int32."""

@@ -11,24 +11,23 @@ def states_of_step(bundle):
     return {index: scalar for index, scalar in enumerate(bundle.singles) if scalar.role == "state"}
 
 
-def bind_step_states(owner, entries, built, is_joint):
+def bind_step_states(entries, built):
     """Lets the step read and write these states in `entries`, the first param_group, where a state_dict has them.
 
-    A state that is not there begins as its first value. `built`, the Tables, know from then on when another tensor lies
-    there. Raises RuntimeError where other ranks, devices or torch's class step a part of the parameters: sums over the
-    step would be of a part.
+    A state that is not there begins as its first value. Tables find the same, and each writes it in memory of its own; the
+    group holds that of the first table. `built`, the Tables, know from then on when another tensor lies there.
     """
-    found = {scalar.key: (index, scalar) for index, scalar in states_of_step(built.tables[0].bundle).items()}
-    if not found:
-        return
-    if is_joint:
-        raise RuntimeError(f"altgrad.optim.{owner}: its rule keeps {', '.join(map(repr, found))} for the step as a whole, and "
-                           "other ranks, other devices or torch's class step a part of the parameters: give it all "
-                           "parameters on one device of one process")
-    table = built.tables[0]
-    for key, (index, scalar) in found.items():
-        entries[key] = _on(table.context.device, entries.get(key), SCALAR_DTYPES[scalar.type], key, scalar.default)
-        table.bind_values([(index, entries[key])])
+    found = set()
+    for table in built.tables:
+        for index, scalar in states_of_step(table.bundle).items():
+            key = scalar.key
+            kept = _on(table.context.device, entries.get(key), SCALAR_DTYPES[scalar.type], key, scalar.default)
+            if key in found:
+                kept = kept.clone()  # several tables may have one device
+            else:
+                entries[key] = kept
+            found.add(key)
+            table.bind_values([(index, kept)])
     built.watch(entries, tuple(found))
 
 

@@ -26,12 +26,12 @@ def in_rule_names(line: StorageLike, keys) -> Storage:
     return Storage(renamed.value.decode())
 
 
-def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), others=()) -> None:
+def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), others=(), numbers=()) -> None:
     """Raises ValueError, with a mark at the word, where a storage line names a stream that its optimizer has not.
 
     `states` are those of the rule, `only_with` maps those that an option begins to it, `keys` maps states
-    to keys of `state`, which in_rule_names replaces, and `others` maps what the rule calls its parameter, gradient and
-    count to their streams.
+    to keys of `state`, which in_rule_names replaces, `others` maps what the rule calls its parameter, gradient and
+    count to their streams, and `numbers` maps states that have no format of their own to what has a number: a row, say.
     """
     known = [*_COMMON, *states]
     for name, word in Storage(line).items():
@@ -42,10 +42,14 @@ def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), 
         near = [meant[name]] if name in meant else difflib.get_close_matches(name, known, 1)
         needs = "".join(f"; {state} is stored with {option.removesuffix('_on')}" for state, option in dict(only_with).items())
         spelled = f"{name}={word}" if f"{name}={word}" in text else f"{name}="
+        mark = f"{text}\n{' ' * _column(text, spelled)}^"
+        if name in (per := dict(numbers)):
+            raise ValueError(f"storage '{name}={word}' is of a state per {per[name]} of {owner}, which is stored as its rule "
+                             f"computes it; leave {name}= out\n{mark}")
         raise ValueError(
             f"storage '{name}={word}' names no stream of {owner}; "
             + (f"write {near[0]}={word}. There" if name in meant else f"did you mean {near[0]}? There" if near else "there")
-            + f" are {', '.join(known)}{needs}\n{text}\n{' ' * _column(text, spelled)}^")
+            + f" are {', '.join(known)}{needs}\n{mark}")
 
 
 def check_used(owner: str, words: StorageLike, optimizer: Any, groups: "list[dict[str, Any]]") -> None:

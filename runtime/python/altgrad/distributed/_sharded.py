@@ -231,7 +231,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         self._tell_groups()
         run()
         for mine, inner in zip(self.param_groups, self._inner.param_groups):  # steps count in tensors that all groups share
-            mine.update({key: inner[key] for key in (COUNT, HISTORY) if key in inner})
+            mine.update({key: inner[key] for key in (COUNT, HISTORY, *self._inner._step_states) if key in inner})
         self._exchange_parameters()
         self._clear()
         self._show_states()

@@ -95,7 +95,7 @@ class BoundPlan:
             if check:
                 point, = self.bundle.exchanges
                 self.plan.run(*memory, 0, point.phase, stream)
-                check([word for _, word in self._workspace.words(point.words)])
+                check([word for _, word, _ in self._workspace.words(point.words)])
                 first = point.phase
             self.plan.run(*memory, first, -1, stream)
             if not self.context.on_host:

@@ -78,8 +78,12 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     """
     owner = type(optimizer).__name__
     rows, rules = _rows_of(optimizer, group_rules, fallback_ids, known, ranks)
-    common = _is_common(compile_options)
+    totals = [rule.totals() for rule, _ in group_rules]
+    common = _is_common(compile_options) or any(totals)
     if not rows:
+        if ranks and any(totals):
+            raise RuntimeError(f"altgrad.optim.{owner}: no parameter of this rank has a gradient, and its rule adds up what all "
+                               "ranks have: give this rank a gradient of zeros")
         return ranks.check(optimizer, rows) if common else None
     check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy) else row.param for row in rows])
     if optimizer._reproducible:  # then what all ranks have is put together, replicas once
@@ -124,7 +128,9 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
                  for row in part.rows
                  if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
-    built = Tables(tables, owners, places, uncounted, len(group_rules))
+    shared = [[(rules[part.lines[index]].name, hyper.key) if hyper.set < 0 else None for hyper in part.bundle.sets[index].hypers]
+              for part in parts for _, index in part.cells]
+    built = Tables(tables, owners, places, shared, uncounted, len(group_rules))
     built.set_hypers(optimizer.param_groups, values, every)
     storages = optimizer._storages()
     if any(storages):
@@ -207,7 +213,7 @@ class DevicePlan:
 
     def __init__(self, device, rows, rules, compile_options):
         self.context, self.rows = DeviceContext(device), rows
-        lines = sorted({row.line for row in self.rows})
+        self.lines = lines = sorted({row.line for row in self.rows})
         self.bundle = compile_sets(lines, [rules[line] for line in lines],
                                    on_host=self.context.on_host, **compile_options)
         if self.bundle.folds and not compile_options["exchange"] and any([row.at and row.at.parted for row in rows]):

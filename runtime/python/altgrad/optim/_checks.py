@@ -81,12 +81,18 @@ def check_hypers(defaults):
             raise ValueError(f"Invalid {'learning rate' if key == 'lr' else key + ' value'}: {value}")
 
 
-def check_ranks(optimizer):
-    """Raises RuntimeError where `max_grad_norm` would be of this rank's shards alone."""
-    if optimizer.max_grad_norm is None or optimizer.process_group is not None:
+def check_ranks(optimizer, rules=()):
+    """Raises RuntimeError where `max_grad_norm`, or a sum over the step of one of the rules, would be of this rank's shards
+    alone."""
+    if optimizer.process_group is not None:
         return
-    check_shards(optimizer)
+    if optimizer.max_grad_norm is not None:
+        why = "max_grad_norm would clip every rank by its own norm"
+    elif any([rule.totals() for rule, _ in rules]):
+        why = "its rule would add up what this rank has alone"
+    else:
+        return
+    check_shards(optimizer, why)
     if optimizer._left_behind:
-        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a copy does not keep the "
-                           "process_group, and max_grad_norm would clip by this rank's own norm; "
+        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a copy does not keep the process_group, and {why}; "
                            "set optimizer.process_group, to None if there is one process")

@@ -13,7 +13,7 @@ from torch.optim.optimizer import ParamsT
 from .._bundle import compile_sets
 from .._core import check_matrices
 from .._library import Error
-from .._rule import find_rule, parse_options, set_line
+from .._rule import SCOPES, find_rule, parse_options, set_line
 from .._storage.line import Storage, StorageLike
 from .._storage.step_states import states_of_step
 from .._storage.streams import check_streams
@@ -31,6 +31,9 @@ TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiab
          "fused", "skipped_steps", "counted_steps", "clipped_steps", *Optimizer._renamed, *DEFAULTS}
 # The storage is the class's own.
 _SHARED = [parameter for parameter in parameters_of(Shared) if parameter.name != "storage"]
+
+# Roles of states that are kept as the rule computes them, whatever the storage says.
+_NUMBERS = "unit", "row", "column", "scalar", "global"
 
 
 class _Made(type(Optimizer)):
@@ -158,7 +161,8 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
     rule = find_rule(source, name, entries)
     entries = tuple(dict.fromkeys([*rule.entries(), *entries]))
     check_streams(storage, f"rule @{rule.name}", rule.declared("state"),
-                  others={own: stream for stream in ("param", "grad", "step") for own in rule.declared(stream)})
+                  others={own: stream for stream in ("param", "grad", "step") for own in rule.declared(stream)},
+                  numbers={own: SCOPES[role] for role in _NUMBERS for own in rule.declared(role)})
     check_timed(timed, rule)
     recipe = rule, str(words), options, entries, tuple(timed.items())
     if recipe not in _made:

@@ -5,8 +5,9 @@ import math
 
 import torch
 
-from .._binding.device_context import stays_on_device
+from .._binding.device_context import on_device_of, stays_on_device
 from .._bundle import ADD, ALL, MAX, SUMSQ
+from ._rule_sums import of_rules
 
 # What FSDP calls its flat parameters, and the original ones that are views of them.
 _MARKS = "_is_flat_param", "_fsdp_flattened"
@@ -50,13 +51,13 @@ class _Others:
     """What takes part in a step beside our tables: torch's class and other ranks.
 
     `checked`: the step finds out itself whether all gradients are finite. `multiplied`: GPUs say what their products
-    are. `wait`: they need what our tables find out. `results` is what the step says by role, as far as it is known
-    here.
+    are. `wait`: they need what our tables find out. `ranks` are the Ranks. `results` is what the step says by role, as far
+    as it is known here.
     """
 
     def __init__(self, fallback_part, ranks, scalars, clipped, checked, multiplied):
         self._multiplied, self._wrong = multiplied and ranks, None
-        self._fallback_part, self._ranks, self._scalars = fallback_part, ranks, scalars
+        self._fallback_part, self.ranks, self._scalars = fallback_part, ranks, scalars
         self.tops = max(1, len(ranks.tops))
         self._clipped, self._checked = clipped, checked
         self._inverse = _inverse(scalars["scale"]) if fallback_part else 1.0
@@ -66,10 +67,10 @@ class _Others:
 
     def norm(self, shares):
         """The square of the common norm; `shares`: our own squares for each of `Ranks.tops`, or None."""
-        if not self._clipped or (shares and self._fallback_part is None and not self._ranks):
+        if not self._clipped or (shares and self._fallback_part is None and not self.ranks):
             return shares and shares[0]
         total, self.results["norm"], self._coefficient = _bound(
-            self._fallback_part, self._grads, self._ranks, shares, self._scalars["max_norm"])
+            self._fallback_part, self._grads, self.ranks, shares, self._scalars["max_norm"])
         return total
 
     def finite(self, share):
@@ -80,8 +81,8 @@ class _Others:
         if self._fallback_part:
             own = self._fallback_part.finite() & bool(0.0 < self._inverse < math.inf)
             fine = fine & own.to(fine.device)
-        if self._ranks:
-            fine = (self._ranks.worst((1 - fine).float()) == 0.0).int()
+        if self.ranks:
+            fine = (self.ranks.worst((1 - fine).float()) == 0.0).int()
         self._finite = fine
         if share is None:
             self.results["flag"] = float(1 - fine)
@@ -93,7 +94,7 @@ class _Others:
         if self._multiplied:
             self._multiplied = False
             mine = torch.zeros((), dtype=torch.float32, device="cpu") if share is None else share
-            share = self._ranks.worst(mine).float()
+            share = self.ranks.worst(mine).float()
         self._wrong = share
         return share
 
@@ -107,14 +108,14 @@ class _Others:
             fallback_part.step(self._grads, self._coefficient)
 
 
-def check_shards(optimizer):
-    """Raises where a parameter is marked as a shard, because its norm is not the whole norm."""
+def check_shards(optimizer, why):
+    """Raises where a parameter is marked as a shard, because its sums are not those of the whole; `why` says so."""
     for index, group in enumerate(optimizer.param_groups):
         for place, param in enumerate(group["params"]):
             if any(getattr(param, mark, False) for mark in _MARKS):
                 raise RuntimeError(
                     f"altgrad.optim.{type(optimizer).__name__}: parameter {place} of group {index} "
-                    "is a shard, and max_grad_norm would clip every rank by its own norm; "
+                    f"is a shard, and {why}; "
                     "pass process_group=, the group of the ranks that hold the shards")
 
 
@@ -151,33 +152,31 @@ def _join(points, others):
 
     A sum goes into a table's first word and 0 into the rest, which the kernels add.
     """
+    of_rules(points, others.ranks)
+    points = [(share, [(kind, word) for kind, word, name in words if not name]) for share, words in points]
     sums = [[word for kind, word in words if kind in (ADD, SUMSQ)] for _, words in points]
     verdicts = [word for _, words in points for kind, word in words if kind == ALL]
     maxima = [word for _, words in points for kind, word in words if kind == MAX]
     if any(sums):
         totals = [torch.zeros_like(next(word for of in sums for word in of)) for _ in range(others.tops)]
         for share, word in [(share, word) for (share, _), of in zip(points, sums) if share.counted for word in of]:
-            totals[share.top] += _on_device_of(word, totals[share.top])
+            totals[share.top] += on_device_of(word, totals[share.top])
         total = others.norm(totals)
     if verdicts:
         fine = verdicts[0].clone()
         for word in verdicts[1:]:
-            fine &= _on_device_of(word, fine)
+            fine &= on_device_of(word, fine)
         fine = others.finite(fine)
         for word in verdicts:
             word.copy_(fine)
     if maxima:
-        wrong = others.wrong(torch.stack([_on_device_of(word, maxima[0]) for word in maxima]).amax())
+        wrong = others.wrong(torch.stack([on_device_of(word, maxima[0]) for word in maxima]).amax())
         for word in maxima:
             word.copy_(wrong)
     for of in filter(None, sums):
         for word in of:
             word.zero_()
         of[0].copy_(total)
-
-
-def _on_device_of(word, other):
-    return word.to(other.device, non_blocking=other.device.type != "cpu")
 
 
 def _inverse(scale):

@@ -364,7 +364,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         self._watched, self._built, self._rows, self._fallback_part = None, None, {}, None
         group_rules = GroupRules(self.param_groups, self._group_rule, self._clips)
         check_tuples(type(self), self.param_groups)
-        check_ranks(self)
+        check_ranks(self, group_rules.rules)
         watched = Groups(self.param_groups, {*group_rules.keys, *self._watched_keys})
         fallback_part = find_fallback(self) if self._falls_back else None
         fallback_ids = fallback_part.ids if fallback_part else ()
@@ -383,7 +383,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             self._counters.bind(built.tables)
             bind_draws(self, built)
             bind_history(self.param_groups[0], built)
-            bind_step_states(type(self).__name__, self.param_groups[0], built, is_joint or len(built.tables) > 1)
+            bind_step_states(self.param_groups[0], built)
         self._sum_early(built)
         if fallback_part:
             warn_once(self, fallback_part)

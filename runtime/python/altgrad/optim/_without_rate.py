@@ -30,8 +30,8 @@ class Prodigy(_Distance):
 
     `d` is one number for all parameters, so `betas`, `beta3`, `d0`, `d_coef` and `growth_rate` are the same in all groups.
     `state[param]` holds `step` (0-dim float32), `exp_avg`, `exp_avg_sq`, `s` and `p0` in the shape and dtype of the
-    parameter. The first param_group holds `d`, `d_max`, `d_numerator` and `k`, the number of steps. The parameters are on one
-    device of one process. The formula is in templates/prodigy.mlir.
+    parameter. The first param_group holds `d`, `d_max`, `d_numerator` and `k`, the number of steps. Of several devices or ranks
+    `d` is the same on all. The formula is in templates/prodigy.mlir.
 
     Args:
         lr: A factor of the rate that is found; schedulers may change it from 1.
@@ -67,8 +67,8 @@ class DAdaptAdam(_Distance):
 
     `d` is one number for all parameters, so `betas` and `growth_rate` are the same in all groups, and so is `lr`.
     `state[param]` holds `step` (0-dim float32), `exp_avg`, `exp_avg_sq` and `s` in the shape and dtype of the parameter.
-    The first param_group holds `d`, `numerator_weighted` and `k`, the number of steps. The parameters are on one device of
-    one process. The formula is in templates/dadaptadam.mlir.
+    The first param_group holds `d`, `numerator_weighted` and `k`, the number of steps. Of several devices or ranks `d` is the
+    same on all. The formula is in templates/dadaptadam.mlir.
 
     Args:
         lr: A factor of the rate that is found; schedulers may change it from 1.
