@@ -10,21 +10,18 @@ using namespace mlir;
 using namespace altgrad;
 
 namespace {
-// One plan in the making: stages first, then what is kept in memory.
+// Stages first, then what is kept in memory.
 class SweepPlanner {
 public:
   SweepPlanner(StepOp step, Planning how);
   SweepPlan plan;
 
 private:
-  void findStages();
+  void findStages(), delayReductions(), findOutputs(), spillMaterialized(), delayStores(), countBytes();
   int getAlternatingStage(Operation &op);
-  /// The first stage from `stage` on in which a stream may be stored.
   int findStoreStage(Value stream, int stage);
   int findTileStage(Operation &op, int stage);
   bool dependsOnlyOnTile(Operation &op, Operation *tile, int stage);
-  void delayReductions();
-  void findOutputs();
   bool separateTiles();
   bool areTilesValid();
   std::vector<Output> findLiveOuts();
@@ -33,11 +30,7 @@ private:
   bool computesAny(const Output &output, function_ref<bool(Operation *)> what, Value number = {});
   /// Whether a value of an earlier stage is in the workspace, because nobody computes it again.
   bool isMaterialized(Value value, int stage) { return plan.materialized.contains(value) && getStage(value) < stage; }
-  void spillMaterialized();
-  void delayStores();
-  void decideStages(int last);
-  void decideStage(int k);
-  void countBytes();
+  void decideStages(int last), decideStage(int k);
   int getStage(Value value) { return stages.lookup(value); }
   Value findStreamHolding(Value value, int before);
   void walkElements(Value value, function_ref<bool(Value)> further);
@@ -118,12 +111,9 @@ bool SweepPlanner::cannotShareSweep(const Output &output, Operation *most, bool 
     return (most && isOverTile(op) && op != most) || llvm::any_of(op->getOperands(), isOfUnit) ||
            (reduce && reduce.isOverBlock() && reduce.getRun() > tileColumns);
   };
-  auto isOutputCut = [&] {
-    auto type = cast<TensorsType>(output.stream.getType());
-    bool isBehindTile = type.getPacked() && most && computesAny(output, [&](Operation *op) { return op == most; });
-    return isCutByTiles(type) && !isBehindTile;
-  };
-  return output.reduce || (output.stream && isOutputCut()) ||
+  auto type = output.stream ? cast<TensorsType>(output.stream.getType()) : TensorsType();
+  bool isBehindTile = type && type.getPacked() && most && computesAny(output, [&](Operation *op) { return op == most; });
+  return output.reduce || (type && isCutByTiles(type) && !isBehindTile) ||
          computesAny(output, isCut, most && !decided ? most->getOperand(0) : Value());
 }
 
@@ -310,6 +300,7 @@ int SweepPlanner::getAlternatingStage(Operation &op) {
   return stage;
 }
 
+// The first stage from `stage` on in which a stream may be stored.
 int SweepPlanner::findStoreStage(Value stream, int stage) {
   return !how.alternates ? stage : isOverRows(stream) ? stage | 1 : stage + stage % 2;
 }
@@ -459,10 +450,10 @@ void SweepPlanner::findFrontier(Value value, int k, SetVector<Value> &frontier) 
     if (isMaterialized(needed, k))
       return false;
     bool computed = !needed.getDefiningOp<LoadOp>();
-    if (auto decode = needed.getDefiningOp<DecodeOp>(); decode && hasWorkspaceFormat(decode.getCode()))
-      return true; // the code is shorter
-    if (auto reduce = needed.getDefiningOp<ReduceOp>(); reduce && findStreamHolding(reduce.getValue(), k))
-      return true; // over a block, whose numbers are there
+    auto decode = needed.getDefiningOp<DecodeOp>(); // whose code is shorter
+    auto reduce = needed.getDefiningOp<ReduceOp>(); // over a block, whose numbers are there
+    if ((decode && hasWorkspaceFormat(decode.getCode())) || (reduce && findStreamHolding(reduce.getValue(), k)))
+      return true;
     if (getStage(needed) >= k || (computed && !hasWorkspaceFormat(needed) && !canRecompute(needed, k)))
       return true;
     frontier.insert(needed);
