@@ -112,7 +112,8 @@ bool SweepPlanner::cannotShareSweep(const Output &output, Operation *most, bool 
            (reduce && reduce.isOverBlock() && reduce.getRun() > tileColumns);
   };
   auto type = output.stream ? cast<TensorsType>(output.stream.getType()) : TensorsType();
-  bool isBehindTile = type && type.getPacked() && most && computesAny(output, [&](Operation *op) { return op == most; });
+  bool isBehindTile = type && type.getPacked() && most &&
+                      computesAny(output, [&](Operation *op) { return op == most; });
   return output.reduce || (type && isCutByTiles(type) && !isBehindTile) ||
          computesAny(output, isCut, most && !decided ? most->getOperand(0) : Value());
 }
