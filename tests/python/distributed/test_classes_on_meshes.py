@@ -9,8 +9,8 @@ import altgrad
 
 SHAPES = ((12, 7), (9, 9), (16, 4), (5,))
 WORDS = {"MARS": dict(mars_type="mars-shampoo"), "AdamMini": dict(split="rows"), "Scion": dict(momentum=0.1), "Shampoo": dict(grafting_type="adam")}
-# The step of these takes more than gradients, or what each parameter is told of the whole step.
-OTHERS = {"AdaHessian", "GridOptim", "Prodigy", "DAdaptAdam"}
+# The step of one takes inputs; the other draws by the index of an element, and takes shards of dimension 0 alone.
+OTHERS = {"AdaHessian", "GridOptim"}
 CLASSES = sorted({name for name in altgrad.optim.__all__ if getattr(getattr(altgrad.optim, name), "_template", None)
                   and not name.endswith(("8bit", "4bit", "Fp8"))} - OTHERS)
 
