@@ -23,7 +23,7 @@ FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 CASES = {
     "AdamW": (altgrad.optim.AdamW, dict(lr=0.01, max_grad_norm=1.0)),
     "LAMB": (altgrad.optim.LAMB, dict(lr=0.01, max_grad_norm=1.0)),
-    "Adafactor": (altgrad.optim.Adafactor, dict(lr=0.01)),
+    "Adafactor": (altgrad.optim.Adafactor, dict(lr=0.01, eps=(1e-7, 1e-3))),  # one eps for both dtypes
     # Blocks of 64, because rows are multiples of it: DTensors whose rows end within blocks keep float32 states.
     "AdamW8bit": (altgrad.optim.AdamW, dict(lr=0.01, max_grad_norm=1.0, storage="m=bnb8:64 v=bnb8u:64,keep_positive")),
     "Muon": (altgrad.optim.Muon, dict(lr=0.02)),
