@@ -66,3 +66,13 @@ def ulps(new, other, old, bits=24):
     size = torch.maximum(old.abs(), new.abs()).clamp_min(2.0 ** -126)
     ulp = torch.exp2(torch.frexp(size)[1].double() - bits)
     return float(((new.double() - other.double()).abs() / ulp).max())
+
+
+def through_a_file(optimizer, weight, make):
+    """An optimizer of `make` with the parameter and the states of a file of this one's."""
+    file = io.BytesIO()
+    torch.save({"w": weight.detach(), "o": optimizer.state_dict()}, file)
+    held = torch.load(io.BytesIO(file.getvalue()))
+    resumed = make([torch.nn.Parameter(held["w"])])
+    resumed.load_state_dict(held["o"])
+    return resumed

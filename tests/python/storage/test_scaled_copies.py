@@ -1,11 +1,11 @@
 """Copies of parameters in blocks with scales: what a step writes, files, and what is refused."""
 
 import copy
-import io
 
 import numpy as np
 import pytest
 import torch
+import twins
 
 import altgrad
 
@@ -70,21 +70,17 @@ def test_a_copy_rounded_by_draws_is_near(word):
 
 def test_files_and_copies_of_the_optimizer():
     weight, = made((64, 64))
-    optimizer = altgrad.optim.Lion([weight], storage="copy=mxfp8 m=mxfp8,even")
+    make = lambda params: altgrad.optim.Lion(params, storage="copy=mxfp8 m=mxfp8,even")
+    optimizer = make([weight])
     optimizer.step()
-    file = io.BytesIO()
-    torch.save({"w": weight.detach(), "o": optimizer.state_dict()}, file)
-    held = torch.load(io.BytesIO(file.getvalue()))
-    other = torch.nn.Parameter(held["w"])
-    resumed = altgrad.optim.Lion([other], storage="copy=mxfp8 m=mxfp8,even")
-    resumed.load_state_dict(held["o"])
+    resumed = twins.through_a_file(optimizer, weight, make)
     for run in (resumed, copy.deepcopy(resumed), optimizer):
         param, = run.param_groups[0]["params"]
         param.grad = weight.grad.clone()
         run.step()
         check(run.state[param], param)
     for key in ("copy", "copy_scale", "exp_avg", "exp_avg_scale"):
-        np.testing.assert_array_equal(bytes_of(resumed.state[other][key]), bytes_of(optimizer.state[weight][key]))
+        np.testing.assert_array_equal(bytes_of([*resumed.state.values()][0][key]), bytes_of(optimizer.state[weight][key]))
 
 
 @pytest.mark.parametrize("shape, stride, words", [

@@ -1,11 +1,11 @@
 """Copies in blocks of 16 x 16 and 32 x 32: what a step writes, both directions, files, and other libraries' bytes."""
 
 import copy
-import io
 
 import numpy as np
 import pytest
 import torch
+import twins
 
 import altgrad
 
@@ -79,14 +79,10 @@ def test_the_transposed_weight_has_the_same_numbers(storage):
 
 def test_files_and_copies_of_the_optimizer():
     weight, = made((40, 48))
-    optimizer = altgrad.optim.Lion([weight], storage="copy=nvfp4:16x16")
+    make = lambda params: altgrad.optim.Lion(params, storage="copy=nvfp4:16x16")
+    optimizer = make([weight])
     optimizer.step()
-    file = io.BytesIO()
-    torch.save({"w": weight.detach(), "o": optimizer.state_dict()}, file)
-    held = torch.load(io.BytesIO(file.getvalue()))
-    other = torch.nn.Parameter(held["w"])
-    resumed = altgrad.optim.Lion([other], storage="copy=nvfp4:16x16")
-    resumed.load_state_dict(held["o"])
+    resumed = twins.through_a_file(optimizer, weight, make)
     for run in (resumed, copy.deepcopy(resumed), optimizer):
         param, = run.param_groups[0]["params"]
         param.grad, top = weight.grad.clone(), top_of(param)
