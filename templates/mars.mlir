@@ -13,7 +13,7 @@ rule mars(param w, grad g, state m v last_grad vmax previous_grad, lr = 3e-3, be
   b2 = beta2_1d if plain else beta2
   m = fma(1 - b1, c, b1 * m)
   v = v if lion else fma((1 - b2) * c, c, b2 * v)
-  vmax = maximum(vmax, v) if amsgrad else vmax
+  vmax = maximum(vmax, v) if amsgrad and not lion else vmax
   u = sign(m) if lion else m / ((sqrt(vmax if amsgrad else v) * (1 / sqrt(1 - b2^t)) + eps) * (1 - b1^t))
   w = w - (lr * lr_1d_factor if plain else lr) * fma(decay_1d if plain else decay, w, u)
 entry update_previous_grad

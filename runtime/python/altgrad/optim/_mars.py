@@ -96,7 +96,7 @@ class MARS(MatrixOwners, Named):
         return rule, tuple([option for option in options if option not in left_out])
 
     def _unstored(self, options):
-        return super()._unstored(options) + ("last_grad",) * ("plain" in options and "exact" in options) + ("v",) * ("lion" in options)
+        return super()._unstored(options) + ("last_grad",) * ("plain" in options and "exact" in options) + ("v", "vmax") * ("lion" in options)
 
     def update_previous_grad(self) -> None:
         """Keeps today's gradients, of the weights before a step on the batch of the next one. With `is_approx` nothing."""
