@@ -68,11 +68,9 @@ def ulps(new, other, old, bits=24):
     return float(((new.double() - other.double()).abs() / ulp).max())
 
 
-def through_a_file(optimizer, weight, make):
+def resumed_from_a_file(optimizer, weight, make):
     """An optimizer of `make` with the parameter and the states of a file of this one's."""
-    file = io.BytesIO()
-    torch.save({"w": weight.detach(), "o": optimizer.state_dict()}, file)
-    held = torch.load(io.BytesIO(file.getvalue()))
+    held = through_a_file({"w": weight.detach(), "o": optimizer.state_dict()})
     resumed = make([torch.nn.Parameter(held["w"])])
     resumed.load_state_dict(held["o"])
     return resumed

@@ -73,7 +73,7 @@ def test_files_and_copies_of_the_optimizer():
     make = lambda params: altgrad.optim.Lion(params, storage="copy=mxfp8 m=mxfp8,even")
     optimizer = make([weight])
     optimizer.step()
-    resumed = twins.through_a_file(optimizer, weight, make)
+    resumed = twins.resumed_from_a_file(optimizer, weight, make)
     for run in (resumed, copy.deepcopy(resumed), optimizer):
         param, = run.param_groups[0]["params"]
         param.grad = weight.grad.clone()

@@ -82,7 +82,7 @@ def test_files_and_copies_of_the_optimizer():
     make = lambda params: altgrad.optim.Lion(params, storage="copy=nvfp4:16x16")
     optimizer = make([weight])
     optimizer.step()
-    resumed = twins.through_a_file(optimizer, weight, make)
+    resumed = twins.resumed_from_a_file(optimizer, weight, make)
     for run in (resumed, copy.deepcopy(resumed), optimizer):
         param, = run.param_groups[0]["params"]
         param.grad, top = weight.grad.clone(), top_of(param)
