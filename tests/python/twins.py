@@ -1,5 +1,6 @@
 """Two equal sets of parameters that get equal gradients: one for altgrad, one for the reference."""
 
+import copy
 import io
 
 import torch
@@ -68,9 +69,14 @@ def ulps(new, other, old, bits=24):
     return float(((new.double() - other.double()).abs() / ulp).max())
 
 
-def resumed_from_a_file(optimizer, weight, make):
-    """An optimizer of `make` with the parameter and the states of a file of this one's."""
+def beside_a_file(weight, make):
+    """An optimizer of `make` that has stepped, one that goes on from its file, and a copy of that, with equal gradients."""
+    optimizer = make([weight])
+    optimizer.step()
     held = through_a_file({"w": weight.detach(), "o": optimizer.state_dict()})
     resumed = make([torch.nn.Parameter(held["w"])])
     resumed.load_state_dict(held["o"])
-    return resumed
+    runs = optimizer, resumed, copy.deepcopy(resumed)
+    for run in runs[1:]:
+        run.param_groups[0]["params"][0].grad = weight.grad.clone()
+    return runs

@@ -1,7 +1,6 @@
 """Sums, means and largest elements of the tensor, of its units and of blocks."""
 
 import re
-from typing import Any
 
 from ._arithmetic import apply, check, meet
 from ._errors import fail
@@ -26,13 +25,6 @@ def _reduced(how, operand, level, over, kind, result):
     if level < ELEMENT and not differs.get(level, HYPER < level <= TENSOR and over == "step"):
         fail(f"a reduction of {LEVELS[level]}, which is the same for all that it is over: reduce elements, or use the number itself")
     return operand.trace.emit(f"altgrad.reduce {how} {{}} over {over}", [operand], kind, result, ELEMENT if block else _LEVELS[over])
-
-
-def check_words(name: str, given: "dict[str, Any]") -> None:
-    """Refuses torch's keywords of a reduction."""
-    if given:
-        fail(f'x.{name}() has no {next(iter(given))}=: write x.{name}("row"), "column", "unit" or "tensor", whose result meets elements '
-             "without a dimension to keep")
 
 
 def total(value: Symbol) -> Symbol:

@@ -1,6 +1,7 @@
 """What a value of a rule does under Python's operators, and what it refuses."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from . import _arithmetic as arithmetic
@@ -35,6 +36,18 @@ def _in_place(sign: str) -> Callable[[Any, Any], Any]:
             return NotImplemented  # Python goes on with the operator that makes a new value
         fail(f"`{self.name[1:]} {sign}= …` changes nothing in place: write {self.name[1:]} = {self.name[1:]} {sign} …, and return it")
     return refuse
+
+
+def _without_keywords(reduction: Callable[..., Symbol]) -> Callable[..., Symbol]:
+    """A reduction that refuses torch's keywords in words."""
+    @wraps(reduction)
+    def checked(self: Symbol, over: str = "tensor", **given: Any) -> Symbol:
+        if given:
+            name = reduction.__name__
+            fail(f'x.{name}() has no {next(iter(given))}=: write x.{name}("row"), "column", "unit" or "tensor", whose result meets '
+                 "elements without a dimension to keep")
+        return reduction(self, over)
+    return checked
 
 
 def _floor(a: Any, b: Any) -> Symbol:
@@ -92,36 +105,38 @@ class Value(Symbol):
         """The transpose of a matrix, for x @ x.T."""
         return matrices.Transposed(matrices.lifted(self))
 
-    def sum(self, over: str = "tensor", **torchs: Any) -> Symbol:
+    @_without_keywords
+    def sum(self, over: str = "tensor") -> Symbol:
         """The sum of all elements of the tensor, of each "row", "column" or "unit", of each "block<1x32>", or of all tensors
         of the "step". What is one for each row, column or tensor counts once for each."""
-        reductions.check_words("sum", torchs)
         return reductions.reduce("add", self, over)
 
-    def mean(self, over: str = "tensor", **torchs: Any) -> Symbol:
+    @_without_keywords
+    def mean(self, over: str = "tensor") -> Symbol:
         """The sum divided by how many there are."""
-        reductions.check_words("mean", torchs)
         return reductions.mean(self.sum(over), over, self.level)
 
-    def max(self, over: str = "tensor", **torchs: Any) -> Symbol:
+    @_without_keywords
+    def max(self, over: str = "tensor") -> Symbol:
         """The largest element; NaN if there is one."""
-        reductions.check_words("max", torchs)
         return reductions.reduce("max", self, over)
 
-    def min(self, over: str = "tensor", **torchs: Any) -> Symbol:
+    @_without_keywords
+    def min(self, over: str = "tensor") -> Symbol:
         """The smallest element."""
-        reductions.check_words("min", torchs)
         return -reductions.reduce("max", -self, over)
 
-    def norm(self, over: str = "tensor", **torchs: Any) -> Symbol:
+    @_without_keywords
+    def norm(self, over: str = "tensor") -> Symbol:
         """The root of the sum of squares."""
-        reductions.check_words("norm", torchs)
         return arithmetic.apply("math.sqrt", reductions.reduce("sumsq", self, over))
 
+    @_without_keywords
     def all(self, over: str = "tensor") -> Symbol:
         """Whether a comparison holds for every element of the tensor, or of each row, column, unit or block."""
         return reductions.of_condition("and", self, "i1", over)
 
+    @_without_keywords
     def count(self, over: str = "tensor") -> Symbol:
         """For how many elements of the tensor, or of each row, column, unit or block, a comparison holds."""
         return reductions.of_condition("count", self, "f32", over)

@@ -350,11 +350,10 @@ class _Namer:
     def _words(self, group_rule, words, param, grad, states, small):
         # Of classes with several rules, what is another one's.
         declared, keys = group_rule[0].declared("state"), self.optimizer._keys
-        alone = self.optimizer._unstored(group_rule[1])
-        options, needed = self.optimizer._options, self.optimizer._only_with
-        others = [name for name in words if name in keys and (
-            name in alone or name not in declared or needed.get(name) in options and needed[name] not in group_rule[1])]
-        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(self.optimizer._stored(group_rule[1], words), states)
+        stored = self.optimizer._stored(group_rule[1], words)
+        own = {*dict(stored), *self.optimizer._of_units} & {*declared}
+        others = [name for name in words if name in keys and name not in own]
+        held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(stored, states)
                 if dtype is not None and (name in declared or name not in keys)]
         try:
             return line_of_set(*group_rule, words, TYPES[param], TYPES[grad], small, others, held)

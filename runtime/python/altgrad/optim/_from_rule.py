@@ -73,22 +73,8 @@ class _FromRule(PartsOfMatrices, Optimizer, metaclass=_Made):
                                         for key, value in given.items()}})
         super().__init__(params, {**self._older, **given, **parts}, **shared)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group of parameters.
-
-        Args:
-            param_group: A dict with "params" and whatever differs from the defaults.
-
-        Raises:
-            ValueError: The rule multiplies matrices, and a parameter is none.
-        """
-        super().add_param_group(param_group)
-        place = len(self.param_groups) - 1
-        try:
-            check_parameters(self, type(self), self.param_groups[-1], place)
-        except ValueError:
-            del self.param_groups[place]
-            raise
+    def _check_group(self, group, where):
+        check_parameters(self, type(self), group, len(self.param_groups) - 1)
 
     def _rule_of(self, group):
         return self._rule

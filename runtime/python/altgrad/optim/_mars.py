@@ -62,20 +62,9 @@ class MARS(MatrixOwners, Named):
         rate = float(given["lr"])
         super()._start(given | {"lr_1d_factor": given["lr_1d"] / rate if rate else 1.0}, explicit)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group, whose `mars_type` may be another one.
-
-        Args:
-            param_group: A dict with "params" and whatever differs from the defaults.
-
-        Raises:
-            ValueError: `mars_type` is unknown.
-        """
-        super().add_param_group(param_group)
-        if (kind := self.param_groups[-1]["mars_type"]) not in _MARS:
-            place = len(self.param_groups) - 1
-            del self.param_groups[place]
-            raise ValueError(f"altgrad.optim.MARS, group {place}: mars_type is {kind!r}, none of {', '.join(map(repr, _MARS))}")
+    def _check_group(self, group, where):
+        if group["mars_type"] not in _MARS:
+            raise ValueError(f"{where}: mars_type is {group['mars_type']!r}, none of {', '.join(map(repr, _MARS))}")
 
     def _is_shared(self):
         # The other types step a rank's part of a matrix.

@@ -164,7 +164,8 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
                 as "states=f32" for embeddings, it overrides the optimizer's storage for the streams that it names.
 
         Raises:
-            ValueError: A word of the group's storage is unknown, or a parameter is in a group already.
+            ValueError: A word of the group's storage is unknown, a parameter is in a group already, or the group says what
+                the class does not take, such as an unknown norm.
             TypeError: A parameter is no tensor, or of a dtype that the storage does not take, or a key is another
                 library's, such as Dion's "algorithm".
             RuntimeError: A parameter is a shard, and `max_grad_norm` is given without a `process_group`.
@@ -173,19 +174,22 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             check_group_keys(self._next_group(), param_group, self.defaults)
             if LINE in param_group:
                 param_group = {**param_group, **self._own_storage(param_group[LINE])}
-        own_line = isinstance(param_group, dict) and param_group.get(LINE)
+        own_line, where = isinstance(param_group, dict) and param_group.get(LINE), self._next_group()
         super().add_param_group(param_group)
         unshare(self.param_groups[-1], (COUNT, HISTORY, *self._step_states))
         try:
             if own_line:
-                where = f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups) - 1}"
                 check_used(where, in_rule_names(own_line, self._keys), self, self.param_groups[-1:])
             check_params(self, self.param_groups[-1])
             check_ranks(self)
             check_offload(self)
+            self._check_group(self.param_groups[-1], where)
         except (TypeError, ValueError, RuntimeError):
             del self.param_groups[-1]
             raise
+
+    def _check_group(self, group, where):
+        """Raises ValueError where a group, the last one, says what the class does not take; `where` names it."""
 
     def _next_group(self):
         return f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups)}"
@@ -257,15 +261,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
                                "runs; call it afterwards")
         scalars["max_norm"], clip = clip_of(self.param_groups[0]) if self._clips else (None, None)
         settings = self._settings_for(scaler)
-        fit, changed, watched = STALE, None, self._watched
-        if watched and settings == self._settings:
-            changed = watched.changed(self.param_groups)
-            if changed is not None and clip == self._group_rules.clip and (
-                    not changed or self._group_rules.hold(self.param_groups, changed, self._group_rule)):
-                # Before the tensors are looked at: a number may be an object whose code
-                # changes them, or lets go of the table.
-                numbers = self._numbers_of(changed) if changed and self._built else ([], [])
-                fit = self._fit() if watched is self._watched else STALE
+        fit, changed, numbers = self._fit_of_step(clip) if self._watched and settings == self._settings else (STALE, None, None)
         if fit != FRESH:
             unasked = is_state_probe(self)
             with torch.no_grad():
@@ -288,6 +284,18 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     def _rebuild_for(self, scaler):
         """Makes the tables, and with them the states, though there is no step yet."""
         self._rebuild(STALE, self._settings_for(scaler))
+
+    def _fit_of_step(self, clip):
+        """(whether the tables fit this step, the groups that say something new, what `_take_groups` takes of them)."""
+        watched, numbers = self._watched, ([], [])
+        changed = watched.changed(self.param_groups)
+        if changed is None or clip != self._group_rules.clip or (
+                changed and not self._group_rules.hold(self.param_groups, changed, self._group_rule)):
+            return STALE, changed, numbers
+        # Before the tensors are looked at: a number may be an object whose code changes them, or lets go of the table.
+        if changed and self._built:
+            numbers = self._numbers_of(changed)
+        return self._fit() if watched is self._watched else STALE, changed, numbers
 
     def _fit(self):
         """Whether the tables fit the parameters that kernels step."""

@@ -36,23 +36,6 @@ class Preconditioned(Timed, MatrixOwners, Named):
         column = param.dim() == 1 and group.get("precondition_1d")
         return matrices_of({"flatten": True, "split": None}, param.detach()[:, None] if column else param) if column or param.dim() > 1 else None
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group of parameters.
-
-        Args:
-            param_group: A dict with "params" and whatever differs from the defaults.
-
-        Raises:
-            ValueError: A number of the group is none that the class takes.
-        """
-        super().add_param_group(param_group)
-        place = len(self.param_groups) - 1
-        try:
-            self._check_group(self.param_groups[-1], f"altgrad.optim.{type(self).__name__}, group {place}")
-        except ValueError:
-            del self.param_groups[place]
-            raise
-
     def _check_group(self, group, where):
         for key in ("precondition_frequency", "max_precond_dim"):
             if group[key] != int(group[key]) or group[key] < 1:

@@ -60,28 +60,13 @@ class Scion(MatrixOwners, Named):
                  norm_kwargs: dict[str, Any] | None = None, scale: float = 1.0, unconstrained: bool = False, eps: float = 1e-7,
                  maximize: bool = False, **shared: Unpack[Shared]) -> None: ...
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group, whose norm may be another one.
-
-        Args:
-            param_group: A dict with "params" and whatever differs from the defaults.
-
-        Raises:
-            ValueError: `norm` is unknown, does not take an argument of `norm_kwargs`, or is not for the dimensions of a parameter.
-        """
-        super().add_param_group(param_group)
-        group, place = self.param_groups[-1], len(self.param_groups) - 1
-        where = f"altgrad.optim.Scion, group {place}"
-        try:
-            _check_norm(group, where)
-            for index, param in enumerate(group["params"]):
-                if param.dim() not in _DIMS.get(group["norm"], (param.dim(),)):
-                    raise ValueError(f"{where}, parameter {index} of shape {tuple(param.shape)} is no "
-                                     f"{'stack of filters' if group['norm'] == 'SpectralConv' else 'matrix'}: give it a group with "
-                                     "norm='BiasRMS'")
-        except ValueError:
-            del self.param_groups[place]
-            raise
+    def _check_group(self, group, where):
+        _check_norm(group, where)
+        for index, param in enumerate(group["params"]):
+            if param.dim() not in _DIMS.get(group["norm"], (param.dim(),)):
+                raise ValueError(f"{where}, parameter {index} of shape {tuple(param.shape)} is no "
+                                 f"{'stack of filters' if group['norm'] == 'SpectralConv' else 'matrix'}: give it a group with "
+                                 "norm='BiasRMS'")
 
     def init(self) -> None:
         """Draws new parameters, as the authors' `init()`: of the length in its norm that a step has, times `scale`.

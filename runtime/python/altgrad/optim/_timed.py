@@ -77,14 +77,9 @@ class Timed(Optimizer):
             return False
         before = {key: getattr(self, key) for key in _PARTS}
         vars(self).update(known[1])
-        changed, numbers = self._watched.changed(self.param_groups), ([], [])
-        clip = clip_of(self.param_groups[0])[1] if self._clips else None
-        holds = changed is not None and clip == self._group_rules.clip and (
-            not changed or self._group_rules.hold(self.param_groups, changed, self._group_rule))
-        if holds and changed:
-            numbers = self._numbers_of(changed)
-        counted = self._calls is None or {id(row.owner) for row in self._built.rows} <= self._calls.keys()
-        if not holds or not counted or self._fit() != FRESH:
+        fit, changed, numbers = self._fit_of_step(clip_of(self.param_groups[0])[1] if self._clips else None)
+        counted = self._calls is None or {id(row.owner) for row in known[1]["_built"].rows} <= self._calls.keys()
+        if fit != FRESH or not counted:
             self._programs = [one for one in self._programs if one is not known]
             vars(self).update(before)
             return False
