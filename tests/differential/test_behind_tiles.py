@@ -110,6 +110,6 @@ def test_sums_of_what_columns_share_and_two_reductions():
 
 
 def test_columns_and_squares_of_one_set_are_refused():
-    with pytest.raises(Exception, match=r"write one of block<32x1> and block<128x128> for all"):
+    with pytest.raises(Exception, match=r"tiles of 32 rows, and another .* over tiles of 128; write block<128x128> for all"):
         program.Program(step("%a = reduce add %we over block<32x1> : f32\n%b = reduce add %we over block<128x128> : f32\n"
                              "%c = arith.addf %a, %b : f32\n%c -> %w\n", "inout %w f32"))

@@ -38,7 +38,7 @@ SCHEMA = {
     "phases": ({"name": str, "symbol": str, "kind": KINDS,
                 "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int, "finishes": int,
                 "block": int, "tiles": int, "read": {int, float}, "written": {int, float}, "walk?": WALKS},),
-    "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS},)},),
+    "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS, "sum?": str},)},),
     "partials": ({"phase": int, "set": int, "word": int, "reduction": REDUCTIONS},),
     "warnings": ({"set": int, "stream": str, "hyper": {str, NULL}, "above": {int, float},
                   "below": {int, float}, "text": str},),
@@ -56,6 +56,7 @@ REQUESTS = {
     "units": ["--rule=adamw", "--clip=agc-unit"],
     "warnings": ["--rule=adamw", "--storage=m=f16 v=bf16"],
     "columns": ["--rule=adafactor"],
+    "sums": ["--rule=prodigy", "--exchange"],
 }
 
 
