@@ -90,22 +90,48 @@ void multiply(const Products &products, const altgrad_gemm &gemm) {
     addToDiagonals(products, gemm);
 }
 
+const char *moved(const altgrad_gemm &gemm, const void *data, int64_t elements) {
+  return data ? static_cast<const char *>(data) + elements * (gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2) : nullptr;
+}
+
 altgrad_gemm matrixOf(const altgrad_gemm &gemm, int64_t index) {
-  const int64_t bytes = gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2;
-  auto move = [&](const void *data, int64_t distance) {
-    return data ? static_cast<const char *>(data) + index * distance * bytes : nullptr;
-  };
   altgrad_gemm one = gemm;
   one.batch = 1;
-  one.a = move(gemm.a, gemm.a_matrix);
-  one.b = move(gemm.b, gemm.b_matrix);
-  one.d = move(gemm.d, gemm.c_matrix);
-  one.c = const_cast<char *>(move(gemm.c, gemm.c_matrix));
+  one.a = moved(gemm, gemm.a, index * gemm.a_matrix);
+  one.b = moved(gemm, gemm.b, index * gemm.b_matrix);
+  one.d = moved(gemm, gemm.d, index * gemm.c_matrix);
+  one.c = const_cast<char *>(moved(gemm, gemm.c, index * gemm.c_matrix));
   return one;
+}
+
+// Of a symmetric result: each strip of rows up to the diagonal, and its transpose above the diagonal. Strips begin where
+// tensor cores load whole pieces.
+void multiplyStrips(const Products &products, const altgrad_gemm &gemm) {
+  constexpr int64_t aligned = 64;
+  const int64_t rows = (gemm.m + aligned * gemm.strips - 1) / (aligned * gemm.strips) * aligned;
+  for (int64_t begin = 0; begin < gemm.m; begin += rows) {
+    altgrad_gemm strip = gemm;
+    strip.m = std::min(rows, gemm.m - begin);
+    strip.n = begin + strip.m;
+    strip.a = moved(gemm, gemm.a, begin * gemm.a_row);
+    strip.d = moved(gemm, gemm.d, begin * gemm.c_row);
+    strip.c = const_cast<char *>(moved(gemm, gemm.c, begin * gemm.c_row));
+    strip.shift = 0;
+    multiply(products, strip);
+    if (begin == 0)
+      continue;
+    View above(products, gemm, moved(gemm, gemm.c, begin), {gemm.batch, begin, strip.m}, {gemm.c_matrix, gemm.c_row, 1});
+    View below(products, gemm, strip.c, {gemm.batch, begin, strip.m}, {gemm.c_matrix, 1, gemm.c_row});
+    require(aoti_torch_copy_(above, below, /*non_blocking=*/1));
+  }
+  if (gemm.shift != 0)
+    addToDiagonals(products, gemm);
 }
 
 // On the CPU torch does one matrix after the other, each on all threads, where a batch has gaps.
 void multiplyBatch(const Products &products, const altgrad_gemm &gemm) {
+  if (gemm.strips > 1)
+    return multiplyStrips(products, gemm);
   uint32_t threads = 1;
   const bool gaps = gemm.c_row != gemm.n || gemm.c_matrix != gemm.m * gemm.n;
   if (gemm.device < 0 && gemm.batch > 1 && gaps)

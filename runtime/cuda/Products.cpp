@@ -1,4 +1,4 @@
-// Launches a bundle's own kernels for symmetric products, and measures them once for each shape.
+// Symmetric products by a library, in strips or whole, and by a bundle's own kernels, measured once for each shape.
 #include "cuda/Products.h"
 #include "Status.h"
 #include "altgrad/products.h"
@@ -12,11 +12,18 @@
 
 using namespace altgrad::runtime;
 
+// Codes of the first matrix of a result, and the fastest of several runs.
+struct altgrad::runtime::Try {
+  std::vector<uint16_t> codes;
+  float ms = HUGE_VALF;
+};
+
 namespace {
 
 constexpr int rounds = 5;                 // after one that warms up
 constexpr int64_t mostCompared = 1 << 20; // numbers
 constexpr int64_t mostTiles = 65535;      // of a grid's y and z
+constexpr int64_t narrowestInStrips = 512; // a square's side: below, launches cost more than half of the work
 constexpr int64_t pieceElements = 8;      // 16 bytes
 // Of the largest number. What rounding leaves is far below it, and what is broken above.
 constexpr double tolerance = 1.0 / (1 << 5);
@@ -24,13 +31,28 @@ constexpr double tolerance = 1.0 / (1 << 5);
 // Never destroyed: the driver may be gone before.
 struct Decisions {
   std::mutex lock;
-  std::map<std::string, bool> own; // by key
+  std::map<std::string, Way> ways; // by key
 };
 Decisions &decisions() {
   static auto *all = new Decisions;
   return *all;
 }
 
+constexpr const char *wayNames[] = {"library", "two strips", "four strips", "own"};
+const char *nameOf(Way way) { return wayNames[int(way)]; }
+
+// Whole squares for words that nobody here has written.
+Way wayOf(const std::vector<char> &words) {
+  const std::string text(words.begin(), words.end());
+  for (Way way : {Way::TwoStrips, Way::FourStrips, Way::Own})
+    if (text.compare(0, strlen(nameOf(way)), nameOf(way)) == 0)
+      return way;
+  return Way::Whole;
+}
+
+bool isOf16Bits(const altgrad_gemm &product) {
+  return product.type == ALTGRAD_GEMM_BF16 || product.type == ALTGRAD_GEMM_F16;
+}
 bool isPieces(const void *address) { return uint64_t(address) % (2 * pieceElements) == 0; }
 bool isPieces(int64_t elements) { return elements % pieceElements == 0; }
 // Of a matrix one stride is 1.
@@ -47,7 +69,7 @@ double numberOf(uint16_t code, int32_t type) {
 }
 
 // In parts of the largest number; NAN where one is not finite.
-double farthest(const OwnProducts::Try &one, const OwnProducts::Try &other, int32_t type) {
+double farthest(const Try &one, const Try &other, int32_t type) {
   double far = 0, largest = 0;
   for (size_t i = 0; i < one.codes.size(); ++i) {
     const double a = numberOf(one.codes[i], type), b = numberOf(other.codes[i], type);
@@ -97,18 +119,18 @@ private:
 } // namespace
 
 altgrad_status OwnProducts::open() {
-  const altgrad::ProductsBy by = altgrad::productsBy();
+  by = altgrad::productsBy();
   if (by == altgrad::ProductsBy::Unknown)
-    return fail(ALTGRAD_INVALID, "%s is \"%.100s\"; there are auto, own and library", altgrad::productsVariable,
+    return fail(ALTGRAD_INVALID, "%s is \"%.100s\"; there are auto, own, strips and library", altgrad::productsVariable,
                 secure_getenv(altgrad::productsVariable));
-  forced = by == altgrad::ProductsBy::Own;
-  measures = by == altgrad::ProductsBy::Auto && !kernels->identity.empty();
+  if (by == altgrad::ProductsBy::Auto && kernels->identity.empty())
+    by = altgrad::ProductsBy::Library;
   return ALTGRAD_OK;
 }
 
 // Null where they do not do such a product.
 Function OwnProducts::kernelFor(const altgrad_gemm &product) const {
-  if ((product.type != ALTGRAD_GEMM_BF16 && product.type != ALTGRAD_GEMM_F16) || product.shift != 0)
+  if (!isOf16Bits(product) || product.shift != 0)
     return nullptr;
   const int64_t a = lineOf(product.a_row, product.a_column), b = lineOf(product.b_row, product.b_column);
   for (const void *address : {product.a, product.b, product.d, (const void *)product.c})
@@ -131,7 +153,7 @@ std::string OwnProducts::keyOf(const altgrad_gemm &product) const {
   shape += product.a_column == 1 ? " rows" : " columns";
   for (int64_t count : {batch, product.n, product.k, int64_t(product.d != nullptr)})
     shape += " " + std::to_string(count);
-  std::string key = "altgrad product 1\n" + kernels->identity;
+  std::string key = "altgrad product 2\n" + kernels->identity;
   addPart(key, "shape", shape);
   return key;
 }
@@ -149,75 +171,96 @@ altgrad_status OwnProducts::launch(const altgrad_gemm &product) const {
   return error ? driver.refuse(error, "a kernel for symmetric products") : ALTGRAD_OK;
 }
 
-altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &library, Try &byKernel,
-                                    Try &byLibrary) const {
+// The library's whole squares come first: the others are compared with them.
+std::vector<Way> OwnProducts::waysOf(const altgrad_gemm &product) const {
+  std::vector<Way> ways{Way::Whole};
+  if (product.n >= narrowestInStrips && isOf16Bits(product))
+    ways.insert(ways.end(), {Way::TwoStrips, Way::FourStrips});
+  if (kernelFor(product))
+    ways.push_back(Way::Own);
+  return ways;
+}
+
+altgrad_status OwnProducts::run(Way way, const altgrad_gemm &product, const Library &library) const {
+  return way == Way::Own ? launch(product) : library(way == Way::FourStrips ? 4 : way == Way::TwoStrips ? 2 : 1);
+}
+
+altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &library, const std::vector<Way> &ways,
+                                    std::vector<Try> &tries) const {
   const auto stream = static_cast<CudaStream>(product.stream);
   Stopwatch watch(driver, stream);
-  auto run = [&](Try &each, const Library &body) -> altgrad_status {
-    float ms = 0;
-    if (altgrad_status status = watch.time(body, ms))
-      return status;
-    if (!each.codes.empty()) {
-      each.ms = std::min(each.ms, ms);
-      return ALTGRAD_OK;
+  for (int i = 0; i <= rounds; ++i)
+    for (size_t which = 0; which < ways.size(); ++which) {
+      float ms = 0;
+      Try &each = tries[which];
+      if (altgrad_status status = watch.time([&] { return run(ways[which], product, library); }, ms))
+        return status;
+      if (!each.codes.empty()) {
+        each.ms = std::min(each.ms, ms);
+        continue;
+      }
+      each.codes.resize(size_t(std::min(product.n * product.n, mostCompared)));
+      if (Result error =
+              driver.cuMemcpyDtoHAsync(each.codes.data(), DevicePointer(product.c), each.codes.size() * 2, stream))
+        return driver.refuse(error, "comparing products"); // memory that is not pinned is there now
     }
-    each.codes.resize(size_t(std::min(product.n * product.n, mostCompared)));
-    Result error = driver.cuMemcpyDtoHAsync(each.codes.data(), DevicePointer(product.c), each.codes.size() * 2, stream);
-    return error ? driver.refuse(error, "comparing products") : ALTGRAD_OK; // memory that is not pinned is there now
-  };
-  for (int i = 0; i <= rounds; ++i) {
-    if (altgrad_status status = run(byKernel, [&] { return launch(product); }))
-      return status;
-    if (altgrad_status status = run(byLibrary, library))
-      return status;
-  }
   return ALTGRAD_OK;
 }
 
-// Numbers that are not finite decide nothing: whether ours are right could not be seen.
+// Numbers that are not finite decide nothing: whether a way is right could not be seen.
 altgrad_status OwnProducts::decide(const altgrad_gemm &product, const Library &library, const std::string &key,
-                                   bool &own) const {
-  Try byKernel, byLibrary;
-  if (altgrad_status status = measure(product, library, byKernel, byLibrary))
+                                   Way &way) const {
+  const std::vector<Way> ways = waysOf(product);
+  std::vector<Try> tries(ways.size());
+  if (altgrad_status status = measure(product, library, ways, tries))
     return status;
-  const double far = farthest(byKernel, byLibrary, product.type);
-  own = far <= tolerance && byKernel.ms < byLibrary.ms;
-  if (std::isnan(far))
-    return ALTGRAD_OK;
-  char words[128];
-  const int size = snprintf(words, sizeof words, "%s: %g ms of its own kernel, %g ms of the library, %g apart\n",
-                            own ? "own" : "library", byKernel.ms, byLibrary.ms, far);
-  Cache().keep(key, {words, words + size});
+  size_t best = 0;
+  std::string measured;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const double far = farthest(tries[i], tries[0], product.type);
+    if (std::isnan(far))
+      return ALTGRAD_OK;
+    if (far <= tolerance && tries[i].ms < tries[best].ms)
+      best = i;
+    char words[96];
+    snprintf(words, sizeof words, ", %s %g ms, %g apart", nameOf(ways[i]), tries[i].ms, far);
+    measured += words;
+  }
+  measured = nameOf(ways[best]) + (":" + measured.substr(1)) + "\n";
+  Cache().keep(key, {measured.begin(), measured.end()});
   std::lock_guard<std::mutex> held(decisions().lock); // a second thread may have measured, too
-  own = decisions().own.emplace(key, own).first->second;
+  way = decisions().ways.emplace(key, ways[best]).first->second;
   return ALTGRAD_OK;
 }
 
-altgrad_status OwnProducts::isFaster(const altgrad_gemm &product, const Library &library, bool &own) const {
+altgrad_status OwnProducts::fastest(const altgrad_gemm &product, const Library &library, Way &way) const {
   const std::string key = keyOf(product);
   {
     std::lock_guard<std::mutex> held(decisions().lock);
-    if (auto found = decisions().own.find(key); found != decisions().own.end()) {
-      own = found->second;
+    if (auto found = decisions().ways.find(key); found != decisions().ways.end()) {
+      way = found->second;
       return ALTGRAD_OK;
     }
   }
-  own = false;
   std::vector<char> words;
   if (!Cache().find(key, words) || words.empty())
-    return captured ? ALTGRAD_OK : decide(product, library, key, own);
+    return captured ? ALTGRAD_OK : decide(product, library, key, way);
   std::lock_guard<std::mutex> held(decisions().lock);
-  own = decisions().own.emplace(key, words[0] == 'o').first->second;
+  way = decisions().ways.emplace(key, wayOf(words)).first->second;
   return ALTGRAD_OK;
 }
 
 // What is measured on one machine may be otherwise on another: who asks for bits gets the library's.
 altgrad_status OwnProducts::multiply(const altgrad_gemm &product, bool alone, const Library &library) {
-  bool own = forced;
-  if (!kernelFor(product))
-    return library();
-  if (measures && !alone)
-    if (altgrad_status status = isFaster(product, library, own))
+  Way way = Way::Whole;
+  const std::vector<Way> ways = waysOf(product);
+  if (by == altgrad::ProductsBy::Auto && !alone && ways.size() > 1) {
+    if (altgrad_status status = fastest(product, library, way))
       return status;
-  return own ? launch(product) : library();
+  } else if (by == altgrad::ProductsBy::Own && ways.back() == Way::Own) {
+    way = Way::Own;
+  } else if (by == altgrad::ProductsBy::Strips && ways.size() > 2) {
+    way = Way::FourStrips;
+  }
+  return run(way, product, library);
 }

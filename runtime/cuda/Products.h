@@ -1,42 +1,42 @@
-// Symmetric products by kernels of a bundle's own, where they are faster than what multiplies otherwise.
+// Symmetric products on a GPU by the fastest of several ways.
 #ifndef ALTGRAD_RUNTIME_PRODUCTS_H
 #define ALTGRAD_RUNTIME_PRODUCTS_H
 
+#include "altgrad/products.h"
 #include "cuda/Kernels.h"
 #include "executor/Executor.h"
 
-#include <cmath>
-
 namespace altgrad::runtime {
+
+// The library multiplies whole squares, or strips of rows up to the diagonal; or a kernel of the bundle multiplies.
+enum class Way { Whole, TwoStrips, FourStrips, Own };
+struct Try; // what one of them gave, and its time
 
 // Of one plan; productsBy() says who multiplies.
 class OwnProducts final : public SymmetricProducts {
 public:
   explicit OwnProducts(std::shared_ptr<const Kernels> kernels)
       : driver(kernels->gpu->driver), kernels(std::move(kernels)) {}
-  // ALTGRAD_INVALID where the word is none of the three.
+  // ALTGRAD_INVALID where the word is none of them.
   altgrad_status open();
 
   altgrad_status multiply(const altgrad_gemm &product, bool alone, const Library &library) override;
   bool captured = false; // what runs now: nothing is measured
 
-  // Codes of the first matrix of a result, and the fastest of several runs.
-  struct Try {
-    std::vector<uint16_t> codes;
-    float ms = HUGE_VALF;
-  };
-
 private:
   Function kernelFor(const altgrad_gemm &product) const;
   std::string keyOf(const altgrad_gemm &product) const;
-  altgrad_status isFaster(const altgrad_gemm &product, const Library &library, bool &own) const;
-  altgrad_status decide(const altgrad_gemm &product, const Library &library, const std::string &key, bool &own) const;
-  altgrad_status measure(const altgrad_gemm &product, const Library &library, Try &byKernel, Try &byLibrary) const;
+  std::vector<Way> waysOf(const altgrad_gemm &product) const;
+  altgrad_status run(Way way, const altgrad_gemm &product, const Library &library) const;
+  altgrad_status fastest(const altgrad_gemm &product, const Library &library, Way &way) const;
+  altgrad_status decide(const altgrad_gemm &product, const Library &library, const std::string &key, Way &way) const;
+  altgrad_status measure(const altgrad_gemm &product, const Library &library, const std::vector<Way> &ways,
+                         std::vector<Try> &tries) const;
   altgrad_status launch(const altgrad_gemm &product) const;
 
   const Driver &driver;
   std::shared_ptr<const Kernels> kernels;
-  bool measures = false, forced = false;
+  altgrad::ProductsBy by = altgrad::ProductsBy::Library;
 };
 
 } // namespace altgrad::runtime

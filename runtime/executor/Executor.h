@@ -80,10 +80,10 @@ public:
   virtual altgrad_status multiply(const altgrad_gemm &product) = 0;
 };
 
-// Who may do symmetric products instead; `library` does the same product.
+// Who may do symmetric products instead; `library` does the same product, in `strips` of rows where it can.
 class SymmetricProducts {
 public:
-  using Library = std::function<altgrad_status()>;
+  using Library = std::function<altgrad_status(int32_t strips)>;
   virtual ~SymmetricProducts() = default;
   // `alone`: bits may depend on nothing but the matrices.
   virtual altgrad_status multiply(const altgrad_gemm &product, bool alone, const Library &library) = 0;

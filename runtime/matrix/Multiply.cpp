@@ -153,7 +153,6 @@ void altgrad::runtime::setCommonGemm(const Gemm &gemm) {
   common = gemm;
 }
 
-// On a GPU one call for all: strips would leave most of it idle, and a mirror would have to be launched.
 static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, const Phase &phase,
                                     const Launch &launch) {
   if (product.permutation >= 0 && gemm.device < 0)
@@ -166,9 +165,13 @@ static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, c
   if (gemm.device < 0 && product.form != Form::Side)
     return multiplySymmetric(gemm, product.shift, phase, launch);
   gemm.shift = product.shift;
-  auto library = [&] { return multiplyOnce(gemm, phase, launch); };
+  auto library = [&](int32_t strips) {
+    altgrad_gemm given = gemm; // the caller's function may write to it
+    given.strips = strips;
+    return multiplyOnce(given, phase, launch);
+  };
   const bool other = launch.symmetric && product.form != Form::Side;
-  return other ? launch.symmetric->multiply(gemm, product.alone, library) : library();
+  return other ? launch.symmetric->multiply(gemm, product.alone, library) : library(1);
 }
 
 // A NaN among the gradients goes the way of all NaNs; one that a product makes goes nowhere.

@@ -27,19 +27,21 @@ enum {
 
 namespace altgrad {
 
-// Who does such products on a GPU, by $ALTGRAD_CUDA_PRODUCTS: the library, as without the variable; these kernels; or
-// whoever was faster when a product of the shape was first met on such a device, outside of a capture. A word that is
-// none of the three is Unknown.
-enum class ProductsBy { Library, Own, Auto, Unknown };
+// Who does symmetric products on a GPU, by $ALTGRAD_CUDA_PRODUCTS: the library, which multiplies whole squares, as without
+// the variable; the library in four strips of rows up to the diagonal, which are ten of sixteen blocks, and a copy of the
+// rest; these kernels; or whoever was fastest when a product of the shape was first met on such a device, outside of a
+// capture. A word that is none of the four is Unknown.
+enum class ProductsBy { Library, Strips, Own, Auto, Unknown };
 inline constexpr char productsVariable[] = "ALTGRAD_CUDA_PRODUCTS";
 
 inline ProductsBy productsBy() {
   const char *word = secure_getenv(productsVariable);
   if (!word || !*word || strcmp(word, "library") == 0)
     return ProductsBy::Library;
-  return strcmp(word, "own") == 0    ? ProductsBy::Own
-         : strcmp(word, "auto") == 0 ? ProductsBy::Auto
-                                     : ProductsBy::Unknown;
+  return strcmp(word, "own") == 0      ? ProductsBy::Own
+         : strcmp(word, "strips") == 0 ? ProductsBy::Strips
+         : strcmp(word, "auto") == 0   ? ProductsBy::Auto
+                                       : ProductsBy::Unknown;
 }
 
 } // namespace altgrad

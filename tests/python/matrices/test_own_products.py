@@ -173,9 +173,9 @@ def test_another_process_finds_the_decision_on_disk():
     assert printed == ["16 14", "4 2"]
 
 
-def test_a_word_that_is_none_of_the_three_is_refused(cache):
+def test_a_word_that_is_none_of_these_is_refused(cache):
     cache.setenv("ALTGRAD_CUDA_PRODUCTS", "fast")
-    with pytest.raises(altgrad.Error, match='ALTGRAD_CUDA_PRODUCTS is "fast"; there are auto, own and library'):
+    with pytest.raises(altgrad.Error, match='ALTGRAD_CUDA_PRODUCTS is "fast"; there are auto, own, strips and library'):
         stepped([(8, 16)], 1)
 
 

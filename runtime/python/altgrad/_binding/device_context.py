@@ -88,8 +88,6 @@ def unwritten(tensor):
     return tensor
 
 
-def number_of(value, default):
+def number_of(value):
     """A step-wide number: a float, or the tensor on whose device it is to be read."""
-    if value is None:
-        return default
     return value if stays_on_device(value) else float(value)

@@ -253,7 +253,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         scaler = self.fused_amp or scale is not None or found is not None
         if own:
             scale, scaler = own._begin_step()
-        scalars = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
+        scalars = {"scale": 1.0 if scale is None else number_of(scale), "flag": 0.0 if found is None else number_of(found)}
         if self._exchanged is not None:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called within ema_weights()")
         if self._running:
