@@ -23,7 +23,7 @@ namespace {
 constexpr int rounds = 5;                 // after one that warms up
 constexpr int64_t mostCompared = 1 << 20; // numbers
 constexpr int64_t mostTiles = 65535;      // of a grid's y and z
-constexpr int64_t narrowestInStrips = 512; // a square's side: below, launches cost more than half of the work
+constexpr int64_t narrowestInStrips = 256; // a square's side: below, launches cost more than half of the work
 constexpr int64_t pieceElements = 8;      // 16 bytes
 // Of the largest number. What rounding leaves is far below it, and what is broken above.
 constexpr double tolerance = 1.0 / (1 << 5);

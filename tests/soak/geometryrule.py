@@ -2,7 +2,7 @@
 
 The arithmetic is the language's, operation by operation: float32 for elements and columns, float64 for numbers of rows, units,
 tensors and the step, one rounding where they meet, and squares of elements in float32. Only sums have another order, and a normal
-number is float64's. Nothing of the compiler is used.
+number is float64's of a rounded angle. Nothing of the compiler is used.
 """
 
 import random
@@ -117,7 +117,8 @@ class Drawn:
             found = []
             for tag, x in enumerate(w):
                 u, v = [(rounding.draws(np.arange(x.size), self.seed, self.count, tag, 192 + 2 * key + i, 32) >> 8) * 2.0**-24 for i in (0, 1)]
-                z = np.sqrt(-2 * np.log(1 - u)) * np.cos(np.float64(F32(2 * np.pi)) * v)
+                angle = F32(2 * np.pi) * v.astype(F32)  # rounded, which the cosine of a large one shows
+                z = np.sqrt(-2 * np.log(1 - u)) * np.cos(np.float64(angle))
                 found.append((u if how == "uniform" else z).astype(F32).reshape(x.shape))
             return found
         self.write(name, f"random({how}, key={key})", compute, ("w",), "element")

@@ -1,5 +1,6 @@
 """Muon's symmetric products on a GPU in strips of rows up to the diagonal, beside whole squares."""
 
+import ctypes
 import os
 
 import gemms
@@ -27,7 +28,7 @@ class Strips(Driver):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("shape", [(512, 640), (700, 516), (2, 513, 600)], ids=str)
+@pytest.mark.parametrize("shape", [(256, 320), (350, 258), (2, 257, 300)], ids=str)
 def test_four_strips_give_the_step_of_whole_squares_within_rounding(cache, shape, dtype):  # noqa: F811
     """In batches, too, and where strips are unlike."""
     steps = {}
@@ -44,14 +45,14 @@ def test_four_strips_give_the_step_of_whole_squares_within_rounding(cache, shape
 def test_small_squares_stay_whole(cache):  # noqa: F811
     cache.setenv("ALTGRAD_CUDA_PRODUCTS", "strips")
     with Strips() as driver:
-        stepped([(511, 520)], 1)
+        stepped([(255, 264)], 1)
     assert set(driver.seen) == {1}
 
 
 @pytest.mark.parametrize("times, wanted", [((100, 75, 63), 4), ((100, 75, 90), 2), ((100, 120, 110), 1)])
 def test_the_fastest_number_of_strips_is_measured_once(times, wanted):
     """Six runs of each, the first time that a step's two kinds of symmetric products are met."""
-    shape = (512 + 8 * wanted, 640)  # of no other test
+    shape = (257 + 8 * wanted, 320)  # of no other test, nor of our own kernels, which take multiples of 8
     with Strips(*times) as driver:
         stepped([shape], 1)
         assert sorted(driver.seen[:18]) == [1] * 6 + [2] * 6 + [4] * 6
@@ -66,15 +67,15 @@ def test_what_is_wrong_in_strips_is_not_fast():
         def unlike(gemm, context):
             status = driver.call(gemm, context)
             if gemm[STRIPS] & 0xFFFFFFFF > 1:
-                gemms.spoil(gemm)
+                ctypes.cast(gemm[8], ctypes.POINTER(ctypes.c_uint16))[0] = 0x4480  # 1024, in c
             return status
 
         with gemms.Products(unlike):
-            stepped([(560, 640)], 1)
+            stepped([(305, 320)], 1)
     assert driver.seen.count(1) > 6 and driver.seen[-3:] == [1, 1, 1]
 
 
 def test_who_asks_for_bits_gets_whole_squares():
     with Strips() as driver:
-        stepped([(512, 640)], 1, reproducible=True)
+        stepped([(256, 320)], 1, reproducible=True)
     assert set(driver.seen) == {1}
