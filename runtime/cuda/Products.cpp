@@ -47,7 +47,7 @@ Way wayOf(const std::vector<char> &words) {
   for (Way way : {Way::TwoStrips, Way::FourStrips, Way::Own})
     if (text.compare(0, strlen(nameOf(way)), nameOf(way)) == 0)
       return way;
-  return Way::Whole;
+  return Way::Full;
 }
 
 bool isOf16Bits(const altgrad_gemm &product) {
@@ -173,7 +173,7 @@ altgrad_status OwnProducts::launch(const altgrad_gemm &product) const {
 
 // The library's whole squares come first: the others are compared with them.
 std::vector<Way> OwnProducts::waysOf(const altgrad_gemm &product) const {
-  std::vector<Way> ways{Way::Whole};
+  std::vector<Way> ways{Way::Full};
   if (product.n >= narrowestInStrips && isOf16Bits(product))
     ways.insert(ways.end(), {Way::TwoStrips, Way::FourStrips});
   if (kernelFor(product))
@@ -252,7 +252,7 @@ altgrad_status OwnProducts::fastest(const altgrad_gemm &product, const Library &
 
 // What is measured on one machine may be otherwise on another: who asks for bits gets the library's.
 altgrad_status OwnProducts::multiply(const altgrad_gemm &product, bool alone, const Library &library) {
-  Way way = Way::Whole;
+  Way way = Way::Full;
   const std::vector<Way> ways = waysOf(product);
   if (by == altgrad::ProductsBy::Auto && !alone && ways.size() > 1) {
     if (altgrad_status status = fastest(product, library, way))

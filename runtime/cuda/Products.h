@@ -9,7 +9,7 @@
 namespace altgrad::runtime {
 
 // The library multiplies whole squares, or strips of rows up to the diagonal; or a kernel of the bundle multiplies.
-enum class Way { Whole, TwoStrips, FourStrips, Own };
+enum class Way { Full, TwoStrips, FourStrips, Own };
 struct Try; // what one of them gave, and its time
 
 // Of one plan; productsBy() says who multiplies.
