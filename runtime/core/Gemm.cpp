@@ -120,8 +120,9 @@ void multiplyStrips(const Products &products, const altgrad_gemm &gemm) {
     multiply(products, strip);
     if (begin == 0)
       continue;
-    View above(products, gemm, moved(gemm, gemm.c, begin), {gemm.batch, begin, strip.m}, {gemm.c_matrix, gemm.c_row, 1});
-    View below(products, gemm, strip.c, {gemm.batch, begin, strip.m}, {gemm.c_matrix, 1, gemm.c_row});
+    const std::initializer_list<int64_t> sizes = {gemm.batch, begin, strip.m};
+    View above(products, gemm, moved(gemm, gemm.c, begin), sizes, {gemm.c_matrix, gemm.c_row, 1});
+    View below(products, gemm, strip.c, sizes, {gemm.c_matrix, 1, gemm.c_row});
     require(aoti_torch_copy_(above, below, /*non_blocking=*/1));
   }
   if (gemm.shift != 0)

@@ -30,8 +30,8 @@ typedef struct altgrad_gemm {
   int32_t device; // the GPU's number; -1: the CPU
   void *stream;   // a CUstream of it
   double shift;
-  // On a GPU: above 1 where c is symmetric and may be multiplied in so many strips of rows, each up to the diagonal, with
-  // a copy of what is below the diagonal above it. A function that multiplies all of c instead is right, too.
+  // On a GPU: above 1 where c is symmetric and may be multiplied in so many strips of rows, each up to the diagonal,
+  // with a copy of what is below the diagonal above it. A function that multiplies all of c instead is right, too.
   int32_t strips;
 } altgrad_gemm;
 
