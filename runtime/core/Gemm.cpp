@@ -104,8 +104,8 @@ altgrad_gemm matrixOf(const altgrad_gemm &gemm, int64_t index) {
   return one;
 }
 
-// Of a symmetric result: each strip of rows up to the diagonal, and its transpose above the diagonal. Strips begin where
-// tensor cores load whole pieces.
+// Of a symmetric result: each strip of rows up to the diagonal, and its transpose above the diagonal. Strips begin
+// where tensor cores load whole pieces.
 void multiplyStrips(const Products &products, const altgrad_gemm &gemm) {
   constexpr int64_t aligned = 64;
   const int64_t rows = (gemm.m + aligned * gemm.strips - 1) / (aligned * gemm.strips) * aligned;
