@@ -164,6 +164,9 @@ LogicalResult altgrad::verifyRoleType(Location loc, Role role, Scope scope, Stri
   return emitError(loc) << "'altgrad.rule' op has " << stringifyRole(role) << " '%" << name << "' of type "
                         << llvm::to_string(type) << ", expected " << llvm::to_string(expected)
                         << (isNumber ? ", f32 or i64" : "")
+                        << (role == Role::state && !isNumber && (type.isF64() || type.isInteger(64))
+                                ? "; write f32, or keep one number per tensor or per step"
+                                : "")
                         << (role == Role::hyper && type.isF32()
                                 ? "; for elements write %r = truncf %" + name.str() + " : f64 to f32 in the rule"
                                 : "")

@@ -217,7 +217,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %k: i64 per step = 0.5) {
 // -----
 
 // rule_c3
-// expected-error@+1 {{'altgrad.rule' op has state '%s' of type f64, expected f32}}
+// expected-error@+1 {{'altgrad.rule' op has state '%s' of type f64, expected f32; write f32, or keep one number per tensor or per step}}
 altgrad.rule @r(param %w: f32, grad %g: f32, state %s: f64 per unit) {
   altgrad.yield param(%w) state(%s: f64)
 }
