@@ -56,6 +56,12 @@ def reduced(how, x, over):
     return [part.astype(F32) for part in parts]
 
 
+def of_each(parts, w, over):
+    """One value for each row or column, also where what was reduced is the same for several of them."""
+    shapes = {"row": lambda one: (len(one), 1), "unit": lambda one: (len(one), 1), "column": lambda one: (1, one.shape[1])}
+    return [np.broadcast_to(part, shapes[over](one)) for part, one in zip(parts, w)] if over in shapes else parts
+
+
 def sizes(x, over):
     counts = [F32(np.prod([one.shape[axis] for axis in AXES[over]])).astype(np.float64) for one in x]
     return [sum(counts)] * len(x) if over == "step" else counts
@@ -146,25 +152,25 @@ class Drawn:
             other = self.draw.choice([name for name, kind in self.kinds.items() if joined(kind, self.kinds[one]) == self.kinds[one]])
             kind = self.kinds[one]
 
-            def compute(x, y):
+            def compute(x, y, w):
                 # a comparison has the shape of what it is of: a number of rows is no number of elements
                 truths = [np.broadcast_to(cast(a, kind) < cast(b, kind), np.broadcast_shapes(a.shape, b.shape)) for a, b in zip(x, y)]
                 if how == "count":
-                    return [finish(part) for part in reduced("count", truths, over)]
+                    return of_each([finish(part) for part in reduced("count", truths, over)], w, over)
                 missing = reduced("count", [~truth for truth in truths], over)
-                return [finish(np.where(part == 0, F32(2), F32(-1))) for part in missing]
+                return of_each([finish(np.where(part == 0, F32(2), F32(-1))) for part in missing], w, over)
             words = f"count({one} < {other} over {over})" if how == "count" else f"(2 if all({one} < {other} over {over}) else -1)"
-            return self.write(name, words, compute, (one, other), over)
+            return self.write(name, words, compute, (one, other, "w"), over)
 
-        def compute(x):
+        def compute(x, w):
             x = [cast(part, "element") for part in x]
             if how in ("sum", "max", "absmax"):
-                return [finish(part) for part in reduced(how, x, over)]
+                return of_each([finish(part) for part in reduced(how, x, over)], w, over)
             totals = [finish(part) for part in reduced("sum" if how == "mean" else "sumsq", x, over)]
             if how != "norm":
                 totals = [total / total.dtype.type(size) for total, size in zip(totals, sizes(x, over))]
-            return totals if how == "mean" else [np.sqrt(total) for total in totals]
-        self.write(name, f"{how}({one} over {over})", compute, (one,), over)
+            return of_each(totals if how == "mean" else [np.sqrt(total) for total in totals], w, over)
+        self.write(name, f"{how}({one} over {over})", compute, (one, "w"), over)
 
     def close(self, name, kind):
         """The new value of a state, or of the parameter: bounded, so that a few steps stay among numbers."""
