@@ -8,14 +8,14 @@ import torch
 from .._binding.layout import FORMATS, in_order, is_dense
 from .._core import state_layout, blocked_numel, dtype_of
 from .._storage import peers
-from .._storage.blocks import scale_key
+from .._storage.blocks import has_blocks, scale_key
 from .._storage.storage_line import LINE, check_state_dict, storage_entry, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.file_entries import encode_entry
 from .._storage.line import Storage, StorageLike
 from .._storage.master import REMAINDER, divide, join
 from .._storage.packed import pack
-from .._storage.word import word_of
+from .._storage.word import check_words, word_of
 from ._of_torch import Adam
 from ._optimizer import Optimizer
 
@@ -181,9 +181,8 @@ def _errors(place, adam, entry, target):
 
 def _words_by_key(words, keys):
     """Words of storage by keys of `state`; raises ValueError for a block or a master that there is not."""
+    check_words(words)
     for name, word in words.items():
-        if ":" in word.partition(",")[0] and word_of(word).block not in (16, 32, 64, 128, 256):
-            raise ValueError(f"storage '{name}={word}': a block has 16, 32, 64, 128 or 256 elements")
         if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
             raise ValueError(f"storage 'master={word}': a master is f32, bf16+i16 or bf16+i8")
     return {keys.get(name, name): word for name, word in words.items()}
@@ -216,8 +215,8 @@ class _Target:
         if self.writer:
             return 128 if self.kind == "torchao.4bit" else 256 if self.kind not in (
                 "torch", "transformer_engine") and count >= blocked_numel() else 0
-        block = word_of(self._word(key)).block
-        return block if block > 1 and count >= blocked_numel() else 0
+        word = self._word(key)
+        return word_of(word).block if has_blocks(word, count) else 0
 
     def _word(self, key):
         return self.words.get(key, self.words.get("states", "f32" if "master" in self.words else "param"))
@@ -243,7 +242,7 @@ class _Target:
         if word == "param":
             word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
         block = word_of(word).block
-        if block > 1 and state.numel() >= blocked_numel():
+        if has_blocks(word, state.numel()):
             from ..quant._blocks import quantize_into  # late: it takes a second
             codes, scales = encode_blocks(word, numbers, block, quantize_into)
             yield scale_key(key), scales.to(device)
