@@ -134,6 +134,11 @@ public:
       budget.reserve("words", wordCount * sharedWordBytes);
     budget.reserve("books", bookBytes(phase));
     SweepOp sweep = phase.getSweep();
+    if (sweep && joinsWarps(sweep)) {
+      if (sweep.getNumResults())
+        return refuseSums(sweep);
+      budget.reserve("warps", ALTGRAD_BLOCK_THREADS / warpThreads * sharedWordBytes);
+    }
     if (sweep && sweep.getTiles())
       reserveTile(sweep.getTiles());
     if (budget.used > budget.most)
@@ -215,6 +220,13 @@ private:
         getStages(body)[number].getKeptMutable().erase(count, wanted - count);
     }
     resources.ahead = all && hasRegistersForPrefetch(sweep, tuning);
+  }
+
+  // A warp has a chunk alone then.
+  LogicalResult refuseSums(SweepOp sweep) {
+    return phase.emitOpError() << "'" << phase.getName() << "' has sums beside blocks of " << sweep.getBlock()
+                               << " elements, and on '" << target.name << "' these have " << ALTGRAD_LANES
+                               << " elements at most there: choose smaller blocks, or leave statistics out";
   }
 
   LogicalResult refuse() {
