@@ -100,7 +100,7 @@ def of_class(kind):
 
 
 @pytest.mark.parametrize("flat", (True, False))
-@pytest.mark.parametrize("here, there", itertools.permutations([torch.optim.Adafactor, altgrad.optim.Adafactor]))
+@pytest.mark.parametrize("here, there", [*itertools.permutations((torch.optim.Adafactor, altgrad.optim.Adafactor))])
 def test_files_go_both_ways_with_torch(here, there, flat, tmp_path):
     """A vector's state is `variance` in a file, and two numbers in memory."""
     model, optimizer = of_class(there)

@@ -98,3 +98,47 @@ def test_a_file_loads_under_another_number(here, there):
             assert torch.equal(mine, theirs), size
         else:
             torch.testing.assert_close(mine, theirs, rtol=0, atol=3e-3)
+
+
+@pytest.mark.parametrize("to", ["bitsandbytes", "bitsandbytes:64", "bitsandbytes:2048"])
+def test_bitsandbytes_blocks_of_any_size(to):
+    """Each number is within half a step of the dynamic map under the scale of its block, and a file of them is read again."""
+    params, optimizer = made(altgrad.optim.AdamW)
+    run(params, optimizer, 0)
+    block = int(to.partition(":")[2] or 256)
+    file = altgrad.transcode(optimizer.state_dict(), to=to)
+    back = altgrad.transcode(file, to="torch")
+    for place, param in enumerate(params):
+        numbers, held = optimizer.state[param]["exp_avg"], file["state"][place]
+        if len(numbers) < 4096:
+            assert torch.equal(held["state1"], numbers)
+            continue
+        scale = torch.nn.functional.pad(numbers, (0, -len(numbers) % block)).view(-1, block).abs().amax(1)
+        assert torch.equal(held["absmax1"], scale)
+        shares = (numbers / scale.repeat_interleave(block)[:len(numbers)])[:, None]
+        assert torch.equal((held["qmap1"][None] - shares).abs().amin(1), (held["qmap1"][held["state1"].int()] - shares[:, 0]).abs())
+        kept = held["qmap1"][held["state1"].int()] * scale.repeat_interleave(block)[:len(numbers)]
+        assert torch.equal(back["state"][place]["exp_avg"], kept)
+
+
+@pytest.mark.parametrize("words, why", [
+    (dict(storage="m=bf16,min_size:7"), "min_size is of states with a scale for each block"),
+    (dict(storage="m=bnb8:256,min_size"), "write min_size with the elements"),
+    (dict(storage="m=bnb8:256,min_size:0"), "write min_size with the elements"),
+    (dict(storage="m=bnb8:256,min_size:5,min_size:6"), "min_size twice; leave one out"),
+    (dict(storage="copy=ocp.e4m3fn:128,min_size:5"), "min_size is of states"),
+    (dict(storage="m=bnb8:4096"), "a power of two from 16 to 2048"),
+    (dict(min_8bit_size=-1), "min_8bit_size is -1; it is a number of elements"),
+    (dict(min_8bit_size=2**31), "it is a number of elements below 2147483648")])
+def test_what_is_no_number_of_elements_is_said(words, why):
+    with pytest.raises(ValueError, match=why):
+        made(**words)
+
+
+def test_who_takes_it_is_said():
+    with pytest.raises(TypeError, match="min_8bit_size is 4096.0, not a whole number"):
+        made(min_8bit_size=4096.0)
+    with pytest.raises(TypeError, match='such as AdamW8bit, take it; write it into storage here, as in storage="m=bnb8:256,min_size'):
+        made(altgrad.optim.AdamW, min_8bit_size=4096)
+    with pytest.raises(ValueError, match="knows no 'bitsandbytes:100': blocks of a power of two from 16 to 2048"):
+        altgrad.transcode({"state": {}, "param_groups": []}, to="bitsandbytes:100")

@@ -184,10 +184,10 @@ def _errors(place, adam, entry, target):
 
 def _words_by_key(words, keys):
     """Words of storage by keys of `state`; raises ValueError for a block or a master that there is not."""
-    check_words(words)
     for name, word in words.items():
         if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
             raise ValueError(f"storage 'master={word}': a master is f32, bf16+i16 or bf16+i8")
+    check_words(words)
     return {keys.get(name, name): word for name, word in words.items()}
 
 
