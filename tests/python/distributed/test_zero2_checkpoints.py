@@ -21,6 +21,7 @@ CASES = {
     "f32": (altgrad.optim.AdamW, torch.float32, {}),
     "8 bits": (altgrad.optim.AdamW8bit, torch.float32, {}),
     "4 bits": (altgrad.optim.AdamW4bit, torch.float32, {}),
+    "as many elements": (altgrad.optim.AdamW8bit, torch.float32, dict(min_8bit_size=33 * 256)),  # as the whole has, and no part
     "halves and draws": (altgrad.optim.AdamW, torch.bfloat16, dict(
         storage="master=bf16+i16 m=bf16,stochastic v=f32", seed=7)),
 }

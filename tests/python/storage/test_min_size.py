@@ -142,3 +142,12 @@ def test_who_takes_it_is_said():
         made(altgrad.optim.AdamW, min_8bit_size=4096)
     with pytest.raises(ValueError, match="knows no 'bitsandbytes:100': blocks of a power of two from 16 to 2048"):
         altgrad.transcode({"state": {}, "param_groups": []}, to="bitsandbytes:100")
+
+
+@pytest.mark.parametrize("least", [0, 1000, 8192, 20000])
+def test_memory_is_that_of_the_states(least):
+    params, optimizer = made(min_8bit_size=least)
+    run(params, optimizer, 0)
+    states = sum([value.nbytes for held in optimizer.state.values() for value in held.values() if value.dim()])
+    said = altgrad.distributed.memory(altgrad.optim.AdamW8bit, params, ranks=1, min_8bit_size=least).states
+    assert abs(said / states - 1) < 0.01

@@ -92,8 +92,9 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
 
 
 def _numel_like(numel, bounds):
-    """The elements of a small tensor whose states have blocks where those of one with `numel` elements have them."""
-    return max([bound for bound in bounds if bound <= numel], default=min([1024, *[bound - 1 for bound in bounds]]) or 1)
+    """The elements of a small tensor, of some blocks, whose states have blocks where those of one with `numel` elements have them."""
+    least = max([bound for bound in bounds if bound <= numel], default=1)
+    return max(least, min([8192, *[bound - 1 for bound in bounds if bound > numel]]))
 
 
 def _made(kind, options, words, dtype, numel=1):

@@ -212,13 +212,13 @@ class _Target:
             raise ValueError(f"altgrad.transcode knows no {to!r}: `to` is an optimizer of altgrad.optim, a "
                              f"line of storage, or one of {', '.join(_WRITERS)}")
 
-    def _block_of(self, said):
-        if not said:
+    def _block_of(self, given):
+        if not given:
             return _BLOCKS.get(self.kind, 0)
-        if self.kind not in _BLOCKS or not said.isdecimal() or int(said) not in peers.SIZES:
-            raise ValueError(f"altgrad.transcode knows no '{self.kind}:{said}': blocks of a power of two from {peers.SIZES[0]} to "
+        if self.kind not in _BLOCKS or not given.isdecimal() or int(given) not in peers.SIZES:
+            raise ValueError(f"altgrad.transcode knows no '{self.kind}:{given}': blocks of a power of two from {peers.SIZES[0]} to "
                              f"{peers.SIZES[-1]} elements are of {', '.join(_BLOCKS)}, as in to='bitsandbytes:2048'")
-        return int(said)
+        return int(given)
 
     def enter(self, index):
         """Writes by the storage of the param_group with this index from now on."""
