@@ -127,7 +127,8 @@ class Sharded(Sending, torch.optim.Optimizer):
             bucket.fallbacks = self._inner._counters.fallbacks
         self.defaults: dict[str, Any] = self._inner.defaults
         for mine, inner in zip(self.param_groups, self._inner.param_groups):
-            mine.pop("orthogonalize", None)  # whose words are entries of their own by now
+            for key in mine.keys() - inner.keys():  # what has become other entries, as orthogonalize and min_8bit_size
+                del mine[key]
             mine.update({key: value for key, value in inner.items() if key not in mine or key == LINE})
         self._sent, self._backward_of, self._early_norm, self._waits = 0, None, EarlyNorm(), False
         self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
