@@ -23,8 +23,8 @@ public:
   void add(Carried &carried, unsigned result, unsigned number, Value elements);
   /// Adds element `offset` of vector `first` and those after it.
   void addElement(Carried &carried, unsigned result, unsigned first, unsigned count, Value offset, Value element);
-  /// Where warps share a chunk, what is added in order waits in shared memory: each thread adds that of its lane, at the
-  /// end of a round, which begins at `start`, counted from the chunk's end.
+  /// Where warps share a chunk, what is added in order waits in shared memory: each thread adds that of its lane at the
+  /// end of a round, which begins at `start`, from the chunk's end.
   void addRound(Carried &carried, Value start);
   /// What all threads have then.
   Value totalOfWarps(const Carried &carried, unsigned result);
