@@ -41,6 +41,14 @@ class _MinSize:
         return str(with_min_size(where, words, least) | with_min_size(where, own, least, anew=False))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a param_group, as torch's optimizers do, which may say a `min_8bit_size` of its own.
+
+        Args:
+            param_group: A dict with "params" and whatever differs from the defaults.
+
+        Raises:
+            ValueError, TypeError: As Optimizer's, or `min_8bit_size` is no number of elements.
+        """
         if isinstance(param_group, dict) and param_group.get(_MIN_SIZE) is not None:
             line = self._line_from(self._next_group(), self._words, param_group.get(LINE), param_group[_MIN_SIZE])
             param_group = {**{key: value for key, value in param_group.items() if key != _MIN_SIZE}, LINE: line}
