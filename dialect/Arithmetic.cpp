@@ -123,7 +123,7 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.reduce", "f32, i1",
      "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and (of i1) or count (of i1, "
      "as f32) of all elements of this tensor; over unit: of those of one index of dimension 0; over block<1x32>: add, "
-     "sumsq, max or absmax of each run of 32 (16 to 256) neighbours, "
+     "sumsq, max or absmax of each run of 32 (16 to 2048) neighbours, "
      "block<32x1>: of 32 rows of a column, block<128x128>: of a square, of 16, 32 or 128 rows",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
     {"altgrad.lerp", "f32, f64", "a + w * (b - a), from the nearer end as torch.lerp has it",

@@ -136,6 +136,9 @@ LogicalResult BlockAttr::verify(function_ref<InFlightDiagnostic()> emitError, Sc
 
 //===-- Lattice -------------------------------------------------------------===//
 
+// Of so many elements each unit is a multiple that a value per unit meets blocks in.
+static constexpr int64_t runOfUnit = 256;
+
 static int64_t common(int64_t a, int64_t b) { return isDynamic(a) ? b : isDynamic(b) ? a : std::gcd(a, b); }
 
 // A run goes on in the next row, so what is of rows and columns has only the element in
@@ -149,7 +152,7 @@ BlockAttr BlockAttr::meet(BlockAttr other) const {
   if (isSquare() || other.isSquare())
     return fine.isWhole() ? coarse : get(getContext(), 1, 1);
   if (coarse.getScope() == Scope::Unit)
-    return fine.isRun() ? fine : get(getContext(), 1, fine.isWhole() ? maxBlock : 1);
+    return fine.isRun() ? fine : get(getContext(), 1, fine.isWhole() ? runOfUnit : 1);
   if (fine.isWhole())
     return coarse;
   if (fine.isRun() != coarse.isRun())

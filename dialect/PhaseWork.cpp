@@ -78,7 +78,10 @@ bool SweepOp::startsLaunch() { return true; }
 bool SweepOp::endsLaunch() { return !getStores().empty(); }
 
 // Sums of a warp are kept apart.
-Workers SweepOp::getWorkers() { return getNumResults() ? Workers::Warp : Workers::Block; }
+// Blocks of more elements than a sum has lanes are those of several warps.
+Workers SweepOp::getWorkers() {
+  return getNumResults() && getBlock() <= ALTGRAD_LANES ? Workers::Warp : Workers::Block;
+}
 
 unsigned SweepOp::getBlock() {
   int64_t block = 1;

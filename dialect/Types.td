@@ -34,7 +34,7 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
 
     Constraints:
 
-    - (tensors_c1) a block is one that targets can cut: 1x16, 1x32, 1x64, 1x128 or 1x256 of a
+    - (tensors_c1) a block is one that targets can cut: 1x16 to 1x2048 in powers of two of a
       row, 32x1 of a column, a whole column, 16x16, 32x32, 128x128, or an element of a square;
     - (tensors_c2) only codes of 4 bits that are one for each element are packed.
   }];

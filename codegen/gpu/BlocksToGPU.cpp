@@ -26,8 +26,11 @@ void BlockReducer::reduce(Value at, int64_t first) {
       for (unsigned i = begin; i < begin + count; ++i) {
         ReduceOp reduce = stage.getReduceOps()[i];
         Value one = own[i - begin]; // the threads of a block are neighbours, a power of two of them
-        for (int32_t distance = 1; distance < reduce.getRun() / chunk.width; distance *= 2)
+        int32_t threads = reduce.getRun() / chunk.width;
+        for (int32_t distance = 1; distance < std::min<int32_t>(threads, warpThreads); distance *= 2)
           one = combine(builder, getCombiningKind(reduce), one, gpu.shuffleXor(one, distance));
+        if (threads > warpThreads)
+          one = gpu.combineWarps(getCombiningKind(reduce), one, threads / warpThreads);
         for (Region &body : sweep->getRegions())
           chunk.known.map(getStages(body)[number].getReductions()[i], one);
       }

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace altgrad;
 
 Chunk::Chunk(GpuKernel &gpu, SweepOp sweep, int64_t threads)
-    : sweep(sweep), threads(threads), width(getWidth(sweep, gpu.target.gpu)), sums(gpu.kernel, sweep, gpu.shared),
+    : sweep(sweep), threads(threads), width(getWidth(sweep, gpu.target.gpu)), sums(gpu, sweep, width),
       streams(gpu, sweep, threads, width), draws(gpu, sweep, threads, width, known), kept(gpu, sweep) {}
 
 // The uniform numbers with the fewest uses wait for every use.

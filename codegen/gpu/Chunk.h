@@ -11,7 +11,8 @@ namespace altgrad {
 /// memory as far as there is room.
 class ThreadSums {
 public:
-  ThreadSums(KernelBuilder &kernel, SweepOp sweep, SharedMemory &memory);
+  /// `perThread`: its elements of a round.
+  ThreadSums(GpuKernel &gpu, SweepOp sweep, int64_t perThread);
 
   /// What lies in registers; loops and branches carry it.
   using Carried = SmallVector<Value>;
@@ -22,6 +23,11 @@ public:
   void add(Carried &carried, unsigned result, unsigned number, Value elements);
   /// Adds element `offset` of vector `first` and those after it.
   void addElement(Carried &carried, unsigned result, unsigned first, unsigned count, Value offset, Value element);
+  /// Where warps share a chunk, what is added in order waits in shared memory: each thread adds that of its lane at the
+  /// end of a round, which begins at `start`, from the chunk's end.
+  void addRound(Carried &carried, Value start);
+  /// What all threads have then.
+  Value totalOfWarps(const Carried &carried, unsigned result);
 
 private:
   struct Sum {
@@ -29,17 +35,22 @@ private:
     unsigned vectors;
     unsigned at; // in Carried, or among the vectors in shared memory
     bool shared;
+    int order = -1; // among those whose terms wait
   };
+  bool areWaiting() const { return llvm::any_of(sums, [](const Sum &sum) { return sum.order >= 0; }); }
+  Value getTerm(const Sum &sum, Value from, Value index);
   VectorType vectorType(Reduction kind);
   Value broadcast(Value value);
   Value address(const Sum &sum, unsigned number);
 
+  GpuKernel &gpu;
   KernelBuilder &kernel;
   CodeBuilder &builder;
   SmallVector<Sum> sums;
-  int64_t width;
+  int64_t width, perThread;
   unsigned vectorBytes;
   Value own; // the thread's first vector in shared memory
+  Value terms, ownTerms; // those of a round, and the thread's first one
 };
 
 /// The random bits of a chunk's elements, which are functions of their global indices.
@@ -124,7 +135,9 @@ struct Chunk {
   unsigned vectors() { return width / sweep.getWidth(); }
   bool isBlockwise() const { return bool(start); }
   /// Of the 256 lanes, which a warp visits in turn.
-  unsigned countParts() { return sweep.getNumResults() ? ALTGRAD_LANES / (threads * width) : 1; }
+  unsigned countParts() {
+    return sweep.getNumResults() && threads == warpThreads ? ALTGRAD_LANES / (threads * width) : 1;
+  }
   /// How many rows, of 256 elements, are loaded before the first of them is used.
   int64_t rowsAhead(const GpuTuning &tuning);
   /// Puts uniform numbers in shared memory.

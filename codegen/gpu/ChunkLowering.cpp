@@ -70,10 +70,11 @@ Carried ChunkLowering::lower(Value index) {
     return sums;
   }
   unsigned parts = chunk.countParts();
-  lowerLoop(sums, chunk.start, kernel.i32(0), chunk.threads * chunk.width * parts, [&](Value at, Carried carried) {
-    at = builder.add(at, chunk.threadOffset);
+  lowerLoop(sums, chunk.start, kernel.i32(0), chunk.threads * chunk.width * parts, [&](Value start, Carried carried) {
+    Value at = builder.add(start, chunk.threadOffset);
     for (unsigned part = 0; part < parts; ++part)
       carried = lowerBlocks(at, carried, part);
+    chunk.sums.addRound(carried, start);
     return carried;
   });
   return sums;
@@ -132,10 +133,12 @@ Carried ChunkLowering::lowerBlocks(Value at, Carried carried, unsigned part) {
 
 // The tree 128, 64 … 1.
 Value ChunkLowering::reduceTotal(const Carried &carried, unsigned result) {
+  if (!chunk.sums.vectors(result))
+    return chunk.sums.totalOfWarps(carried, result);
   auto ofElements = [&] { return totalOfStrided(carried, result); };
   auto ofVectors = [&] { return totalOfNeighbours(carried, result); };
   if (chunk.sums.vectors(result) == 1) // in any order
-    return ofElements();
+    return joinsWarps(sweep) ? gpu.combineWarps(sweep.getReduction(result), ofElements(), warpsPerBlock) : ofElements();
   return chunk.isBlockwise() ? ofVectors()
                              : branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements);
 }

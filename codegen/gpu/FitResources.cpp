@@ -122,6 +122,14 @@ static bool hasRegistersForPrefetch(SweepOp sweep, const GpuTuning &tuning) {
 
 //===-- Shared memory -------------------------------------------------------===//
 
+// Sums whose bits depend on their order.
+static unsigned countOrdered(SweepOp sweep) {
+  unsigned ordered = 0;
+  for (unsigned i = 0; i < sweep.getNumResults(); ++i)
+    ordered += isOrdered(sweep.getReduction(i));
+  return ordered;
+}
+
 namespace {
 class ResourceFitter {
 public:
@@ -134,6 +142,10 @@ public:
       budget.reserve("words", wordCount * sharedWordBytes);
     budget.reserve("books", bookBytes(phase));
     SweepOp sweep = phase.getSweep();
+    if (sweep && joinsWarps(sweep)) {
+      budget.reserve("warps", ALTGRAD_BLOCK_THREADS / warpThreads * sharedWordBytes);
+      budget.reserve("terms", countOrdered(sweep) * getWidth(sweep, tuning) * getStride(sharedWordBytes));
+    }
     if (sweep && sweep.getTiles())
       reserveTile(sweep.getTiles());
     if (budget.used > budget.most)
@@ -171,9 +183,7 @@ private:
 
   // Of several sums in order the first ones; the others are registers.
   void reserveSums(SweepOp sweep) {
-    unsigned ordered = 0, bytes = sweep.getWidth() * sharedWordBytes;
-    for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-      ordered += isOrdered(sweep.getReduction(i));
+    unsigned ordered = joinsWarps(sweep) ? 0 : countOrdered(sweep), bytes = sweep.getWidth() * sharedWordBytes;
     unsigned vectors = ALTGRAD_LANES / warpThreads / sweep.getWidth();
     if (ordered > 1)
       budget.reservePerThread("sums", vectors * std::min(ordered, budget.entriesAtOccupancy(bytes) / vectors), bytes);
@@ -223,7 +233,7 @@ private:
                                                    << budget.most << ":";
     for (NamedAttribute variable : budget.shared)
       error << " " << variable.getName().getValue() << " " << cast<IntegerAttr>(variable.getValue()).getInt();
-    return error << "; store fewer lists in code books, or in blocks of columns or squares";
+    return error << "; store fewer lists in code books, or in blocks of columns or squares, or of 256 elements at most";
   }
 
   PhaseOp phase;

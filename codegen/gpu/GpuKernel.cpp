@@ -28,6 +28,8 @@ GpuKernel::GpuKernel(KernelBuilder &kernel, const Target &target, PhaseOp phase,
   warps = scaled(blocks, warpsPerBlock);
   if (needsSharedWords(phase))
     words = shared.allocate("words", 16);
+  if (shared.plan().bytes("warps"))
+    warpWords = shared.allocate("warps", 16);
 }
 
 void GpuKernel::rereadThread() {
@@ -50,6 +52,21 @@ Value GpuKernel::shuffle(NVVM::ShflKind kind, Value own, int32_t by, int32_t cla
 }
 
 Value GpuKernel::shuffleXor(Value own, int32_t distance) { return shuffle(NVVM::ShflKind::bfly, own, distance); }
+
+// In the order of their numbers, as neighbours are joined everywhere. A warp's threads all have `own`.
+Value GpuKernel::combineWarps(Reduction kind, Value own, int64_t count) {
+  Value thread = rereadRegister(builder, "tid.x"), warp = builder.div(thread, kernel.i64(warpThreads));
+  barrier(); // nobody still reads what was there
+  Value isFirst = builder.equal(builder.bitAnd(thread, kernel.i64(warpThreads - 1)), kernel.i64(0));
+  kernel.when(isFirst, [&] { kernel.store(own, kernel.offset(warpWords, warp, sharedWordBytes), sharedWordBytes); });
+  barrier();
+  Value first = kernel.offset(warpWords, builder.bitAnd(warp, kernel.i64(-count)), sharedWordBytes);
+  SmallVector<Value> all;
+  for (int64_t i = 0; i < count; ++i)
+    all.push_back(
+        kernel.load(own.getType(), kernel.offset(first, kernel.i64(i), sharedWordBytes), sharedWordBytes));
+  return combineNeighbours(builder, kind, all);
+}
 
 Value GpuKernel::combineThreads(Reduction kind, Value sum) {
   auto type = cast<VectorType>(sum.getType());

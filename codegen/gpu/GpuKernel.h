@@ -30,6 +30,8 @@ public:
   Value shuffle(mlir::NVVM::ShflKind kind, Value own, int32_t by, int32_t clamp = warpThreads - 1);
   /// What the thread has whose number in the warp differs in that bit.
   Value shuffleXor(Value own, int32_t distance);
+  /// What the threads of so many neighbouring warps have, or the first of them: each of all threads of the block asks.
+  Value combineWarps(Reduction kind, Value own, int64_t count);
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
   Value combineThreads(Reduction kind, Value sum);
   /// The tree of 256 lanes, of which thread t of a warp has t, t + 32, … t + 224.
@@ -50,7 +52,7 @@ public:
   SharedMemory shared;
 
 private:
-  Value words; // of shared memory
+  Value words, warpWords; // of shared memory
 };
 
 /// What emits a part of a kernel.

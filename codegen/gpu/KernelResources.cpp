@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace altgrad;
 
-// With reductions a warp must not pass the 256 lanes. No block is of more elements than a warp does at a time, and no
-// call of the generator serves more elements than a thread.
+// With reductions a warp must not pass the 256 lanes. No block is of more elements than a warp does at a time, or the
+// threads of a block where they are more than those of 256, and no call of the generator serves more than a thread.
 int64_t altgrad::getWidth(SweepOp sweep, const GpuTuning &tuning) {
   if (sweep.getTiles() || sweep.usesTiles())
     return tileColumns / threadsPerRow;
@@ -21,8 +21,11 @@ int64_t altgrad::getWidth(SweepOp sweep, const GpuTuning &tuning) {
     width = std::max<int64_t>(width, drawGroup);
   if (sweep.getNumResults())
     width = std::min<int64_t>(width, ALTGRAD_LANES / warpThreads);
-  return std::max<int64_t>(width, sweep.getBlock() / warpThreads);
+  int64_t block = sweep.getBlock();
+  return std::max<int64_t>(width, block / (block > ALTGRAD_LANES ? ALTGRAD_BLOCK_THREADS : warpThreads));
 }
+
+bool altgrad::joinsWarps(SweepOp sweep) { return sweep.getBlock() > ALTGRAD_LANES; }
 
 int64_t altgrad::getPeriod(SweepOp sweep, Value tensors, const GpuTuning &tuning) {
   int64_t most = 8 * tuning.accessBytes / getBits(tensors);

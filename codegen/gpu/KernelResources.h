@@ -12,6 +12,8 @@ namespace altgrad {
 constexpr int64_t threadsPerRow = 8;
 /// Neighbouring elements that a thread does at once.
 int64_t getWidth(SweepOp sweep, const GpuTuning &tuning);
+/// Whether it has blocks of elements that several warps share.
+bool joinsWarps(SweepOp sweep);
 /// Elements of its access to a stream, of 16 bytes at most.
 int64_t getPeriod(SweepOp sweep, Value tensors, const GpuTuning &tuning);
 /// Vectors that a fast-path body does before its guard is asked; 1 without one.

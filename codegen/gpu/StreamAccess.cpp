@@ -118,7 +118,7 @@ Value altgrad::loadIf(KernelBuilder &kernel, Value condition, Type type, Value t
 Value StreamAccess::broadcastFromLeader(Value code, unsigned block) {
   Type type = code.getType(), i32 = builder.getI32Type();
   Value word = type.isF32() ? builder.cast(i32, code) : builder.extendUnsigned(i32, code);
-  int32_t threads = block / width;
+  int32_t threads = std::min<int32_t>(block / width, warpThreads);
   // Lane 0 of as many as a block has, by the mask of such segments of a warp.
   int32_t segments = (warpThreads - threads) << 8 | (warpThreads - 1);
   word = gpu.shuffle(NVVM::ShflKind::idx, word, 0, segments);
@@ -128,15 +128,20 @@ Value StreamAccess::broadcastFromLeader(Value code, unsigned block) {
 }
 
 void StreamAccess::loadShared(Value at, int64_t first) {
+  bool passesWarps = false;
   for (auto [argument, tensors] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads())) {
     if (getBlock(tensors) == 1)
       continue;
     Type type = argument.getType();
     Value exists = builder.less(at, kernel.i32(-int32_t(first)));
-    Value reads = builder.bitAnd(exists, isBlockLeader(getBlock(tensors)));
+    // Of a block that several warps share the first thread of each reads it.
+    Value reads = builder.bitAnd(exists, isBlockLeader(std::min<unsigned>(getBlock(tensors), warpThreads * width)));
     Value code = loadIf(kernel, reads, type, tensors, [&, tensors = tensors] { return address(tensors, first); });
     shared.map(tensors, broadcastFromLeader(code, getBlock(tensors)));
+    passesWarps |= getBlock(tensors) > warpThreads * width;
   }
+  if (passesWarps) // before one of them overwrites it
+    gpu.barrier();
 }
 
 //===-- Codes in the 32-bit words of an access, and back ------------------------===//

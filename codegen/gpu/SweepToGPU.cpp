@@ -125,6 +125,10 @@ void SweepLowering::lowerChunk(SweepOp sweep, Value index) {
   Value number = sweep.getNumResults() ? getChunkNumber(kernel, sweep, index) : Value();
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     Value total = lowering.reduceTotal(sums, i);
-    gpu.onFirstThread([&] { kernel.store(total, kernel.chunkWord(sweep.getChunkWord(i), number), 4); });
+    auto store = [&] { kernel.store(total, kernel.chunkWord(sweep.getChunkWord(i), number), 4); };
+    if (joinsWarps(sweep)) // all warps have it
+      kernel.when(builder.equal(gpu.inBlock, kernel.i64(0)), store);
+    else
+      gpu.onFirstThread(store);
   }
 }

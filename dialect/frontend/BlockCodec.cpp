@@ -11,7 +11,8 @@ struct Plain : BlockCodec {
   static constexpr CodecWord words[] = {{"nearest_even", round},      {"toward_zero", round},
                                         {"stochastic", round},        {"stochastic32", round},
                                         {"reference", "'reference'"}, {"saturate", beyond},
-                                        {"nonfinite", beyond},        {"keep_positive", "'keep_positive'"}};
+                                        {"nonfinite", beyond},        {"keep_positive", "'keep_positive'"},
+                                        {"min_size", "'min_size'", "", true}};
   static bool accepts(const StorageWord &) { return true; }
 };
 

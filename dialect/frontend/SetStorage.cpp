@@ -127,6 +127,13 @@ LogicalResult SetStorage::check(const StorageWord &word) const {
   for (StringRef modifier : word.modifiers)
     if (!codec.find(modifier) && !plain.find(modifier))
       return refuse(word, modifier);
+  for (StringRef modifier : word.modifiers)
+    if (unsigned least = 0; modifier.consume_front("min_size")) {
+      if (!modifier.consume_front(":") || modifier.getAsInteger(10, least) || !least)
+        return error(word) << "; write min_size with the elements from which on a tensor has blocks, as min_size:4096";
+      if (!(rule && state) || !word.elements)
+        return error(word) << "; min_size is of states with a scale for each block, as m=bnb8:256,min_size:8192";
+    }
   if (word.hasModifier("keep_positive") && !(rule && state))
     return error(word) << " says keep_positive of '" << stream << "'; it is for states, as v=bnb8u:256,keep_positive";
   if (word.definesRounding() && ((rule && stream == "grad") || isSplit(word) || stream == "step"))

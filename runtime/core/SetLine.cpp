@@ -38,8 +38,8 @@ class SetLine {
 public:
   explicit SetLine(const altgrad_core_line &given) : of(given), own(wordsIn(given.storage)) {
     for (auto &[name, word] : own)
-      if (of.small && name != "copy" && parse(word).block > 1)
-        word = "f32";
+      if (name != "copy")
+        word = wordAt(word, of.numel);
   }
 
   std::string make() {

@@ -4,6 +4,7 @@
 #include "altgrad/rule_files.h"
 #include "altgrad_core.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -26,7 +27,14 @@ std::string stateFormat(const Words &line, Text key) {
   return layout + (bent.empty() ? "" : ",") + bent;
 }
 
-bool formatsDiffer(const Words &file, const Words &own, Text key, bool small) {
+// From how many elements on a state has blocks, if it ever has.
+int32_t minSizeOf(const Words &line, Text key) {
+  const std::string *word = find(line, key);
+  word = word || key == "copy" ? word : find(line, "states");
+  return word ? parse(*word).min_size : ALTGRAD_BLOCKED_NUMEL;
+}
+
+bool formatsDiffer(const Words &file, const Words &own, Text key, int64_t plain) {
   const bool inFile = find(file, key), inOwn = find(own, key);
   // A master that the file lacks begins anew; without theirs parameters would go on from numbers that are rounded.
   if (isOfMaster(key) && !find(file, "master"))
@@ -37,6 +45,7 @@ bool formatsDiffer(const Words &file, const Words &own, Text key, bool small) {
   // Nobody reads a copy that is too many.
   if (isOfScales(key) || (isOfCopy(key) && !(inFile && inOwn)) || fileFormat == ownFormat)
     return false;
+  const bool small = plain >= 0 && plain < std::max(minSizeOf(file, key), minSizeOf(own, key));
   return isOfMaster(key) || !small || (parse(fileFormat).block <= 1 && parse(ownFormat).block <= 1);
 }
 
@@ -49,8 +58,8 @@ const char *altgrad_core_state_format(const char *line, const char *key) {
   });
 }
 
-int32_t altgrad_core_formats_differ(const char *file, const char *own, const char *key, int32_t small) {
-  return guarded<int32_t>(-1, [&] { return formatsDiffer(wordsIn(file), wordsIn(own), key, small); });
+int32_t altgrad_core_formats_differ(const char *file, const char *own, const char *key, int64_t plain) {
+  return guarded<int32_t>(-1, [&] { return formatsDiffer(wordsIn(file), wordsIn(own), key, plain); });
 }
 
 int32_t altgrad_core_is_rule_file(const char *spelled) { return altgrad::isRuleFile(spelled); }

@@ -38,6 +38,21 @@ void readTensorScale(Text piece, altgrad_core_word &out) {
   out.past = by[0] == "current" ? 0 : std::max(1, by.size() > 1 ? numberOf(by[1], 1) : 1);
 }
 
+constexpr Text minSize = "min_size";
+
+void checkMinSize(const std::string &name, const std::string &word, Text piece) {
+  const std::string says = "storage says " + name + "=" + word;
+  const std::vector<Text> fields = split(piece, ':');
+  if (fields.size() != 2 || numberOf(fields[1], 0) < 1)
+    throw Refusal(ALTGRAD_INVALID, says + "; write min_size with the elements from which on a tensor has blocks, as "
+                                          "min_size:4096");
+  if (word.find(minSize) != word.rfind(minSize))
+    throw Refusal(ALTGRAD_INVALID, says + ", min_size twice; leave one out");
+  if (name == "copy" || name == "param" || name == "grad" || parse(word).block <= 1)
+    throw Refusal(ALTGRAD_INVALID, says + "; min_size is of states with a scale for each block, as " +
+                                       "m=bnb8:256,min_size:8192");
+}
+
 void checkWord(const std::string &name, const std::string &word) {
   const std::vector<Text> fields = split(split(word, ',')[0], ':');
   const std::string format(fields[0]), prefix = "storage says " + name + "=" + word;
@@ -58,6 +73,9 @@ void checkWord(const std::string &name, const std::string &word) {
   if (isRun && fields.size() > 2 &&
       std::find(std::begin(scaleFormats), std::end(scaleFormats), fields[2]) == std::end(scaleFormats))
     refuse("; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn");
+  for (Text piece : split(word, ','))
+    if (split(piece, ':')[0] == minSize)
+      checkMinSize(name, word, piece);
 }
 
 const char *keep(std::string words) {
@@ -95,10 +113,13 @@ altgrad_core_word altgrad::core::parse(Text word) {
   out.split = word.find('+') != Text::npos;
   out.multiple = out.packed && out.columns ? ALTGRAD_BLOCK_LEAST : out.block;
   out.levels = !strcmp(out.scales, "ocp.e4m3fn");
+  out.min_size = ALTGRAD_BLOCKED_NUMEL;
   for (size_t i = 1; i < piece.size(); ++i) {
     if (is(piece[i], "softsign", "sqrt") && !*out.bent)
       put(piece[i], out.bent);
     out.both |= piece[i] == "both";
+    if (const std::vector<Text> from = split(piece[i], ':'); from[0] == minSize && from.size() > 1)
+      out.min_size = numberOf(from[1], out.min_size);
     if (!out.levels)
       readTensorScale(piece[i], out);
   }
@@ -109,6 +130,17 @@ altgrad_core_word altgrad::core::parse(Text word) {
 bool altgrad::core::isDtype(const std::string &format) {
   const char *found = altgrad_core_format(altgrad_core_dtype(format.c_str()));
   return found && found == format;
+}
+
+std::string altgrad::core::wordAt(Text word, int64_t numel) {
+  const altgrad_core_word of = parse(word);
+  if (of.block > 1 && numel < of.min_size)
+    return "f32";
+  std::string kept;
+  for (Text piece : split(word, ','))
+    if (split(piece, ':')[0] != minSize)
+      kept += (kept.empty() ? "" : ",") + std::string(piece);
+  return kept;
 }
 
 altgrad_status altgrad_core_word_of(const char *word, altgrad_core_word *out) {

@@ -112,9 +112,9 @@ ALTGRAD_API int32_t altgrad_core_is_rule_file(const char *spelled);
 // Of a line of storage by the keys of states, with words in full: the part of a state's word that the dtype of its
 // tensor does not tell, until the thread's next call; "" where the dtype tells everything.
 ALTGRAD_API const char *altgrad_core_state_format(const char *line, const char *key);
-// Whether a state of a file stored by one line would be other numbers for who stores by another: 1 or 0. `small`: it is
-// f32, of fewer elements than ALTGRAD_BLOCKED_NUMEL, which has no blocks in any storage.
-ALTGRAD_API int32_t altgrad_core_formats_differ(const char *file, const char *own, const char *key, int32_t small);
+// Whether a state of a file stored by one line would be other numbers for who stores by another: 1 or 0. `plain`: the
+// elements of one that is f32, which too small a tensor has in any storage; -1 of another.
+ALTGRAD_API int32_t altgrad_core_formats_differ(const char *file, const char *own, const char *key, int64_t plain);
 
 // A parameter, or one of its matrices that are apart, as a tensor of a plan. Handles stay where they are as long as the
 // table, and what they point to may change; the rest is read once.

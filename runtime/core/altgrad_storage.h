@@ -24,6 +24,7 @@ typedef struct altgrad_core_word {
   int32_t of_tensor; // one scale for the tensor
   int32_t past;     // and past magnitudes, by which it is found
   int32_t scaled;   // codes have scales at all
+  int32_t min_size; // a state has its blocks from so many elements of the tensor on
 } altgrad_core_word;
 ALTGRAD_API altgrad_status altgrad_core_word_of(const char *word, altgrad_core_word *out);
 
@@ -49,7 +50,7 @@ typedef struct altgrad_core_line {
   const char *storage; // in full
   const char *others;  // states that other rules of the optimizer have and this one has not, by spaces
   int32_t param, grad; // torch's dtypes
-  int32_t small;       // no state has scales: it has few elements, or blocks would be cut
+  int64_t numel;       // of the whole tensor; 0: no state has scales, because blocks would be cut
   // States that it has: the rule's names, the user's, and their dtypes; -1 for one that is still to be made.
   const char *const *names, *const *keys;
   const int32_t *dtypes;

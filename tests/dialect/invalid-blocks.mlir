@@ -3,7 +3,7 @@
 
 altgrad.step @s(in %k: f32,
   // tensors_c1
-  // expected-error@+1 {{no target can cut #altgrad.block<1x48>; blocks are 1x16 to 1x256 in powers of two, 32x1, 16x16, 32x32, and 128x128}}
+  // expected-error@+1 {{no target can cut #altgrad.block<1x48>; blocks are 1x16 to 1x2048 in powers of two, 32x1, 16x16, 32x32, and 128x128}}
   out %top: !altgrad.tensors<f32 per 1x48>) {
 }
 
@@ -27,7 +27,7 @@ altgrad.step @s(in %k: f32,
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   // reduce_c2
-  // expected-error@+1 {{'altgrad.reduce' op no target can cut #altgrad.block<1x8>; blocks are 1x16 to 1x256}}
+  // expected-error@+1 {{'altgrad.reduce' op no target can cut #altgrad.block<1x8>; blocks are 1x16 to 1x2048}}
   %m = altgrad.reduce max %w over block<1x8> : f32
   altgrad.yield param(%m) state()
 }

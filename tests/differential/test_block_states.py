@@ -25,7 +25,14 @@ CASES = [("adamw", "m=ocp.e4m3fn:128 v=ocp.e4m3fn:128", ["--clip"]),
          ("adamw", "m=torchao4:128 v=torchao4u:128", []),
          ("adamw", "m=ocp.e4m3fn:128 v=bnb8u:256", ["--clip"]),
          ("adam{amsgrad}", "m=int8:32:f16,softsign v=ocp.e5m2:64 vmax=bf16:256 copy=mxfp8,ceil", ["--unscale"]),
-         ("lion", "param=bf16,stochastic grad=bf16 m=bnb8:256 copy=mxfp8e5m2,stochastic", [])]
+         ("lion", "param=bf16,stochastic grad=bf16 m=bnb8:256 copy=mxfp8e5m2,stochastic", []),
+         ("adamw", "m=bnb8:2048 v=bnb8u:2048,keep_positive", ["--clip"]),
+         ("adamw", "m=ocp.e4m3fn:512 v=ocp.e5m2:1024,keep_positive", ["--unscale"]),
+         ("adam{amsgrad}", "m=int8:2048:f16,softsign v=ocp.e5m2:64 vmax=bf16:512 copy=mxfp8,ceil", []),
+         ("lion", "param=bf16,stochastic grad=bf16 m=torchao4:1024 copy=ocp.e4m3fn:2048", []),
+         ("lamb", "m=bnb8:2048 v=bnb8u:512,keep_positive", ["--clip"]),
+         ("adamw", "m=ocp.e4m3fn:1024 v=ocp.e5m2:64 copy=ocp.e4m3fn,delayed", ["--statistics", "--clip"]),
+         ("sgd{momentum_on}", "param=bf16 grad=bf16 buf=bnb8:2048", ["--statistics", "--unscale"])]
 
 
 @pytest.mark.parametrize("rule, storage, flags", CASES, ids=lambda case: str(case))
@@ -138,7 +145,7 @@ UNIFORM = """
   }"""
 
 
-@pytest.mark.parametrize("storage", ["s=bnb8:256", "param=bf16 s=ocp.e4m3fn:128"])
+@pytest.mark.parametrize("storage", ["s=bnb8:256", "param=bf16 s=ocp.e4m3fn:128", "s=bnb8:2048"])
 def test_a_state_that_is_one_number_for_a_tensor(storage, tmp_path):
     """Its size is the scale of every block."""
     path = tmp_path / "uniform.mlir"

@@ -42,7 +42,7 @@ def agree_on_matrices(compiled, seed=12, multiple=0):
         compare.run_steps(compiled, rows, shifts, values, [(0.01, {})], rng, ALL)
 
 
-@pytest.mark.parametrize("how, block", [("add", 16), ("sumsq", 32), ("sumsq", 128), ("add", 256)])
+@pytest.mark.parametrize("how, block", [("add", 16), ("sumsq", 32), ("sumsq", 128), ("add", 256), ("add", 512), ("sumsq", 2048)])
 @pytest.mark.parametrize("form", ["f32", "bf16", "ocp.e4m3fn"])  # 4, 8 and 16 elements of a thread
 def test_sums_of_neighbours(form, how, block):
     agree(program.Program(normalized(how, f"1x{block}", form)), SIZES)
@@ -54,14 +54,15 @@ def test_sums_of_tiles(how, form, block):
     agree_on_matrices(program.Program(normalized(how, block, form)))
 
 
-@pytest.mark.parametrize("block", ["1x16", "1x256", "32x1", "16x16", "32x32", "128x128"])
+@pytest.mark.parametrize("block", ["1x16", "1x256", "1x2048", "32x1", "16x16", "32x32", "128x128"])
 def test_each_element_counts_once(block):
     """Sums of small whole numbers are exact in every order."""
     compiled = program.Program(normalized("sumsq", block))
-    numbers = np.random.default_rng(4).integers(-9, 9, (66, 256)).astype(np.float32)
     down, across = map(int, block.split("x"))
+    columns = max(256, across)
+    numbers = np.random.default_rng(4).integers(-9, 9, (66, columns)).astype(np.float32)
     whole = np.pad(numbers.astype(int)**2, ((0, -66 % down), (0, 0)))
-    expected = whole.reshape(-1, down, 256 // across, across).sum((1, 3)).ravel()
+    expected = whole.reshape(-1, down, columns // across, across).sum((1, 3)).ravel()
     rows = rows_of(compiled, [numbers.shape])
     values = {"g": numbers.ravel().view(np.uint32), "sum": np.zeros(len(expected), np.uint32)}
     memory = compare.Memory(compiled.signature, rows, [0]).fill(values)

@@ -92,6 +92,33 @@ TEST(Transcode, EveryStorageGoesIntoEveryOther) {
     }
 }
 
+// From how many elements on they are there is a part of the storage: files under another number are refused, and converted.
+TEST(Transcode, BlocksOfTensorsOfAnySize) {
+  Tensor large = leaf({70, 70}), small = leaf({40, 5}), tiny = leaf({9});
+  auto spec = [](const char *least) {
+    return RuleSpec("lion").storage(std::string("m=ocp.e4m3fn:2048,min_size:") + least);
+  };
+  RuleOptimizer from({large, small, tiny}, spec("100")), same({twin(large), twin(small), twin(tiny)}, spec("100")),
+      wide({twin(large), twin(small), twin(tiny)}, spec("4900")), narrow({twin(large), twin(small), twin(tiny)}, spec("1"));
+  from.step();
+  EXPECT_EQ(stateOf(from, large).tensor("m_scale").numel(), 3);
+  EXPECT_EQ(stateOf(from, small).tensor("m_scale").numel(), 1);
+  EXPECT_EQ(stateOf(from, tiny).tensor("m").scalar_type(), at::kFloat);
+  std::stringstream file;
+  torch::save(from, file);
+  torch::load(same, file);
+  file.seekg(0);
+  EXPECT_THAT([&] { torch::load(wide, file); }, testing::ThrowsMessage<c10::Error>(testing::HasSubstr("min_size:100")));
+  moved(from, wide);
+  moved(from, narrow);
+  auto of = [](RuleOptimizer &to, size_t i) { return stateOf(to, to.param_groups()[0].params()[i]); };
+  EXPECT_TRUE(sameBits(of(same, 1).tensor("m"), stateOf(from, small).tensor("m")));
+  Tensor numbers = stateOf(from, small).tensor("m").to(at::kFloat) * stateOf(from, small).tensor("m_scale");
+  EXPECT_TRUE(at::equal(of(wide, 1).tensor("m"), numbers));
+  EXPECT_TRUE(sameBits(of(wide, 0).tensor("m"), stateOf(from, large).tensor("m")));
+  EXPECT_EQ(of(narrow, 2).tensor("m_scale").numel(), 1);
+}
+
 TEST(Transcode, MastersAreSplitAndJoined) {
   Tensor param = leaf({70, 70}, at::kBFloat16), split = twin(param), joined = twin(param), bytes = twin(param);
   auto spec = [](const char *word) { return RuleSpec("adamw").storage(std::string("states=f32 master=") + word); };

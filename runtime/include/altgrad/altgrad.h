@@ -93,7 +93,7 @@ enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND };                  
 enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 };              // type
 
 // Where a tensor has fewer elements than this, the front ends for Python and LibTorch keep a
-// state with scales of blocks in f32.
+// state with scales of blocks in f32, unless its word of storage says min_size.
 enum { ALTGRAD_BLOCKED_NUMEL = 4096 };
 
 typedef struct altgrad_stream_info {

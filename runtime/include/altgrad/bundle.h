@@ -164,7 +164,7 @@ enum {
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_BLOCK_LEAST = 16,  // elements that share a scale, at the least
-  ALTGRAD_BLOCK_MOST = 256,  // and at the most: a power of two of them
+  ALTGRAD_BLOCK_MOST = 2048, // and at the most: a power of two of them
   ALTGRAD_TILE_COLUMNS = 128,  // columns of a tile; with 32 rows it has 4096 elements
   ALTGRAD_SQUARE_BYTES = 65536, // an f32 for each element of 128 x 128
   ALTGRAD_RUN_ROWS = 32,     // rows of a matrix whose columns are combined one after the other

@@ -13,18 +13,18 @@ using at::Tensor;
 
 std::string Binding::lineOf(const MatrixOptions &of, const Tensor &param, const Matrices &matrices) {
   const Shard *shard = shardOf(param);
-  const bool small = (shard ? shard->numel() : param.numel()) < ALTGRAD_BLOCKED_NUMEL ||
-                     compiler.cutsBlocks(of.unitOf(matrices), param);
+  const int64_t numel =
+      compiler.cutsBlocks(of.unitOf(matrices), param) ? 0 : shard ? shard->numel() : param.numel();
   const at::ScalarType type = param.scalar_type();
   at::ScalarType grad = isSupported(type) ? type : at::kFloat; // those of codes may have any that numbers have
   if (param.grad().defined() && !isSupported(type) && isSupported(param.grad().scalar_type()))
     grad = param.grad().scalar_type();
-  return compiler.setLine(of.rule(), of.optionsFor(matrices, units), type, grad, small, several);
+  return compiler.setLine(of.rule(), of.optionsFor(matrices, units), type, grad, numel, several);
 }
 
 // Of no parameter.
 std::string Binding::lineOf(const MatrixOptions &of) {
-  return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, at::kFloat, /*small=*/false,
+  return compiler.setLine(of.rule(), of.optionsFor({}, false), at::kFloat, at::kFloat, /*numel=*/INT64_MAX,
                           several || !of.rule().empty());
 }
 

@@ -111,7 +111,7 @@ std::string Compiler::othersOf(const std::string &head) {
 }
 
 std::string Compiler::setLine(const std::string &rule, const std::string &options, ScalarType type, ScalarType grad,
-                              bool small, bool several) {
+                              int64_t numel, bool several) {
   const std::string name = rule.empty() ? spec.rule() : rule;
   const std::string others = several || !entry.empty()
                                  ? othersOf("rule=" + name + (options.empty() ? "" : "{" + options + "}"))
@@ -123,7 +123,7 @@ std::string Compiler::setLine(const std::string &rule, const std::string &option
   of.others = others.c_str();
   of.param = int32_t(type);
   of.grad = int32_t(grad);
-  of.small = small;
+  of.numel = numel;
   const char *line = nullptr;
   checkTable(altgrad_core_set_line(&of, &line));
   return line;

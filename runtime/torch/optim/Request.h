@@ -26,10 +26,10 @@ public:
   explicit Compiler(RuleSpec spec, std::string entry = "");
 
   // The set of parameters of this type in a group with this rule, or "" for the optimizer's, and with these
-  // compile-time options (by commas), in the words of the request. `small`: of a tensor for which no state has scales;
-  // `several`: other groups have other rules, and the storage has words for their states.
+  // compile-time options (by commas), in the words of the request. `numel`: of the whole tensor, 0 for one whose
+  // states have no scales; `several`: other groups have other rules, and the storage has words for their states.
   std::string setLine(const std::string &rule, const std::string &options, c10::ScalarType type, c10::ScalarType grad,
-                      bool small, bool several);
+                      int64_t numel, bool several);
   // The program of these sets, in their order, for the CPU or for GPUs;
   // `scaler`: the variant of a loss scaler, or "".
   const std::shared_ptr<const Program> &compile(const std::set<std::string> &lines, bool onHost, Joined joined,

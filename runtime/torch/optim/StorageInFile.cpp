@@ -30,6 +30,14 @@ void Binding::saveStorage(torch::serialize::OutputArchive &archive) const {
     archive.write("storage", c10::IValue(line));
 }
 
+// From how many elements on a state has blocks, if its word has any.
+static int32_t minSizeOf(const std::string &line, const std::string &key) {
+  const std::string own = wordOf(line, key), word = own.empty() && key != "copy" ? wordOf(line, "states") : own;
+  altgrad_core_word of;
+  checkTable(altgrad_core_word_of(word.c_str(), &of));
+  return of.min_size;
+}
+
 // A file of torch's, or one that is older, says nothing.
 void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   c10::IValue given;
@@ -38,7 +46,8 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   ALTGRAD_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a storage line");
   const std::string file = byKeys(given.toStringRef(), spec), own = storageLine();
   for (const std::string &key : keysInFile())
-    ALTGRAD_CHECK(!isTrue(altgrad_core_formats_differ(file.c_str(), own.c_str(), key.c_str(), /*small=*/false)),
+    ALTGRAD_CHECK(!isTrue(altgrad_core_formats_differ(file.c_str(), own.c_str(), key.c_str(), /*plain=*/-1)) &&
+                      minSizeOf(file, key) == minSizeOf(own, key),
                   "altgrad: the file's states are stored as \"", given.toStringRef(), "\", and this optimizer's as \"",
                   own, "\": make the optimizer with the storage that its states have");
 }

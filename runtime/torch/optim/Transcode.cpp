@@ -59,7 +59,8 @@ static Tensor decoded(const RuleParamState &state, const std::string &key, const
   given.tensor("kept", value);
   if (const Tensor &scales = state.tensor(key + "_scale"); scales.defined())
     given.tensor("kept_scale", scales);
-  stepped("decode", "kept=" + word, numbers, given, spec);
+  const bool isBlocked = word.find(':') != std::string::npos; // whatever the tensor's size is
+  stepped("decode", "kept=" + word + (isBlocked ? ",min_size:1" : ""), numbers, given, spec);
   return numbers;
 }
 

@@ -21,11 +21,13 @@ CASES = {
     "f32": (altgrad.optim.AdamW, torch.float32, {}),
     "8 bits": (altgrad.optim.AdamW8bit, torch.float32, {}),
     "4 bits": (altgrad.optim.AdamW4bit, torch.float32, {}),
+    "as many elements": (altgrad.optim.AdamW8bit, torch.float32, {}),
     "halves and draws": (altgrad.optim.AdamW, torch.bfloat16, dict(
         storage="master=bf16+i16 m=bf16,stochastic v=f32", seed=7)),
 }
 if "ALTGRAD_STANDS_FOR_CUDA" not in os.environ:  # products of matrices are for CPUs
     CASES["Muon"] = altgrad.optim.Muon, torch.float32, {}
+OF_GROUPS = {"as many elements": dict(min_8bit_size=33 * 256)}  # as the whole has, and no part
 HOWS = "zero2", "fsdp2", "plain"
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 
@@ -41,7 +43,7 @@ def made(case, how, model=None):
         params = [{"params": [param], "use_muon": param.dim() > 1} for param in model.parameters()]
         words = dict(reproducible=True) if how == "zero2" else {}  # then ranks have states of nothing, too
         return model, (kind if how == "plain" else altgrad.distributed.DistMuon)(params, lr=0.01, **words)
-    groups = [{"params": [param], "lr": 0.01 / (place + 1)} for place, param in enumerate(model.parameters())]
+    groups = [{"params": [param], "lr": 0.01 / (place + 1), **OF_GROUPS.get(case, {})} for place, param in enumerate(model.parameters())]
     if how == "zero2":
         return model, altgrad.distributed.Sharded(kind, groups, bucket_bytes=10000, **words)
     return model, kind(groups, **words)
@@ -104,7 +106,8 @@ def save(folder, rank, group):
     return after
 
 
-NARROW = "AdamW8bit", "Adam8bit", "AdamWFp8", "AdamW4bit", "Lion8bit"
+NARROW = "AdamW8bit", "Adam8bit", "AdamWFp8", "AdamW4bit", "Lion8bit", "AdamW"
+LARGE = {"AdamW": dict(storage="m=bnb8:2048,min_size:5 v=bnb8u:512,keep_positive,min_size:5")}
 
 
 def awkward(name):
@@ -117,7 +120,7 @@ def cut(folder, rank, group):
     """{(class, by whom it was saved, by whom loaded): parameters} of states whose blocks go through the cuts of FSDP2."""
     after = {}
     for name in NARROW:
-        CASES[name] = getattr(altgrad.optim, name), torch.float32, {}
+        CASES[name] = getattr(altgrad.optim, name), torch.float32, LARGE.get(name, {})
         for how in HOWS if not list(folder.glob(f"{name}, *")) else ():
             model, optimizer = made(name, how, awkward(name))
             train(model, optimizer, 0)

@@ -117,7 +117,7 @@ def test_exact_resume_from_a_file_and_of_a_copy(cls, options, dtype):
     ("param=bnb8", "the numbers of bnb8 end at 1"), ("grad=bnb8u", "the numbers of bnb8u end at 1"),
     ("master=bnb8", "a master is f32, bf16"), ("master=bnb8:256", "a master is f32, bf16"),
     ("m=bnb8:256,stochastic", "a code book has the nearest number alone"),
-    ("m=bnb8:512", "expected a power of two from 16 to 256"), ("m=bnb9:256", "unknown format 'bnb9'")])
+    ("m=bnb8:4096", "expected a power of two from 16 to 2048"), ("m=bnb9:256", "unknown format 'bnb9'")])
 def test_words_that_make_no_sense(storage, words):
     with pytest.raises(altgrad.Error, match=words):
         altgrad.optim.FromRule("adamw", storage=storage)

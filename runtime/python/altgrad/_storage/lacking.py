@@ -43,8 +43,8 @@ def _names(optimizer):
 
 
 def from_flat(optimizer, given):
-    """A state_dict as of any other file, where torch has made it of a flat one: with the counts of steps, which torch
-    takes only where groups have them in memory, and without the entries {} that stand for what the file lacks."""
+    """A state_dict as of any other file, where torch has made it of a flat one: with the counts of steps and the states
+    of other names than in memory, of which torch takes neither, and without the entries {} for what the file lacks."""
     flat = callers().get("_load_optim_state_dict", {}).get("state_dict") or {}
     if not flat or _STATE in flat:
         return given
@@ -53,7 +53,15 @@ def from_flat(optimizer, given):
         keys = {f"{_GROUPS}.{groups[0]['params'][0]}.{name}": name for name in optimizer._counters.KEYS}
         groups[0] = {**groups[0], **{name: flat[key] for key, name in keys.items() if key in flat}}
     return {**given, _GROUPS: [_without_empty(group, {*of_groups, _MARK}) for group in groups],
-            _STATE: {place: _without_empty(entry, of_states) for place, entry in given[_STATE].items()}}
+            _STATE: {place: _without_empty(_with_others(optimizer, flat, place, entry), of_states)
+                     for place, entry in given[_STATE].items()}}
+
+
+def _with_others(optimizer, flat, place, entry):
+    """An entry of a file with the states that only files have, in place of those that only memory has."""
+    keys = {f"{_STATE}.{place}.{key}": key for key in optimizer._file_states}
+    others = {key: flat[name] for name, key in keys.items() if name in flat}
+    return {key: value for key, value in (entry | others).items() if not others or type(value) is not dict or value}
 
 
 def _without_empty(entry, keys):

@@ -16,13 +16,14 @@ from .word import word_of
 
 _BNB_WRAPPED = "__bnb_optimizer_quant_state__"
 _BNB = {"1": "exp_avg", "2": "exp_avg_sq"}
-_BNB_BLOCK = 256
+BNB_BLOCK = 256
+SIZES = [16 << place for place in range(8)]  # of blocks
 _ADAM = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 # Module and class in torchao.optim, and the elements of a block.
-_TORCHAO = {"torchao.8bit": ("subclass_8bit", "OptimState8bit", 256),
+TORCHAO = {"torchao.8bit": ("subclass_8bit", "OptimState8bit", 256),
             "torchao.4bit": ("subclass_4bit", "OptimState4bit", 128),
             "torchao.fp8": ("subclass_fp8", "OptimStateFp8", 256)}
-_TORCHAO_CLASSES = {name for _, name, _ in _TORCHAO.values()}
+_TORCHAO_CLASSES = {name for _, name, _ in TORCHAO.values()}
 
 
 @dataclass
@@ -145,15 +146,20 @@ def _numbers(entry, key, value, words, what):
             raise ValueError(f"{what} has no {scale_key(key)!r}, which the storage ({word}) needs")
         return decode(word, flat(value)) if value.dtype != torch.float32 else flat(value).cpu().clone()
     count, block = value.numel(), word_of(word).block
-    sizes = [block] if block > 1 else [16, 32, 64, 128, 256]
+    sizes = [block] if block > 1 else SIZES
     if not isinstance(scales, torch.Tensor):
         raise TypeError(f"{what} has a {scale_key(key)!r} that is {type(scales).__name__}, not a tensor")
-    found = [size for size in sizes if scales.shape == (-(-count // size),)]
+    found = _sizes_of(sizes, count, scales)
     stored = SCALES.get(word_of(word).scales) if block > 1 else scales.dtype
-    if len(found) != 1 or scales.dtype != stored or stored not in SCALES.values():
+    if not found or scales.dtype != stored or stored not in SCALES.values():
         raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in {scales.dtype}; "
                          f"there has to be one of {stored} for each block of {' or '.join(map(str, sizes))}")
     return decode_blocks(word, flat(value), scales, found[0])
+
+
+def _sizes_of(sizes, count, scales):
+    """Those of these sizes of blocks that fit: one, or, where there is one block, all that have the same numbers."""
+    return [size for size in sizes if scales.shape == (-(-count // size),)]
 
 
 def _read_bitsandbytes(entry, adam, where):
@@ -171,11 +177,12 @@ def _read_bitsandbytes(entry, adam, where):
             adam.states[key] = state.detach().cpu().float().clone()
             continue
         book, scales = (entry.get(f"{name}{number}") for name in ("qmap", "absmax"))
-        blocks = -(-state.numel() // _BNB_BLOCK)
-        if book is None or scales is None or len(book) != 256 or scales.shape != (blocks,):
-            raise ValueError(f"{what} has codes, and not 256 numbers in qmap{number} and {blocks} in "
-                             f"absmax{number}")
-        adam.states[key] = decode_book(flat(state).cpu(), book.cpu(), scales.cpu(), _BNB_BLOCK).view(state.shape)
+        found = [] if scales is None else _sizes_of(SIZES, state.numel(), scales)
+        if book is None or len(book) != 256 or not found:
+            blocks = -(-state.numel() // BNB_BLOCK)
+            raise ValueError(f"{what} has codes, and not 256 numbers in qmap{number} and {blocks} in absmax{number}, or one for each "
+                             f"block of another power of two from {SIZES[0]} to {SIZES[-1]}")
+        adam.states[key] = decode_book(flat(state).cpu(), book.cpu(), scales.cpu(), found[0]).view(state.shape)
 
 
 def _read_torchao(state):
@@ -208,8 +215,8 @@ def write_transformer_engine(adam):
     return entry if master is None else {**entry, "master_param": master.to(adam.device)}
 
 
-def write_bitsandbytes(adam):
-    """AdamW8bit's: places in the dynamic maps for blocks of 256, float32 below 4096 elements."""
+def write_bitsandbytes(adam, block=BNB_BLOCK):
+    """AdamW8bit's: places in the dynamic maps for blocks, float32 below 4096 elements."""
     _check_adam(adam, "bitsandbytes' AdamW", _ADAM[:2])
     _check_finite(adam, "bitsandbytes' AdamW")
     entry = {"step": int(adam.step or 0)}
@@ -219,16 +226,16 @@ def write_bitsandbytes(adam):
             entry[f"state{number}"] = state
             continue
         book = dynamic_map(signed=number == "1")
-        places, scales = encode_book(flat(state), book, _BNB_BLOCK)
+        places, scales = encode_book(flat(state), book, block)
         entry.update({f"state{number}": places.view(state.shape), f"qmap{number}": book.clone(),
                       f"absmax{number}": scales})
     return {key: value.to(adam.device) if isinstance(value, torch.Tensor) else value
             for key, value in entry.items()}
 
 
-def write_torchao(adam, kind):
+def write_torchao(adam, kind, block):
     """torchao.optim's: its subclasses of tensors where blocks fill a state of 4096 elements or more."""
-    module, name, block = _TORCHAO[kind]
+    module, name, _ = TORCHAO[kind]
     try:
         cls = getattr(import_module(f"torchao.optim.{module}"), name)
     except ImportError:

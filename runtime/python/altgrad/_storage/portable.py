@@ -12,10 +12,10 @@ import torch
 
 from .._binding.layout import is_dtensor
 from .._binding.shards import shape_of
-from .._core import state_layout, blocked_numel, dtype_of
+from .._core import state_layout, dtype_of
 from .._library import library
 from . import peers
-from .blocks import scale_key
+from .blocks import has_blocks, scale_key
 from .codes import decode, decode_blocks, encode_blocks, encode_under, largest, spread
 from .packed import pack
 from .word import word_of
@@ -53,6 +53,11 @@ def in_numbers(held, words, param):
     shape = shape_of(param)
     row = prod(shape[1:]) if len(shape) > 1 else 1
     keys = [key for key in _blocked(held, words, param) if scale_key(key) in held and row % word_of(words[key]).block]
+    return _decoded(held, keys, words, param)
+
+
+def _decoded(held, keys, words, param):
+    """The states of a parameter, with float32 numbers in the place of the blocks of those with these keys."""
     if not keys:
         return held
     read = peers.read({name: held[name] for key in keys for name in (key, scale_key(key))}, words, "a parameter", param)
@@ -61,10 +66,12 @@ def in_numbers(held, words, param):
 
 
 def in_blocks(held, words, param, unit):
-    """The states of a parameter, with blocks in the place of float32 numbers that a file has of them.
+    """The states of a parameter, with blocks in the place of float32 numbers that a file has of them, and the other way
+    round where its storage has blocks from more elements on.
 
     `unit`: within how many elements no block may end, 0 for any.
     """
+    held = _wide(held, words, param)
     made = {}
     for key, value in held.items():
         mine = (key in _blocked(held, words, param) and scale_key(key) not in held and value.dtype == torch.float32
@@ -75,9 +82,17 @@ def in_blocks(held, words, param, unit):
 
 def _blocked(held, words, param):
     """The keys of states that have blocks in the storage."""
-    if is_dtensor(param) or prod(shape_of(param)) < blocked_numel():
+    if is_dtensor(param):
         return []
-    return [key for key, word in words.items() if isinstance(held.get(key), torch.Tensor) and word_of(word).block > 1]
+    numel = prod(shape_of(param))
+    return [key for key, word in words.items() if isinstance(held.get(key), torch.Tensor) and has_blocks(word, numel)]
+
+
+def _wide(held, words, param):
+    """The states of a parameter, with float32 numbers in the place of blocks that too small a tensor has in a file."""
+    numel = prod(shape_of(param))
+    keys = [key for key, word in words.items() if scale_key(key) in held and word_of(word).block > 1 and not has_blocks(word, numel)]
+    return _decoded(held, keys, words, param)
 
 
 def _blocks(word, key, value, param):

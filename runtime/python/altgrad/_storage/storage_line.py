@@ -5,8 +5,8 @@ from functools import lru_cache
 import torch
 
 from .._binding.device_context import is_host
-from .._core import blocked_numel, core
-from .blocks import scale_key
+from .._core import core
+from .blocks import has_blocks, scale_key
 from .counts import InvalidCount, check_count
 from .file_entries import decode_entry
 from .line import Storage
@@ -114,10 +114,10 @@ def _check_entry(what, entry, optimizer, storage):
 
 def _is_plain(key, entry, own, optimizer):
     """Whether a file without a storage line has plain numbers where the optimizer has codes with scales."""
-    return (key in optimizer._keys.values() and word_of(layout_of(own, key)).block > 1
-            and entry[key].numel() >= blocked_numel() and scale_key(key) not in entry)
+    return (key in optimizer._keys.values() and has_blocks(own.get(key, own.get("states", "")), entry[key].numel())
+            and scale_key(key) not in entry)
 
 
 def _is_other(key, value, words, own):
-    small = value.numel() < blocked_numel() and value.dtype == torch.float32
-    return core().altgrad_core_formats_differ(line_of(words, {}).encode(), line_of(own, {}).encode(), key.encode(), small)
+    plain = value.numel() if value.dtype == torch.float32 else -1
+    return core().altgrad_core_formats_differ(line_of(words, {}).encode(), line_of(own, {}).encode(), key.encode(), plain)

@@ -9,10 +9,10 @@ from .._library import Error, struct, texts_of
 
 _Word = struct("Word", format=c_char * 32, scales=c_char * 32, bent=c_char * 16, dtype=c_int32, block=c_int32,
                columns=c_int32, multiple=c_int32, packed=c_int32, split=c_int32, both=c_int32, levels=c_int32,
-               of_tensor=c_int32, past=c_int32, scaled=c_int32)
+               of_tensor=c_int32, past=c_int32, scaled=c_int32, min_size=c_int32)
 
 _Line = struct("Line", rule=c_char_p, options=c_char_p, storage=c_char_p, others=c_char_p, param=c_int32, grad=c_int32,
-               small=c_int32, names=POINTER(c_char_p), keys=POINTER(c_char_p), dtypes=POINTER(c_int32), count=c_int64)
+               numel=c_int64, names=POINTER(c_char_p), keys=POINTER(c_char_p), dtypes=POINTER(c_int32), count=c_int64)
 
 _Class = struct("Class", name=c_char_p, rule=c_char_p, storage=c_char_p, keys=c_char_p, matrices=c_char_p)
 
@@ -46,13 +46,13 @@ def check_words(words):
         raise ValueError(str(error)) from None
 
 
-def line_of_set(rule, options, words, param, grad, small, others, held):
-    """The set of a parameter in the words of a request, as altgrad_core_line has what it depends on; `others` is a
+def line_of_set(rule, options, words, param, grad, numel, others, held):
+    """The set of a parameter in the words of a request, as altgrad_core_line has what it depends on: `others` is a
     list, and `held` has (the rule's name, key, dtype) of each state. Raises Error."""
     names, keys, dtypes = zip(*held) if held else ((), (), ())
     storage, line = " ".join([f"{name}={word}" for name, word in words.items()]), c_char_p()
     of = _Line.of(rule=rule.name, options=",".join(options), storage=storage, others=" ".join(others), param=param,
-                  grad=grad, small=small, names=texts_of(names), keys=texts_of(keys), dtypes=(c_int32 * len(held))(*dtypes),
+                  grad=grad, numel=numel, names=texts_of(names), keys=texts_of(keys), dtypes=(c_int32 * len(held))(*dtypes),
                   count=len(held))
     core().altgrad_core_set_line(ctypes.byref(of), ctypes.byref(line))
     return line.value.decode()

@@ -25,7 +25,7 @@ def encode_shards(part, given, owners, elsewhere):
     whole.
 
     It is a DTensor where `owners` has one for the part, and else a FlatShard. Of parts `elsewhere`, which other ranks
-    step as a whole, it has no element: torch.distributed.checkpoint wants every rank to know the same states.
+    step as a whole, it has an entry without elements: torch.distributed.checkpoint wants one of every parameter.
     """
     def placed(layout, param, key, value):
         whole, begin, elements = layout(key, value)
@@ -72,14 +72,14 @@ def _without(part, given, elsewhere):
 
 
 def _with_nothing(part, given, elsewhere):
-    """A state_dict with a FlatShard without elements of the numbers that other ranks keep, if any rank has states yet."""
+    """A state_dict with an entry for what other ranks keep: a FlatShard without elements of what are numbers."""
     state = dict(given["state"])
-    for group, param, place in _places(part, given) if part.state else ():
+    for group, param, place in _places(part, given):
         if param in elsewhere:
             (rule, options, *_), words = part._group_rule(group), part._storage_of(group)
             held = {key: FlatShard(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options, words)
                     if name in rule.declared("state") and not words.get(name, words.get("states", ""))}
-            state |= {place: held} if held else {}
+            state[place] = held
     return {**given, "state": state}
 
 

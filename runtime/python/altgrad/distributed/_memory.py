@@ -7,7 +7,7 @@ import torch
 from torch.optim.optimizer import ParamsT
 
 from .. import optim
-from .._core import blocked_numel
+from .._storage.blocks import min_sizes
 from ._buckets import IN_FLIGHT, check_kind, grouped, bucket_layout, piggyback_words, take_reduce_dtype, way_of
 
 
@@ -71,7 +71,7 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
     group_of = {param: index for index, of in enumerate(groups) for param in of["params"] if param.requires_grad}
     given = list(params) if isinstance(params, (list, tuple)) else []
     options = [of if isinstance(of, dict) else {} for of in given] if len(given) == len(groups) else [{}] * len(groups)
-    rates, states, shares, whole, largest, piggyback = {}, [0.0] * ranks, 0, 0, 0, 0
+    rates, bounds, states, shares, whole, largest, piggyback = {}, {}, [0.0] * ranks, 0, 0, 0, 0
     for some in grouped(list(group_of)[::way], bucket_bytes):
         starts, size = bucket_layout(some, ranks)
         bytes_on_wire = (reduce_dtype or some[0].dtype).itemsize
@@ -79,7 +79,10 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
         largest = max(largest, size * ranks * bytes_on_wire)
         piggyback = piggyback_words(ranks, len(group_of)) * ranks * bytes_on_wire  # of the last one
         for param, start in zip(some, starts):
-            key = group_of[param], param.dtype, param.numel() < blocked_numel()
+            index = group_of[param]
+            if index not in bounds:
+                bounds[index] = min_sizes(_made(kind, options[index], words, param.dtype)._storages()[0])
+            key = index, param.dtype, _numel_like(param.numel(), bounds[index])
             if key not in rates:
                 rates[key] = _bytes_per_element(kind, options[key[0]], words, key[1], reduce_dtype or key[1], key[2])
             for rank in range(start // size, min(ranks, -(-(start + param.numel()) // size))):
@@ -88,13 +91,23 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
     return Memory(whole + frozen, shares, largest * (1 + IN_FLIGHT) + piggyback, round(max(states)))
 
 
-def _bytes_per_element(kind, options, words, dtype, reduce_dtype, small):
-    """Of the states of a tensor, by those of a small one that makes a step."""
-    numel = blocked_numel() // 4 if small else 2 * blocked_numel()
+def _numel_like(numel, bounds):
+    """The elements of a small tensor, of some blocks, whose states have blocks where those of one with `numel` elements have them."""
+    least = max([bound for bound in bounds if bound <= numel], default=1)
+    return max(least, min([8192, *[bound - 1 for bound in bounds if bound > numel]]))
+
+
+def _made(kind, options, words, dtype, numel=1):
     param = torch.nn.Parameter(torch.ones(numel, dtype=dtype, device="cpu"))
+    return kind([{**{key: value for key, value in options.items() if key != "param_names"}, "params": [param]}], **words)
+
+
+def _bytes_per_element(kind, options, words, dtype, reduce_dtype, numel):
+    """Of the states of a tensor, by those of a small one that makes a step."""
+    optimizer = _made(kind, options, words, dtype, numel)
+    param, = optimizer.param_groups[0]["params"]
     if reduce_dtype != dtype:
         param.grad_dtype = reduce_dtype
-    optimizer = kind([{**{key: value for key, value in options.items() if key != "param_names"}, "params": [param]}], **words)
     param.grad = torch.ones_like(param, dtype=reduce_dtype)
     optimizer.step()
     return sum([value.nbytes for value in optimizer.state[param].values() if value.dim()]) / param.numel()

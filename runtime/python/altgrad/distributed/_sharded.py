@@ -127,7 +127,8 @@ class Sharded(Sending, torch.optim.Optimizer):
             bucket.fallbacks = self._inner._counters.fallbacks
         self.defaults: dict[str, Any] = self._inner.defaults
         for mine, inner in zip(self.param_groups, self._inner.param_groups):
-            mine.pop("orthogonalize", None)  # whose words are entries of their own by now
+            for key in mine.keys() - inner.keys():  # what has become other entries, as orthogonalize and min_8bit_size
+                del mine[key]
             mine.update({key: value for key, value in inner.items() if key not in mine or key == LINE})
         self._sent, self._backward_of, self._early_norm, self._waits = 0, None, EarlyNorm(), False
         self._tells = bool(self._buckets) and isinstance(self._buckets[-1], Bucket)
@@ -332,7 +333,7 @@ class Sharded(Sending, torch.optim.Optimizer):
         if self._whole_states is not None:
             return {**self._whole_states, "param_groups": given["param_groups"]}
         owners = {part: param for param, part in self._parts.items() if isinstance(self._at[param][0], ShardedParameters)}
-        given = may_lack(self._inner, encode_shards(self._inner, given, owners, self._elsewhere))
+        given = may_lack(self._inner, encode_shards(self._inner, given, owners, self._elsewhere if self.state else ()))
         return {**given, "ranks": PartOf(self._rank_and_size())}
 
     def consolidate_state_dict(self, to: int = 0) -> None:
@@ -388,7 +389,8 @@ class Sharded(Sending, torch.optim.Optimizer):
         return decode_shards(owner, self._inner, {key: value for key, value in given.items() if key != "ranks"}, self._elsewhere)
 
     def _show_states(self):
-        """Under the parameters, for torch.distributed.checkpoint asks which keys there are."""
-        if len(self.state) < len(self._inner.state):
-            self.state.update({param: self._inner.state[part] for param, part in self._parts.items()
-                               if part in self._inner.state and part not in self._elsewhere})
+        """Under the parameters, for torch.distributed.checkpoint asks which keys there are, and whether there are any: a
+        rank that keeps nothing has entries, too, or it alone would make a step to have some."""
+        if len(self.state) < len(self._inner.state) + len(self._elsewhere):
+            self.state.update({param: {} if part in self._elsewhere else self._inner.state[part] for param, part in
+                               self._parts.items() if part in self._elsewhere or part in self._inner.state})

@@ -19,11 +19,11 @@ from .._binding.shards import (LocalShard, ShardLocation, check_local_shard, che
 from .._binding.table import FRESH, TensorTable
 from .._binding.tables import Tables
 from .._binding.device_context import DeviceContext, in_turn, is_host
-from .._core import TYPES, blocked_numel, check_fit
+from .._core import TYPES, check_fit
 from .._bundle import compile_sets
 from .._library import Error
 from .._plan import Plan
-from .._storage.blocks import unblocked
+from .._storage.blocks import min_sizes
 from .._storage.counts import count_of
 from .._storage.limits import warn_of_idle_words, warn_of_limits
 from .._storage.master import check_master
@@ -304,7 +304,7 @@ class _Namer:
     def __init__(self, optimizer):
         self.optimizer, self.lines, self.wide = optimizer, {}, {}
         self.storages = optimizer._storages()
-        self.blocked = [unblocked(words) != words for words in self.storages]
+        self.min_sizes = list(map(min_sizes, self.storages))
 
     def line(self, group_rule, owner, param, at, group, matrices=None):
         """The line of one parameter of the param_group with this index; checks the states that are there already."""
@@ -314,14 +314,15 @@ class _Namer:
         held = local_states(held)
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
-        words = self.storages[group]
+        words, bounds = self.storages[group], self.min_sizes[group]
         names = self.optimizer._stored(group_rule[1], words)
-        small = self.blocked[group] and (prod(shape_of(owner)) < blocked_numel()
-                                         or self._cuts_blocks(group_rule[1], matrices, names, owner, at, words))
+        numel = bounds and max([0, *[bound for bound in bounds if bound <= prod(shape_of(owner))]])
+        if numel and self._cuts_blocks(group_rule[1], matrices, names, owner, at, words):
+            numel = 0
         states = tuple([_state_dtype(key, held.get(key)) for _, key in names])
         if held:
             check_master(words, held, names, param.dtype)
-        choice = group_rule, words, param.dtype, owner.grad.dtype, states, small
+        choice = group_rule, words, param.dtype, owner.grad.dtype, states, numel or 0
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
@@ -347,7 +348,7 @@ class _Namer:
                 warn(f"altgrad.optim.{type(self.optimizer).__name__}: the states of {', '.join(names)} stay float32, because "
                      f"{why}: choose blocks that divide their rows in storage=")
 
-    def _words(self, group_rule, words, param, grad, states, small):
+    def _words(self, group_rule, words, param, grad, states, numel):
         # Of classes with several rules, what is another one's.
         declared, keys = group_rule[0].declared("state"), self.optimizer._keys
         stored = self.optimizer._stored(group_rule[1], words)
@@ -356,7 +357,7 @@ class _Namer:
         held = [(name, key, TYPES[dtype]) for (name, key), dtype in zip(stored, states)
                 if dtype is not None and (name in declared or name not in keys)]
         try:
-            return line_of_set(*group_rule, words, TYPES[param], TYPES[grad], small, others, held)
+            return line_of_set(*group_rule, words, TYPES[param], TYPES[grad], numel, others, held)
         except Error as error:
             raise TypeError(str(error)) from None
 

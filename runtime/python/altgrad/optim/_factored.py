@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._storage.lacking import from_flat
 from ._keywords import OfTorch, Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
 from ._owners import MatrixOwners
@@ -50,6 +51,7 @@ class Adafactor(Factored):
     _options = {"bf16": lambda g: _is_all(g, torch.bfloat16), "f16": lambda g: _is_all(g, torch.float16), **MAXIMIZE}
     _absent = "eps",
     _unchecked = "eps",
+    _file_states = "variance",
 
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
@@ -73,7 +75,8 @@ class Adafactor(Factored):
             ValueError, TypeError: As Optimizer's. Nothing has changed then.
         """
         if isinstance(state_dict.get("state"), dict):
-            state_dict = {**state_dict, "state": {place: _of_torch(held) for place, held in state_dict["state"].items()}}
+            given = from_flat(self, state_dict)
+            state_dict = {**given, "state": {place: _of_torch(held) for place, held in given["state"].items()}}
         super().load_state_dict(state_dict)
 
 

@@ -128,7 +128,8 @@ _ELSEWHERE = {"learning_rate": "lr", "decay": "weight_decay", "wd": "weight_deca
 # What others have a keyword for, and how it is said here: bitsandbytes', torchao's, apex's and TransformerEngine's, Dion's.
 _MIGRATION = {
     "optim_bits": "states in 8 bits are classes of their own: AdamW8bit, Adam8bit, Lion8bit",
-    "min_8bit_size": "parameters of fewer than 4096 elements keep float32 states",
+    "min_8bit_size": 'classes with narrow states, such as AdamW8bit, take it; write it into storage here, as in '
+                     'storage="m=bnb8:256,min_size:8192"',
     "percentile_clipping": 'write max_grad_norm="percentile:5"',
     "block_wise": "every block of a state has a scale",
     "block_size": 'write it into storage, as in storage="states=bnb8u:128,keep_positive m=bnb8:128"',

@@ -9,8 +9,8 @@ from typing_extensions import Unpack
 
 from .._binding.layout import CODES, PARAM_DTYPES
 from .._binding.offload import at_home
-from .._core import blocked_numel, dtype_of
-from .._storage.blocks import unblocked
+from .._core import dtype_of
+from .._storage.blocks import has_blocks
 from .._storage.word import word_of
 from ._keywords import OfTorch
 from ._named import MAXIMIZE, Named, constructor, find_template
@@ -159,8 +159,8 @@ class Adagrad(Named):
     def _check_first(self, param, group):
         """Raises where a sum would begin with a number that its codes do not have as their own."""
         words = self._storage_of(group)
-        words = words if param.numel() >= blocked_numel() else unblocked(words)
         word = words.get("sum") or words.get("states") or "f32"
+        word = "f32" if word_of(word).block > 1 and not has_blocks(word, param.numel()) else word
         first = group["initial_accumulator_value"]
         if first and (word_of(word).block > 1 or dtype_of(word_of(word).format) in CODES):
             raise ValueError(f"initial_accumulator_value={first}, but a sum that is stored as {word} "

@@ -39,6 +39,7 @@ class RuleNames:
     _of_units = ()  # states with one value for each unit of a parameter
     _inputs = ()  # tensors beside each parameter that are only read
     _tensor_states = ()  # keys of states with one number for each parameter, which may be wide
+    _file_states = ()  # keys of states that are in files in the place of others
     _step_states = ()  # states that are one number for the step, which lie in the first param_group
     _only_with = {}  # {state: option without which there is none}
     _storage = _InTable(lambda _, of: of.storage if of else "")  # formats that differ from the parameter's

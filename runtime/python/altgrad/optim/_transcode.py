@@ -1,6 +1,7 @@
 """Converts state_dicts of optimizers from one storage to another, and reports the errors."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -8,14 +9,14 @@ import torch
 from .._binding.layout import FORMATS, in_order, is_dense
 from .._core import state_layout, blocked_numel, dtype_of
 from .._storage import peers
-from .._storage.blocks import scale_key
+from .._storage.blocks import has_blocks, scale_key
 from .._storage.storage_line import LINE, check_state_dict, storage_entry, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.file_entries import encode_entry
 from .._storage.line import Storage, StorageLike
 from .._storage.master import REMAINDER, divide, join
 from .._storage.packed import pack
-from .._storage.word import word_of
+from .._storage.word import check_words, word_of
 from ._of_torch import Adam
 from ._optimizer import Optimizer
 
@@ -24,8 +25,9 @@ _KNOWN = {"param", "grad", "states", "master", "copy", "step", "rungs"}
 _KNOWN_WORDS = {"param", "grad", "step", "rungs", "states"}
 _WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes,
             "transformer_engine": peers.write_transformer_engine,
-            **{kind: lambda adam, kind=kind: peers.write_torchao(adam, kind)
-               for kind in ("torchao.8bit", "torchao.4bit", "torchao.fp8")}}
+            **{kind: partial(peers.write_torchao, kind=kind) for kind in peers.TORCHAO}}
+# The elements of a block where `to` says no other number: "bitsandbytes:2048".
+_BLOCKS = {"bitsandbytes": peers.BNB_BLOCK, **{kind: block for kind, (_, _, block) in peers.TORCHAO.items()}}
 
 
 class StateError(NamedTuple):
@@ -69,7 +71,8 @@ def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | Stor
         to: What is to be written: an optimizer of altgrad or its class; a storage ("m=ocp.e4m3fn:256
             v=ocp.e5m2:256 master=bf16+i16", an altgrad.optim.Storage or a dict, in which m, v and vmax are Adam's
             exp_avg, exp_avg_sq and max_exp_avg_sq, and other names are keys); or "torch", "bitsandbytes",
-            "torchao.8bit", "torchao.4bit", "torchao.fp8" or "transformer_engine".
+            "torchao.8bit", "torchao.4bit", "torchao.fp8" or "transformer_engine". "bitsandbytes:2048" has blocks of another
+            size than that library's own, as "torchao.8bit:512" has.
         params: The parameters in the order of the param_groups; those of an optimizer in `to` if not given.
             They say in which order of memory states are to lie. They are needed where a
             float32 master becomes a remainder or is made of one. A parameter whose master becomes a remainder
@@ -182,10 +185,9 @@ def _errors(place, adam, entry, target):
 def _words_by_key(words, keys):
     """Words of storage by keys of `state`; raises ValueError for a block or a master that there is not."""
     for name, word in words.items():
-        if ":" in word.partition(",")[0] and word_of(word).block not in (16, 32, 64, 128, 256):
-            raise ValueError(f"storage '{name}={word}': a block has 16, 32, 64, 128 or 256 elements")
         if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
             raise ValueError(f"storage 'master={word}': a master is f32, bf16+i16 or bf16+i8")
+    check_words(words)
     return {keys.get(name, name): word for name, word in words.items()}
 
 
@@ -193,19 +195,30 @@ class _Target:
     """The layout that is to be written: words of storage by keys of `state`, or another library's writer."""
 
     def __init__(self, to):
-        self.params, self.writer, self.words, self.storages, self.kind = None, None, {}, (), to
+        self.params, self.writer, self.words, self.storages, self.kind, self.block = None, None, {}, (), to, 0
         if isinstance(to, Optimizer):
             self.params = [param for group in to.param_groups for param in group["params"]]
             self.storages = [_words_by_key(words, to._keys) for words in to._storages()]
         elif isinstance(to, type) and issubclass(to, Optimizer):
             self.words = _words_by_key(to._words, to._keys)
-        elif isinstance(to, str) and to in _WRITERS:
-            self.writer = _WRITERS[to]
+        elif isinstance(to, str) and "=" not in to and to.partition(":")[0] in _WRITERS:
+            self.kind, _, block = to.partition(":")
+            self.writer, self.block = _WRITERS[self.kind], self._block_of(block)
+            if self.block:
+                self.writer = partial(self.writer, block=self.block)
         elif isinstance(to, Mapping) or isinstance(to, str) and "=" in to:
             self.words = _words_by_key(Storage(to), Adam._keys)
         else:
             raise ValueError(f"altgrad.transcode knows no {to!r}: `to` is an optimizer of altgrad.optim, a "
                              f"line of storage, or one of {', '.join(_WRITERS)}")
+
+    def _block_of(self, given):
+        if not given:
+            return _BLOCKS.get(self.kind, 0)
+        if self.kind not in _BLOCKS or not given.isdecimal() or int(given) not in peers.SIZES:
+            raise ValueError(f"altgrad.transcode knows no '{self.kind}:{given}': blocks of a power of two from {peers.SIZES[0]} to "
+                             f"{peers.SIZES[-1]} elements are of {', '.join(_BLOCKS)}, as in to='bitsandbytes:2048'")
+        return int(given)
 
     def enter(self, index):
         """Writes by the storage of the param_group with this index from now on."""
@@ -214,10 +227,9 @@ class _Target:
     def block_of(self, key, count):
         """The elements that share a scale in what is written; 0 where none do."""
         if self.writer:
-            return 128 if self.kind == "torchao.4bit" else 256 if self.kind not in (
-                "torch", "transformer_engine") and count >= blocked_numel() else 0
-        block = word_of(self._word(key)).block
-        return block if block > 1 and count >= blocked_numel() else 0
+            return self.block if count >= blocked_numel() else 0
+        word = self._word(key)
+        return word_of(word).block if has_blocks(word, count) else 0
 
     def _word(self, key):
         return self.words.get(key, self.words.get("states", "f32" if "master" in self.words else "param"))
@@ -243,7 +255,7 @@ class _Target:
         if word == "param":
             word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
         block = word_of(word).block
-        if block > 1 and state.numel() >= blocked_numel():
+        if has_blocks(word, state.numel()):
             from ..quant._blocks import quantize_into  # late: it takes a second
             codes, scales = encode_blocks(word, numbers, block, quantize_into)
             yield scale_key(key), scales.to(device)
