@@ -52,13 +52,13 @@ void SweepLowering::lower(SweepOp sweep) {
     tile.emplace(gpu, sweep, tiles);
   auto body = [&](Value index) {
     if (tile)
-      tile->lower(index);
-    else
-      forEachRow(kernel, sweep, index, [&] {
-        lowerChunk(sweep, index);
-        if (sweep.getCombine()) // another thread may have the next row's elements of a column
-          byBlock ? gpu.barrier() : void(NVVM::SyncWarpOp::create(builder, kernel.i32(-1)));
-      });
+      return tile->lower(index);
+    kernel.readsTablesEarly = gpu.mayOverlapPredecessor(); // until a chunk is open
+    forEachRow(kernel, sweep, index, [&] {
+      lowerChunk(sweep, index);
+      if (sweep.getCombine()) // another thread may have the next row's elements of a column
+        byBlock ? gpu.barrier() : void(NVVM::SyncWarpOp::create(builder, kernel.i32(-1)));
+    });
   };
   if (!runsInReverse(gpu.phase)) {
     kernel.loop(builder.add(gpu.begin, first), gpu.end, stride, body);

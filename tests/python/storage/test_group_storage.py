@@ -99,3 +99,21 @@ def test_a_group_alone_may_have_a_storage_and_draw():
     run(params, optimizer, 2)
     assert [optimizer.state[param]["exp_avg"].dtype for param in params] == [torch.float32, torch.bfloat16]
     assert optimizer.param_groups[0]["draws"].item() == 2
+
+
+def test_a_groups_storage_that_its_states_do_not_have_is_refused_at_the_next_step():
+    params = [torch.nn.Parameter(torch.ones(64, 256)) for _ in range(2)]
+    optimizer = altgrad.optim.FromRule("adamw", storage="states=bnb8:256")([{"params": params[:1]}, {"params": params[1:], "storage": "states=f32"}])
+    for param in params:
+        param.grad = torch.ones_like(param)
+    optimizer.step()
+    before = [param.clone() for param in params]
+    for group, line in (1, "states=bnb8:64"), (0, "states=bnb8:64"):
+        said = optimizer.param_groups[group].copy()
+        optimizer.param_groups[group]["storage"] = line
+        with pytest.raises((TypeError, ValueError), match="make the optimizer with the storage that its states have|of shape .*; expected"):
+            optimizer.step()
+        optimizer.param_groups[group].clear()
+        optimizer.param_groups[group].update(said)
+    assert all(map(torch.equal, params, before))
+    optimizer.step()

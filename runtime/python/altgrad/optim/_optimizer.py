@@ -348,13 +348,14 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         self._watched.remember(self.param_groups, changed)
 
     def _group_rule(self, group):
-        """(rule, options, whether it is differentiable); checks what the group says."""
+        """(rule, options, whether it is differentiable, its Storage or None); checks what the group says."""
         check_entries(self, group)
         check_capturable(group)
         rule = self._rule_of(group)
         if self._ema is not None:
             rule = averaged(rule, tuple(sorted({self._rule_of(of) for of in self.param_groups}, key=attrgetter("name"))))
-        return rule, self._options_of(group), bool(group.get("differentiable"))
+        storage = self._storage_of(group) if dict.__contains__(group, LINE) else None  # a Reading takes `in` for all keys
+        return rule, self._options_of(group), bool(group.get("differentiable")), storage
 
     def _matrices_of(self, group, param):
         """The Matrices of a parameter, where its group says that it has some; else None."""
