@@ -122,9 +122,9 @@ void SweepLowering::lowerChunk(SweepOp sweep, Value index) {
   openChunk(chunk, index);
   ChunkLowering lowering(gpu, chunk);
   Carried sums = lowering.lower(index);
-  Value number = sweep.getNumResults() ? getChunkNumber(kernel, sweep, index) : Value();
+  std::pair<Row, Value> number = sweep.getNumResults() ? getChunkNumber(kernel, sweep, index) : std::pair<Row, Value>();
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     Value total = lowering.reduceTotal(sums, i);
-    gpu.onFirstThread([&] { kernel.store(total, kernel.chunkWord(sweep.getChunkWord(i), number), 4); });
+    gpu.onFirstThread([&] { storePartial(kernel, sweep, i, number, total); });
   }
 }

@@ -1,0 +1,116 @@
+"""Numbers of squares, and products of matrices and squares with one number for each row or column, beside NumPy."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import altgrad.language as ag
+
+SHAPES = [(5, 7), (9, 4), (1, 6), (6, 1), (70, 66)]
+
+
+@ag.rule(of="matrices")
+def traced(p: ag.Param, g: ag.Grad, l: ag.Square("rows"), r: ag.Square("columns"), a: ag.Scalar, b: ag.Scalar, *, lr=0.1):
+    l, r = ag.lerp(l, g @ g.T, 0.1), ag.lerp(r, g.T @ g, 0.1)
+    a, b = l.norm() + r.max() - ag.rms(r) + (r > 0).count(), (l.sum() + ag.trace(r)) / ag.numel + l.mean()
+    l = l / (ag.trace(l) + 1.0)
+    return p - lr * (l @ g) / (1 + (r * r).mean()), dict(l=l, r=r, a=a, b=b)
+
+
+def traced_by_numpy(p, g, l, r, lr):
+    l, r = 0.9 * l + 0.1 * g @ g.T, 0.9 * r + 0.1 * g.T @ g
+    a, b = np.linalg.norm(l) + r.max() - np.sqrt((r * r).mean()) + (r > 0).sum(), (l.sum() + np.trace(r)) / p.size + l.mean()
+    l = l / (np.trace(l) + 1)
+    return p - lr * (l @ g) / (1 + (r * r).mean()), dict(l=l, r=r, a=np.array(a), b=np.array(b))
+
+
+def test_numbers_of_squares_are_those_of_numpy():
+    assert max(traced.check(traced_by_numpy, steps=20, shapes=SHAPES).values()) < 2e-5
+
+
+@ag.rule(of="matrices")
+def lines(p: ag.Param, g: ag.Grad, l: ag.Square("rows"), r: ag.Square("columns"), y: ag.Row, z: ag.Column, *, lr=0.1):
+    l, r = ag.lerp(l, g @ g.T, 0.1), ag.lerp(r, g.T @ g, 0.1)
+    y, z = ag.lerp(y, ag.diagonal(l) + g @ z, 0.1), ag.lerp(z, ag.diagonal(r) - g.T @ y, 0.1)
+    u, v = l @ y - l.T @ (g @ z), r.T @ z + (2 * r) @ (g.T @ y)
+    return p - lr * u * v, dict(l=l, r=r, y=y, z=z)
+
+
+def lines_by_numpy(p, g, l, r, y, z, lr):
+    l, r = 0.9 * l + 0.1 * g @ g.T, 0.9 * r + 0.1 * g.T @ g
+    y, z = y[:, 0], z[0]
+    y, z = y + 0.1 * (np.diag(l) + g @ z - y), z + 0.1 * (np.diag(r) - g.T @ y - z)
+    u, v = l @ y - l.T @ (g @ z), r.T @ z + 2 * r @ (g.T @ y)
+    return p - lr * np.outer(u, v), dict(l=l, r=r, y=y[:, None], z=z[None])
+
+
+def test_lists_of_rows_and_columns_are_multiplied_as_by_numpy():
+    found = lines.check(lines_by_numpy, steps=8, shapes=[(5, 7), (9, 4), (1, 6), (6, 1)])
+    assert max(found.values()) < 1e-3
+
+
+def test_a_matrix_times_a_list_is_one_reduction_and_no_product():
+    assert "matmul" not in re.sub(r"altgrad.rule.*", "", nuclear.text) and nuclear.text.count("altgrad.reduce add") == 2
+
+
+@ag.rule
+def nuclear(p: ag.Param, g: ag.Grad, v: ag.Column, t: ag.Step, *, radius=10.0):
+    r = g @ ag.where(t == 1, 1.0, v)
+    r = r / (r.norm() + 1e-30)
+    v = g.T @ r
+    v = v / (v.norm() + 1e-30)
+    return ag.lerp(p, -radius * r * v, 2 / (t + 2)), dict(v=v)
+
+
+def test_power_iterations_find_the_leading_singular_vectors():
+    torch.manual_seed(0)
+    grad = torch.linalg.qr(torch.randn(9, 6))[0] @ torch.diag(torch.tensor([5.0, 2, 1, 1, 1, 1])) @ torch.linalg.qr(torch.randn(6, 6))[0]
+    param = torch.nn.Parameter(torch.randn(9, 6))
+    optimizer = nuclear.optimizer()([param])
+    for _ in range(40):
+        param.grad = grad
+        optimizer.step()
+    leading = torch.linalg.svd(grad)[2][0]
+    assert abs(optimizer.state[param]["v"].flatten() @ leading) > 1 - 1e-6
+    assert torch.linalg.svdvals(param.detach()).sum() < 10 + 1e-3
+
+
+@pytest.mark.parametrize("line, words", [
+    ("l.sum('row')", "a reduction of a square of rows x rows over 'row': a square is reduced over the \"tensor\" or the \"step\""),
+    ("g @ y", "x @ c takes a number of each column and gives one of each row"), ("g.T @ z", "x @ c takes a number of each column"),
+    ("l @ z", "@ of a square of rows x rows and one number of each column, which do not fit"),
+    ("y @ g", "a number of each row or column stands on the right of @"), ("ag.trace(g)", r"trace\(\) takes a square"),
+    ("ag.diagonal(2.0)", r"diagonal\(\) takes a square"), ("l * ag.diagonal(l)", "an element of a square of rows x rows meets one of another matrix")])
+def test_what_does_not_fit_is_refused_at_its_line(line, words):
+    def wrong(p: ag.Param, g: ag.Grad, l: ag.Square("rows"), y: ag.Row, z: ag.Column):
+        eval(line, {"ag": ag}, {"g": g, "l": l, "y": y, "z": z})
+        return p - g, dict(l=l, y=y, z=z)
+
+    with pytest.raises(ag.RuleError, match=words):
+        ag.rule(wrong).text
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (5,), (), (1, 1), (2, 3, 4)])
+def test_odd_shapes_are_stepped_or_refused_in_words(shape):
+    param = torch.nn.Parameter(torch.ones(shape))
+    try:
+        optimizer = traced.optimizer()([param])
+        for _ in range(3):
+            param.grad = torch.ones(shape)
+            optimizer.step()
+    except (ValueError, RuntimeError) as error:
+        assert "matri" in str(error) or "dimension" in str(error)
+    assert param.isfinite().all()
+
+
+def test_a_gradient_that_is_not_finite_reaches_the_numbers_of_its_square_alone():
+    params = [torch.nn.Parameter(torch.ones(4, 3)) for _ in range(2)]
+    optimizer = traced.optimizer()(params)
+    for param, bad in zip(params, (float("nan"), 1.0)):
+        param.grad = torch.randn(4, 3)
+        param.grad[1, 2] = bad
+    optimizer.step()
+    states = [optimizer.state[param] for param in params]
+    assert np.isnan(float(states[0]["b"])) and np.isfinite(float(states[1]["b"])) and params[1].isfinite().all()
