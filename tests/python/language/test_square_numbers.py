@@ -120,6 +120,23 @@ def test_odd_shapes_are_stepped_or_refused_in_words(shape):
     assert param.isfinite().all()
 
 
+def test_tensors_of_two_sets_some_of_which_are_absent_have_the_bits_of_one_alone():
+    def stepped(chosen, seed=0):
+        torch.manual_seed(seed)
+        params = [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape, dtype in kinds]
+        grads = [[torch.randn_like(param) for param in params] for _ in range(5)]
+        optimizer = lines.optimizer()([params[index] for index in chosen])
+        for step, each in enumerate(grads):
+            for index, (param, grad) in enumerate(zip(params, each)):
+                param.grad = None if (step + index) % 3 == 0 else grad
+            optimizer.step()
+        return [params[index] for index in chosen]
+
+    kinds = [((7, 3), torch.float32), ((5, 6), torch.bfloat16), ((4, 6), torch.float32), ((0, 3), torch.float32), ((9, 8), torch.bfloat16)]
+    together = stepped(range(len(kinds)))
+    assert all(torch.equal(together[index], stepped([index])[0]) and together[index].isfinite().all() for index in range(len(kinds)))
+
+
 def test_a_gradient_that_is_not_finite_reaches_the_numbers_of_its_square_alone():
     params = [torch.nn.Parameter(torch.ones(4, 3)) for _ in range(2)]
     optimizer = traced.optimizer()(params)

@@ -103,7 +103,7 @@ def _multiply_list(left, turned, numbers):
     """A matrix times one number of each column, or its transpose times one of each row; a square times one of each of its own."""
     _check_matrix(left)
     of_rows = numbers.level == UNIT
-    if side := square_of_matrix(left):
+    if side := _side_of_matrix(left):
         if of_rows != (side == "rows"):
             fail(f"@ of a square of {side} x {side} and one number of each {'row' if of_rows else 'column'}, which do not fit")
         return _multiply_square(left, turned, numbers, side)
@@ -112,7 +112,7 @@ def _multiply_list(left, turned, numbers):
     return reduce("add", apply("mulf", left, numbers), "column" if of_rows else "row")
 
 
-def square_of_matrix(value: Symbol) -> str:
+def _side_of_matrix(value: Symbol) -> str:
     """The side of a square or of an element of one, or ""."""
     return side_of(value) if value.kind in ("f32", "i1") or id(value) in value.trace.grams else square_of(value.kind)
 
@@ -127,13 +127,13 @@ def _multiply_square(square, turned, numbers, side):
 
 def _ones(trace):
     """A matrix of ones, computed from the gradient, since a constant would be of no set of tensors."""
-    gradient = next(given for given in trace.given.values() if given.role == "grad")
+    gradient = next(given for role in ("grad", "param") for given in trace.given.values() if given.role == role)
     return apply("math.absf", apply("math.copysign", 1.0, gradient))
 
 
 def _on_diagonal(name, s):
     s = s.of if isinstance(s, Transposed) else s
-    if not isinstance(s, Symbol) or not square_of_matrix(s):
+    if not isinstance(s, Symbol) or not _side_of_matrix(s):
         fail(f"{name}() takes a square, as an ag.Square or x @ x.T is one")
     return choose(compare("ogt", identity(s), 0.0), s, 0.0)
 
