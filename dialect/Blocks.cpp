@@ -379,7 +379,7 @@ std::optional<Scope> altgrad::getReducedScope(ReduceOp reduce, const Variances &
   const bool isOfColumn = of.covers(BlockAttr::getColumn(reduce.getContext()));
   auto found = [](bool isNew, Scope scope) { return isNew ? std::optional(scope) : std::nullopt; };
   if (of.isSquare())
-    return std::nullopt;
+    return found(over.getScope() <= Scope::Tensor, Scope::Block);
   if (of.getScope() == Scope::Block && (!isOfColumn || (reduce.isOverBlock() && over.isRun())))
     return found(!reduce.isOverBlock() || !of.covers(over), Scope::Block);
   if (of.getScope() == Scope::Block)
@@ -392,10 +392,10 @@ std::optional<Scope> altgrad::getReducedScope(ReduceOp reduce, const Variances &
 LogicalResult altgrad::verifyReduced(ReduceOp reduce, const Variances &variances) {
   Value value = reduce.getValue();
   // matmul_c4
-  if (BlockAttr block = variances.of(value); block.isSquare())
+  if (BlockAttr block = variances.of(value); block.isSquare() && reduce.getScope() > Scope::Tensor)
     return reduce.emitOpError() << "is of an element of a square of "
                                 << (block.isRowSquare() ? "rows x rows" : "columns x columns")
-                                << ", which has arithmetic, altgrad.matmul and altgrad.factorize";
+                                << ", which is reduced over the tensor or the step";
   if (variances.getScope(value) == Scope::Unit && reduce.getOver().isOverRows() &&
       reduce.getReduction() == Reduction::AbsMax && reduce->getParentOfType<StepOp>())
     return success(); // a copy's scale over rows that differ

@@ -41,8 +41,8 @@ double bytesPerElement(llvm::ArrayRef<MemoryAccess> accesses);
 mlir::Type withElementType(mlir::Type shape, mlir::Type element);
 /// The type of squares that have the format of a list; any other type as it is.
 mlir::Type getSquareType(mlir::Type type);
-/// Which items a sweep that stores to a list walks over; `ofColumns` of a list per column.
-Walk getWalk(TensorsType type, Walk ofColumns = Walk::Columns);
+/// Which items a sweep walks over that stores values of a block each; `ofColumns` to a list per column.
+Walk getWalk(BlockAttr block, Walk ofColumns = Walk::Columns);
 /// The type of a product of two matrices; null: they do not fit.
 TensorsType getProductType(TensorsType left, bool leftTransposed, TensorsType right, bool rightTransposed);
 /// Whether a reduction is of truth values.

@@ -228,10 +228,10 @@ static LogicalResult verifyGeometry(Operation &op, const Variances &variances) {
   for (Value operand : op.getOperands())
     if (BlockAttr block = variances.of(operand); block.isSquare())
       square = block;
-  if (!square || isa<MatmulOp, FactorizeOp, UpdateOp, CommitOp, SweepOp, MultiplyOp, YieldOp>(op))
+  if (!square || isa<MatmulOp, FactorizeOp, ReduceOp, UpdateOp, CommitOp, SweepOp, MultiplyOp, YieldOp>(op))
     return success();
   const StringRef name = square.isRowSquare() ? "rows x rows" : "columns x columns";
-  if (isa<ReduceOp, DrawOp, GramOp, ProductOp, OrthogonalizeOp, MatchNormOp, RowMeanSquareOp>(op))
+  if (isa<DrawOp, GramOp, ProductOp, OrthogonalizeOp, MatchNormOp, RowMeanSquareOp>(op))
     return op.emitOpError() << "is of an element of a square of " << name
                             << ", which has arithmetic, altgrad.matmul and altgrad.factorize";
   for (Value operand : op.getOperands())

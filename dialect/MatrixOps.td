@@ -163,7 +163,8 @@ def Altgrad_MatmulOp : Altgrad_Op<"matmul", [Pure]> {
     - (matmul_c1) the operands are matrices, as `matrix`, `matmul` and `factorize` give them;
     - (matmul_c2) the left operand has as many columns as the right one has rows, and the result is of the others;
     - (matmul_c3) all have one format;
-    - (matmul_c4) an element of a square is not reduced, and no operand of older operations of matrices;
+    - (matmul_c4) an element of a square is reduced over the tensor or the step alone, and is no operand of older
+      operations of matrices;
     - (matmul_c5) it meets no element of another matrix, and no number of a unit or a column.
   }];
   let arguments = (ins Altgrad_TensorsType:$left, Altgrad_TensorsType:$right, UnitAttr:$left_transposed,

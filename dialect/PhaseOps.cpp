@@ -80,12 +80,10 @@ LogicalResult PhaseOp::verify() {
   if (getSet() && *getSet() >= step.getSetCount())
     return emitOpError() << "is of set " << *getSet() << " of " << step.getSetCount();
   auto folds = getBody().getOps<FoldOp>();
-  bool overTensors = !folds.empty() && (*folds.begin()).getTensor();
   for (FoldOp fold : folds)
     // phase_c6
-    if (fold.getTensor() != overTensors)
-      return fold.emitOpError("is beside a fold that is over other chunks: one of "
-                              "both is over tensors");
+    if (FoldOp first = *folds.begin(); fold.getTensor() != first.getTensor() || fold.getWalk() != first.getWalk())
+      return fold.emitOpError("is beside a fold that is over other chunks: one of both is over tensors, or of squares");
   unsigned products = count<MultiplyOp>();
   // phase_c9
   if (products && products != getBody().front().getOperations().size())
@@ -162,7 +160,8 @@ LogicalResult FoldOp::verify() {
     return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' gives " << getValue().getType();
   auto isReduced = [&](Value value) {
     auto sweep = value.getDefiningOp<SweepOp>();
-    return sweep && getFoldKind(sweep.getReduction(cast<OpResult>(value).getResultNumber())) == getReduction();
+    return sweep && sweep.getFoldedWalk() == getWalk() &&
+           getFoldKind(sweep.getReduction(cast<OpResult>(value).getResultNumber())) == getReduction();
   };
   auto isNumber = [](Value value) { return value.getType().isF32(); };
   // fold_c3

@@ -48,7 +48,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c3) the lists and scalars that a phase reads and writes are of its set, or of none;
     - (phase_c4) only a phase that runs once or has folds has an exchange;
     - (phase_c5) the set of a phase has lists;
-    - (phase_c6) either all folds of a phase are `over tensor`, or none is;
+    - (phase_c6) either all folds of a phase are `over tensor`, or none is, and all are of the same chunks;
     - (phase_c7) a phase that runs once reads, writes, loads and keeps nothing of a
       tensor or a group, and asks for no tag and no extent;
     - (phase_c8) what the sweep of a phase reduces is kept in a word of a chunk;
@@ -175,7 +175,8 @@ def Altgrad_FoldOp : Altgrad_PhasePart<"fold", ["getPhaseKind", "getItem", "getR
 
     Where rows are units, the chunks are those of the row's unit. `over tensor` combines
     those of all units of a tensor for the tensor's first row; the words of its other
-    rows hold nothing. `row` combines a word of each row of the tensor in the same order.
+    rows hold nothing. `row` combines a word of each row of the tensor in the same order. `of row_squares` and
+    `of column_squares` combine the chunks of a tensor's square.
 
     ```mlir
     %sum = altgrad.fold sumsq chunk 0 : f32
@@ -188,10 +189,12 @@ def Altgrad_FoldOp : Altgrad_PhasePart<"fold", ["getPhaseKind", "getItem", "getR
     - (fold_c3) a fold of words of rows is over the tensor, and an earlier phase keeps an f32 in this word.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
-                       UnitAttr:$tensor, UnitAttr:$rows);
+                       UnitAttr:$tensor, UnitAttr:$rows,
+                       DefaultValuedAttr<Altgrad_WalkAttr, "::altgrad::Walk::Chunks">:$walk);
   let results = (outs AnyTypeOf<[F32, I32]>:$value);
   let assemblyFormat = [{
-    `` $reduction (`row` $rows^):(`chunk`)? $word (`over` `tensor` $tensor^)? attr-dict `:` type($value)
+    `` $reduction (`row` $rows^):(`chunk`)? $word (`of` `` $walk^)? (`over` `tensor` $tensor^)? attr-dict
+    `:` type($value)
   }];
   let hasVerifier = 1;
 }

@@ -301,8 +301,7 @@ LogicalResult SpillOp::verify() {
   return success();
 }
 
-Walk altgrad::getWalk(TensorsType type, Walk ofColumns) {
-  BlockAttr block = type.getBlock();
+Walk altgrad::getWalk(BlockAttr block, Walk ofColumns) {
   return block.isColumn()   ? ofColumns
          : block.isSquare() ? (block.isRowSquare() ? Walk::RowSquares : Walk::ColumnSquares)
                             : Walk::Chunks;
@@ -311,12 +310,12 @@ Walk altgrad::getWalk(TensorsType type, Walk ofColumns) {
 static LogicalResult verifyWalk(SweepOp sweep) {
   Walk own = sweep.getWalk(), ofColumns = own == Walk::Runs || own == Walk::Heads ? own : Walk::Columns;
   for (Value stream : sweep.getLoads())
-    if (Walk walk = getWalk(cast<TensorsType>(stream.getType()), ofColumns);
+    if (Walk walk = getWalk(cast<TensorsType>(stream.getType()).getBlock(), ofColumns);
         walk != own && std::max(walk, own) >= Walk::RowSquares)
       return sweep.emitOpError() << "loads " << stream.getType() << " in a walk over " << stringifyWalk(own);
   for (Value stream : sweep.getStores())
     // sweep_c22
-    if (getWalk(cast<TensorsType>(stream.getType()), ofColumns) != own)
+    if (getWalk(cast<TensorsType>(stream.getType()).getBlock(), ofColumns) != own)
       return sweep.emitOpError() << "stores to " << stream.getType() << " in a walk over "
                                  << stringifyWalk(sweep.getWalk()) << "; lists per column have walks of their own";
   bool combines = sweep.getWalk() == Walk::Runs || sweep.getWalk() == Walk::Heads;

@@ -270,6 +270,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     ::llvm::SmallVector<::mlir::Value> getScalars();
     /// Whether a load wants what an earlier sweep has stored, and not what was there before the step.
     bool isRenewed(unsigned load) { return load < getRenewed().size() && getRenewed()[load]; }
+    /// Whose chunks have its partial sums: a square's, or else the tensor's.
+    Walk getFoldedWalk() { return getWalk() >= Walk::RowSquares ? getWalk() : Walk::Chunks; }
     /// In a phase: the word of each chunk in which a reduction is kept.
     unsigned getChunkWord(unsigned index);
     /// The blocks over rows of which a tile has whole ones; null: it goes over chunks.

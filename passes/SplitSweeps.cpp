@@ -384,7 +384,8 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, Arra
   body.stage = stage;
   SweepParts &parts = body.parts;
   for (const Output &output : outputs)
-    parts.walk = output.stream ? std::max(parts.walk, getWalk(output.stream)) : parts.walk;
+    if (output.stream || variances.of(output.value).isSquare())
+      parts.walk = std::max(parts.walk, output.stream ? getWalk(output.stream) : getWalk(variances.of(output.value)));
   SmallVector<Value> emitted;
   SmallVector<Location> locs;
   MLIRContext *context = step.getContext();

@@ -61,7 +61,7 @@ bool altgrad::isSmallSquare(Value stream) {
 
 Walk altgrad::getWalk(Value stream) {
   auto type = dyn_cast<TensorsType>(stream.getType());
-  return type ? getWalk(type) : Walk::Chunks;
+  return type ? getWalk(type.getBlock()) : Walk::Chunks;
 }
 
 bool altgrad::isPerColumn(Value stream) { return getWalk(stream) == Walk::Columns; }

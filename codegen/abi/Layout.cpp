@@ -73,11 +73,22 @@ ColumnLists altgrad::getColumnLists(StepOp step) {
   return columns;
 }
 
+// Whose chunks have the word of a store; that of anything else is no square's.
+static Walk getFoldedWalk(WorkspaceStoreOp store) {
+  auto sweep = store.getValue().getDefiningOp<SweepOp>();
+  return sweep ? sweep.getFoldedWalk() : Walk::Chunks;
+}
+
 SquareLists altgrad::getSquareLists(StepOp step) {
   SquareLists squares;
   for (auto spill : step.getBody().getOps<SpillOp>())
     if (getBlock(spill).isSquare())
       ++(getBlock(spill).isRowSquare() ? squares.ofRows : squares.ofColumns);
+  step.walk([&](WorkspaceStoreOp store) {
+    Walk walk = getFoldedWalk(store);
+    if (unsigned &words = walk == Walk::RowSquares ? squares.rowWords : squares.columnWords; walk != Walk::Chunks)
+      words = std::max<unsigned>(words, store.getWord() + 1);
+  });
   return squares;
 }
 
@@ -107,6 +118,8 @@ Workspace altgrad::getWorkspace(StepOp step) {
     space.spills += getBytes(spill);
   space.spills = llvm::divideCeil(space.spills, sizeof(float));
   step.walk([&](WorkspaceStoreOp store) {
+    if (getFoldedWalk(store) != Walk::Chunks)
+      return;
     unsigned &words = store.getSpace() == Space::Step  ? space.stepWords
                       : store.getSpace() == Space::Row ? space.rowWords
                                                        : space.chunkWords;

@@ -37,10 +37,11 @@ struct ColumnLists {
   unsigned lists = 0, runs = 0;
 };
 ColumnLists getColumnLists(StepOp step);
-/// How many lists of squares a step has in the workspace, of rows x rows and of columns x columns.
+/// How many lists of squares a step has in the workspace, of rows x rows and of columns x columns, and behind them
+/// words of each chunk of such a square.
 struct SquareLists {
-  unsigned ofRows = 0, ofColumns = 0;
-  explicit operator bool() const { return ofRows || ofColumns; }
+  unsigned ofRows = 0, ofColumns = 0, rowWords = 0, columnWords = 0;
+  explicit operator bool() const { return ofRows || ofColumns || rowWords || columnWords; }
 };
 SquareLists getSquareLists(StepOp step);
 /// The place of a list among those of its kind.

@@ -263,8 +263,11 @@ llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> 
     workspace["columns"] =
         llvm::json::Object{{"slot", *layout.columnSlot}, {"lists", columns.lists}, {"runs", columns.runs}};
   if (SquareLists squares = getSquareLists(step))
-    workspace["squares"] =
-        llvm::json::Object{{"slot", *layout.squareSlot}, {"rows", squares.ofRows}, {"columns", squares.ofColumns}};
+    workspace["squares"] = llvm::json::Object{{"slot", *layout.squareSlot},
+                                              {"rows", squares.ofRows},
+                                              {"columns", squares.ofColumns},
+                                              {"row_words", squares.rowWords},
+                                              {"column_words", squares.columnWords}};
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host).push_back(target->isPtx() ? target->name : target->suffix);
   return llvm::json::Object{{"altgrad", int(ALTGRAD_ABI)},

@@ -116,7 +116,17 @@ Value KernelBuilder::hasFirst(Row row) {
 
 Value KernelBuilder::isFirstRow(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
 
+Value KernelBuilder::countSquareChunks(Row row, Walk walk) {
+  Value beyond = builder.add(countElements(row, walk), i64(ALTGRAD_CHUNK - 1));
+  return builder.div(beyond, i64(ALTGRAD_CHUNK));
+}
+
 Value KernelBuilder::countChunks(Row row, FoldOp fold) {
+  if (fold.getWalk() != Walk::Chunks) { // those of an empty tensor's square have no sums
+    Value some = builder.notEqual(rowHeader(row, ALTGRAD_ROW_NUMEL), i64(0));
+    some = fold.getTensor() ? builder.bitAnd(some, isFirstRow(row)) : some;
+    return builder.select(some, countSquareChunks(row, fold.getWalk()), i64(0));
+  }
   Value chunks = rowHeader(row, ALTGRAD_ROW_CHUNKS);
   if (!fold.getTensor())
     return chunks;
@@ -128,8 +138,13 @@ Value KernelBuilder::countChunks(Row row, FoldOp fold) {
   return builder.select(isFirstRow(row), chunks, i64(0));
 }
 
-Value KernelBuilder::partial(FoldOp fold, Value index) {
-  return fold.getRows() ? word(Space::Row, fold.getWord(), Row{index, {}}) : chunkWord(fold.getWord(), index);
+Value KernelBuilder::firstPartial(Row row, FoldOp fold) {
+  return fold.getRows() ? row.index : fold.getWalk() != Walk::Chunks ? i64(0) : rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+}
+
+Value KernelBuilder::partial(FoldOp fold, Row row, Value index) {
+  return fold.getRows() ? word(Space::Row, fold.getWord(), Row{index, {}})
+                        : partialWord(fold.getWalk(), fold.getWord(), row, index);
 }
 
 std::pair<Value, Value> KernelBuilder::getRows(std::optional<uint64_t> set) {
@@ -164,6 +179,21 @@ Value KernelBuilder::squareStream(SpillOp spill, Row row) {
   if (!ofRows)
     before = builder.add(before, builder.mul(i64(getColumnIndex(spill)), countElements(row, Walk::ColumnSquares)));
   return listStream(row, *layout.squareSlot, [&](Value first) { return builder.add(first, before); });
+}
+
+// Behind the squares those of rows x rows, then those of columns x columns.
+Value KernelBuilder::partialWord(Walk walk, unsigned word, Row row, Value chunk) {
+  if (walk < Walk::RowSquares)
+    return chunkWord(word, chunk);
+  SquareLists lists = getSquareLists(step);
+  auto times = [&](unsigned number, Value each) { return builder.mul(i64(number), each); };
+  Value squares = builder.add(times(lists.ofRows, countElements(row, Walk::RowSquares)),
+                              times(lists.ofColumns, countElements(row, Walk::ColumnSquares)));
+  Value before = builder.add(squares, times(word, countSquareChunks(row, walk)));
+  if (walk == Walk::ColumnSquares)
+    before = builder.add(before, times(lists.rowWords, countSquareChunks(row, Walk::RowSquares)));
+  return listStream(row, *layout.squareSlot,
+                    [&](Value first) { return builder.add(builder.add(first, before), chunk); });
 }
 
 // First the lists with one row of values, then those with more.

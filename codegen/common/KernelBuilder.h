@@ -120,8 +120,12 @@ public:
   /// How many chunks a fold of a row joins: 0 over a tensor that begins with
   /// another row.
   Value countChunks(Row row, FoldOp fold);
-  /// What a fold reads of a chunk, or of a row.
-  Value partial(FoldOp fold, Value index);
+  /// The first chunk, or row, of those that a fold joins.
+  Value firstPartial(Row row, FoldOp fold);
+  /// What a fold of a row reads of a chunk, or of another row.
+  Value partial(FoldOp fold, Row row, Value index);
+  /// The word of a chunk, in which a sweep with this walk keeps a partial sum; a square's chunks count from its first.
+  Value partialWord(Walk walk, unsigned word, Row row, Value chunk);
   /// The first row of a set and the one after its last; without one, of all.
   std::pair<Value, Value> getRows(std::optional<uint64_t> set);
   /// Where the tensor of a stream begins.
@@ -139,6 +143,7 @@ public:
 private:
   Value columnStream(SpillOp spill, Row row);
   Value squareStream(SpillOp spill, Row row);
+  Value countSquareChunks(Row row, Walk walk);
   Value listStream(Row row, unsigned slot, function_ref<Value(Value)> index);
 
   unsigned rowWords = 0; // of the workspace

@@ -90,12 +90,20 @@ Value altgrad::combineWithColumn(KernelBuilder &kernel, SweepOp sweep, Value val
   return accumulate(builder, kind, before, value);
 }
 
-Value altgrad::getChunkNumber(KernelBuilder &kernel, SweepOp sweep, Value item) {
+std::pair<Row, Value> altgrad::getChunkNumber(KernelBuilder &kernel, SweepOp sweep, Value item) {
   if (sweep.getWalk() == Walk::Chunks)
-    return item;
+    return {Row{}, item};
   auto [row, first] = kernel.locateChunk(item);
   Value before = kernel.builder.div(first, kernel.i64(ALTGRAD_CHUNK));
-  return kernel.builder.add(kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK), before);
+  if (sweep.getFoldedWalk() != Walk::Chunks)
+    return {row, before};
+  return {row, kernel.builder.add(kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK), before)};
+}
+
+void altgrad::storePartial(KernelBuilder &kernel, SweepOp sweep, unsigned index, std::pair<Row, Value> chunk,
+                           Value total) {
+  Value word = kernel.partialWord(sweep.getWalk(), sweep.getChunkWord(index), chunk.first, chunk.second);
+  kernel.store(total, word, sizeof(uint32_t));
 }
 
 //===-- Tiles ---------------------------------------------------------------===//

@@ -33,8 +33,10 @@ SmallVector<Value> cloneSweepBody(CodeBuilder &builder, Region &body, const Body
 void forEachRow(KernelBuilder &kernel, SweepOp sweep, Value item, function_ref<void()> body);
 /// What a walk stores of a column: `value`, combined with what the rows before have left at `at`.
 Value combineWithColumn(KernelBuilder &kernel, SweepOp sweep, Value value, Value at, unsigned alignment);
-/// The number of the chunk whose sums an item, in the row that is being done, has.
-Value getChunkNumber(KernelBuilder &kernel, SweepOp sweep, Value item);
+/// The row, and the number of the chunk, whose sums an item, in the row that is being done, has.
+std::pair<Row, Value> getChunkNumber(KernelBuilder &kernel, SweepOp sweep, Value item);
+/// Keeps what a sweep reduces of such a chunk.
+void storePartial(KernelBuilder &kernel, SweepOp sweep, unsigned index, std::pair<Row, Value> chunk, Value total);
 
 //===-- Tiles ---------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace altgrad;
 
 Value FoldLowering::getPartialPointer(const Fold &fold, Value index) {
-  return kernel.partial(fold.op, builder.add(fold.first, index));
+  return kernel.partial(fold.op, fold.row, builder.add(fold.first, index));
 }
 
 // A partial sum that exists, for every index.
@@ -97,11 +97,11 @@ void FoldLowering::foldRow(Value index, Value isLeader, FoldMethod method) {
   Row row = kernel.row(index);
   ScalarLowering scalars(kernel, row);
   auto folds = phase.getBody().getOps<FoldOp>();
-  Value first = (*folds.begin()).getRows() ? row.index : kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+  Value first = kernel.firstPartial(row, *folds.begin());
   Value count = kernel.countChunks(row, *folds.begin());
   for (auto op : folds) {
     Reduction kind = op.getReduction();
-    Fold fold{op, kind, partialType(kind, builder.getF32Type()), first, count};
+    Fold fold{op, kind, partialType(kind, builder.getF32Type()), row, first, count};
     scalars.known.map(op.getValue(), (this->*method)(fold));
   }
   kernel.when(isLeader, [&] { scalars.lower(phase); });

@@ -26,6 +26,7 @@ private:
     FoldOp op;
     Reduction kind;
     Type type;
+    Row row;
     Value first, count; // chunks
   };
   using FoldMethod = Value (FoldLowering::*)(const Fold &);

@@ -122,10 +122,10 @@ void SweepLowering::lowerChunk(SweepOp sweep, Value index) {
   openChunk(chunk, index);
   ChunkLowering lowering(gpu, chunk);
   Carried sums = lowering.lower(index);
-  Value number = sweep.getNumResults() ? getChunkNumber(kernel, sweep, index) : Value();
+  std::pair<Row, Value> number = sweep.getNumResults() ? getChunkNumber(kernel, sweep, index) : std::pair<Row, Value>();
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     Value total = lowering.reduceTotal(sums, i);
-    auto store = [&] { kernel.store(total, kernel.chunkWord(sweep.getChunkWord(i), number), 4); };
+    auto store = [&] { storePartial(kernel, sweep, i, number, total); };
     if (joinsWarps(sweep)) // all warps have it
       kernel.when(builder.equal(gpu.inBlock, kernel.i64(0)), store);
     else

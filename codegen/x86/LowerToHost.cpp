@@ -111,7 +111,7 @@ void HostSweep::lowerChunk(Value index) {
   else
     lowerElements(chunk, count);
   for (auto [i, one] : llvm::enumerate(lanes))
-    kernel.store(one.total(), kernel.chunkWord(sweep.getChunkWord(i), getChunkNumber(kernel, sweep, index)), laneBytes);
+    storePartial(kernel, sweep, i, getChunkNumber(kernel, sweep, index), one.total());
 }
 
 void HostSweep::lowerElements(HostChunk &chunk, Value count) {
@@ -135,11 +135,11 @@ void HostSweep::lowerElements(HostChunk &chunk, Value count) {
 static Value fold(KernelBuilder &kernel, const Lanes &lanes, FoldOp op, Row row) {
   CodeBuilder &builder = kernel.builder;
   Value count = kernel.countChunks(row, op);
-  Value first = op.getRows() ? row.index : kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+  Value first = kernel.firstPartial(row, op);
   lanes.clear();
   Type type = partialType(lanes.kind, builder.getF32Type());
   kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
-    Value from = kernel.partial(op, builder.add(first, i));
+    Value from = kernel.partial(op, row, builder.add(first, i));
     Value at = lanes.at(i);
     Value sum = combine(builder, lanes.kind, kernel.load(type, at, laneBytes), kernel.load(type, from, laneBytes));
     kernel.store(sum, at, laneBytes);

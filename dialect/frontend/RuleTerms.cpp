@@ -1,6 +1,5 @@
 // Terms ==> operations, each in the width that its level asks for.
 #include "dialect/frontend/RuleTerms.h"
-#include "dialect/WalkBack.h"
 
 #include "dialect/Variance.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -275,6 +274,9 @@ Term RuleTerms::reduce(Reduction kind, Term x, BlockAttr over) {
   if (!x.isElement() && !isOfTensors && !isOfUnits)
     return fail("a reduction of " + levels[int(x.level)] +
                 ", which is the same for all elements: reduce elements, or use the number itself");
+  if (BlockAttr square = scope > Scope::Tensor ? getSquare(x) : BlockAttr())
+    return fail("a square " + describeSquare(square) +
+                " is reduced over the tensor or the step, as sum(s) and trace(s)");
   std::optional<Met> met = ofConditions ? Met{{x.value}, x.level, false, {}} : meet(x, isOfTensors || isOfUnits);
   if (!met)
     return {};
@@ -303,7 +305,11 @@ Term RuleTerms::count() {
 }
 
 // How many numbers of a tensor a reduction over it, or over one of its rows or columns, is of.
-Term RuleTerms::countReduced(Scope of, BlockAttr over) {
+Term RuleTerms::countReduced(Scope of, BlockAttr ofBlock, BlockAttr over) {
+  if (ofBlock.isSquare()) {
+    Term side = extent(ofBlock.isRowSquare() ? Dimension::Rows : Dimension::Columns);
+    return square(side);
+  }
   if (of == Scope::Tensor) { // one; a constant would be the same for all tensors
     Term some = apply("arith.maximumf", {count(), Term::of(1)});
     return arithmetic('/', some, some);
@@ -322,9 +328,10 @@ Term RuleTerms::countReduced(Scope of, BlockAttr over) {
 Term RuleTerms::mean(Term total, BlockAttr over) {
   if (!total.value)
     return {};
-  Variances variances(cast<RuleOp>(builder.getInsertionBlock()->getParentOp()));
-  Scope of = getReducedScope(total.value.getDefiningOp<ReduceOp>(), variances).value_or(Scope::Block);
-  Term size = countReduced(of, over);
+  Variances variances(getRule());
+  auto sum = total.value.getDefiningOp<ReduceOp>();
+  Scope of = getReducedScope(sum, variances).value_or(Scope::Block);
+  Term size = countReduced(of, variances.of(sum.getValue()), over);
   return arithmetic('/', total, over.getScope() == Scope::Step ? reduce(Reduction::Add, size, over) : size);
 }
 
@@ -368,33 +375,27 @@ Term RuleTerms::matrix(Term x, FormatAttr format) {
   return make("altgrad.matrix", narrow(x), TensorsType::get(builder.getContext(), format), Level::Element);
 }
 
-// Of the states and matrices that an element is computed from, the first.
 BlockAttr RuleTerms::getSquare(const Term &x) {
-  BlockAttr square;
-  if (x.value)
-    walkBack(x.value, [&](Value value) {
-      auto argument = dyn_cast<BlockArgument>(value);
-      auto list = dyn_cast<TensorsType>(value.getType());
-      BlockAttr block = argument
-                            ? BlockAttr::getOfState(value.getContext(),
-                                                    cast<RuleOp>(argument.getOwner()->getParentOp()).getScope(argument))
-                        : list ? list.getBlock()
-                               : BlockAttr();
-      if (!square && block && block.isSquare())
-        square = block;
-      return !square && !argument && !list;
-    });
-  return square;
+  BlockAttr block = x.value ? Variances(getRule()).of(x.value) : BlockAttr();
+  return block && block.isSquare() ? block : BlockAttr();
+}
+
+bool RuleTerms::checkMatrix(const Term &x) {
+  if (isa_and_nonnull<TensorsType>(x.type()))
+    return true;
+  if (isa_and_nonnull<SquaresType>(x.type()) || !check({x.value, x.number, x.isWhole, x.level}))
+    return fail("gram(x) is for product(a, x); matmul(x, transpose(x)) is a square that matmul takes"), false;
+  if (!x.isElement())
+    return fail("a matrix is of elements, and here stands " + levels[int(x.level)]), false;
+  return true;
 }
 
 // Its matrix: itself, or that of all elements in f32.
 Value RuleTerms::lift(const Term &x) {
-  if (isa_and_nonnull<TensorsType>(x.type()))
+  if (!checkMatrix(x))
+    return {};
+  if (isa<TensorsType>(x.type()))
     return x.value;
-  if (isa_and_nonnull<SquaresType>(x.type()) || !check({x.value, x.number, x.isWhole, x.level}))
-    return fail("gram(x) is for product(a, x); matmul(x, transpose(x)) is a square that matmul takes"), Value();
-  if (!x.isElement())
-    return fail("a matrix is of elements, and here stands " + levels[int(x.level)]), Value();
   BlockAttr square = getSquare(x);
   MLIRContext *context = builder.getContext();
   auto type = TensorsType::get(context, FormatAttr::getNamed(context, "f32"),
@@ -403,15 +404,18 @@ Value RuleTerms::lift(const Term &x) {
 }
 
 Term RuleTerms::transpose(Term x) {
-  Value matrix = lift(x);
-  if (!matrix)
+  if (!checkMatrix(x))
     return {};
-  Term turned{matrix, 0, false, Level::Element};
-  turned.isTransposed = !x.isTransposed;
-  return turned;
+  x.isTransposed = !x.isTransposed;
+  return x;
 }
 
 Term RuleTerms::matmul(Term left, Term right) {
+  if (isList(right))
+    return multiplyList(left, right);
+  if (isList(left))
+    return fail("a list stands on the right of matmul: matmul(transpose(x), r) of one per row, matmul(x, c) of one per "
+                "column");
   Value a = lift(left), b = a ? lift(right) : Value();
   if (!b)
     return {};

@@ -74,7 +74,11 @@ public:
   Term gram(Term x);
   Term product(Term left, Term right, double by, Term plus, double weight);
   Term transpose(Term x);
+  /// Of two matrices; or of a matrix and a list per column or row, whose product is one per row or column.
   Term matmul(Term left, Term right);
+  Term trace(Term s);
+  /// A list per row or per column of a square's numbers that are on its diagonal.
+  Term diagonal(Term s);
   /// What is found of a square; `basis` is for the order alone.
   Term factorize(ProductForm form, Term square, Term basis = {}, double root = 1);
   /// The squares that a value is an element or a matrix of; null: the tensor's.
@@ -94,7 +98,13 @@ public:
   mlir::OpBuilder builder;
 
 private:
-  Term countReduced(Scope of, BlockAttr over);
+  RuleOp getRule() { return mlir::cast<RuleOp>(builder.getInsertionBlock()->getParentOp()); }
+  Term countReduced(Scope of, BlockAttr ofBlock, BlockAttr over);
+  bool isList(const Term &x);
+  Term ones();
+  Term multiplySquare(Term square, Term list);
+  Term multiplyList(Term left, Term list);
+  Term selectDiagonal(llvm::StringRef name, Term s);
   struct Met {
     llvm::SmallVector<mlir::Value, 4> values;
     Level level = Level::Constant;
@@ -102,6 +112,7 @@ private:
     mlir::Type type;
   };
   bool check(const Term &x);
+  bool checkMatrix(const Term &x);
   mlir::Value lift(const Term &x);
   std::optional<Met> meet(Terms operands, bool atElement = false);
   mlir::Value constant(mlir::TypedAttr attribute);

@@ -23,6 +23,7 @@ struct Partial {
   mlir::Value value() const { return SweepOp(sweep).getReduced()[result]; }
   Reduction reduction() const { return getFoldKind(SweepOp(sweep).getReduction(result)); }
   Scope scope() const { return SweepOp(sweep).getScope(result); }
+  Walk walk() const { return SweepOp(sweep).getFoldedWalk(); }
 };
 
 struct ScalarWrite {

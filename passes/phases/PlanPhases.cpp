@@ -195,6 +195,10 @@ private:
   void addWords();
   /// Whether a tensor's sum is one of all its units, which have a row each.
   bool isAcrossUnits(const Partial &partial) { return units && partial.scope() == Scope::Tensor; }
+  /// Whether a fold for the first row of a tensor joins it: one of all units, of all slices, or of the tensor's square.
+  bool isOfTensor(const Partial &partial) {
+    return ((units || exchange) && partial.scope() == Scope::Tensor) || (units && partial.walk() != Walk::Chunks);
+  }
 
   StepOp step;
   bool units = step.hasUnits();
@@ -205,7 +209,8 @@ private:
   SmallVector<SweepOp> unfolded;    // sweeps whose partials wait
   int batch = 0;                    // the one that is being filled
   std::vector<Batch> scalarPhases;
-  unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
+  unsigned stepWords = 0, rowWords = 0;
+  std::map<Walk, unsigned> chunkWords;
   SmallVector<SweepOp> sweeps;
   DenseMap<unsigned, unsigned> tileRows;            // by set
   SmallVector<std::pair<int, MultiplyOp>> products; // with the number of the batch that they follow
@@ -315,7 +320,7 @@ void PhasePlanner::addSweep(SweepOp sweep) {
     return;
   schedule.setBatch(sweep, batch);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    plan.partials.push_back({sweep, i, chunkWords++, rowWords++});
+    plan.partials.push_back({sweep, i, chunkWords[sweep.getFoldedWalk()]++, rowWords++});
   if (sweep.getNumResults())
     unfolded.push_back(sweep);
 }
@@ -396,24 +401,24 @@ void PhasePlanner::addWords() {
 }
 
 // One launch for all partials of the rows of a set, and one for those of its
-// tensors where these have several rows or other devices have slices of them.
+// tensors where these have several rows or other devices have slices of them; a square is whole on one device.
 void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
-  for (unsigned part = 0; part < 2 * plan.sets.count(); ++part) {
-    unsigned set = part / 2;
-    Phase fold;
-    const bool ofTensors = part % 2;
-    fold.overTensors = units && ofTensors;
-    fold.exchange = exchange && ofTensors;
-    for (const Partial &partial : batch.folds)
-      if (plan.sets.of(partial.sweep) == set && ((units || exchange) && partial.scope() == Scope::Tensor) == ofTensors)
-        fold.folds.push_back(partial);
-    if (fold.folds.empty())
-      continue;
-    fold.name = ("fold" + suffix).str();
-    fold.domain = Domain::Rows;
-    fold.set = set;
-    plan.phases.push_back(fold);
-  }
+  for (unsigned set = 0; set < plan.sets.count(); ++set)
+    for (Walk walk : {Walk::Chunks, Walk::RowSquares, Walk::ColumnSquares})
+      for (bool ofTensors : {false, true}) {
+        Phase fold;
+        fold.overTensors = units && ofTensors;
+        fold.exchange = exchange && ofTensors && walk == Walk::Chunks;
+        for (const Partial &partial : batch.folds)
+          if (plan.sets.of(partial.sweep) == set && partial.walk() == walk && isOfTensor(partial) == ofTensors)
+            fold.folds.push_back(partial);
+        if (fold.folds.empty())
+          continue;
+        fold.name = ("fold" + suffix).str();
+        fold.domain = Domain::Rows;
+        fold.set = set;
+        plan.phases.push_back(fold);
+      }
 }
 
 // Sums over the step and what follows from them: one phase, or two with an exchange

@@ -82,7 +82,8 @@ void PhaseWriter::writeSweep(SweepOp sweep) {
 void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
   bool mask = partial.reduction() == Reduction::And;
   Type type = mask ? Type(builder.getI32Type()) : builder.getF32Type();
-  auto fold = FoldOp::create(builder, type, partial.reduction(), partial.chunkWord, overTensors, /*rows=*/false);
+  auto fold = FoldOp::create(builder, type, partial.reduction(), partial.chunkWord, overTensors, /*rows=*/false,
+                             partial.walk());
   WorkspaceStoreOp::create(builder, fold, Space::Row, partial.rowWord);
 }
 
@@ -97,8 +98,10 @@ void PhaseWriter::writeTotal(Value sum, Value share, StringAttr name) {
   auto across = share.getDefiningOp<AcrossOp>();
   if (!across) {
     const Partial &partial = plan.getPartial(share);
-    return writeTotal(sum, partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep), /*ofTensors=*/false,
-                      name);
+    const unsigned set = plan.sets.of(partial.sweep);
+    const bool ofSquares = partial.walk() != Walk::Chunks;
+    return writeTotal(sum, partial.reduction(), partial.rowWord, set,
+                      ofSquares && SweepOp(partial.sweep)->getParentOfType<StepOp>().hasUnits(set), name);
   }
   unsigned set = plan.sets.of(across.getNumber()).value_or(across.getSet().value_or(0));
   writeTotal(sum, across.getKind(), plan.words.lookup(across.getNumber()).number, set,

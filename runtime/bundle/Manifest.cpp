@@ -229,6 +229,8 @@ static void from_json(const json &root, Manifest &out) {
     squares.at("slot").get_to(out.squares.slot);
     squares.at("rows").get_to(out.squares.rows);
     squares.at("columns").get_to(out.squares.columns);
+    out.squares.rowWords = squares.value("row_words", int64_t(0)); // which bundles of a compiler before it lack
+    out.squares.columnWords = squares.value("column_words", int64_t(0));
   }
   root.at("streams").get_to(out.streams);
   root.at("scalars").get_to(out.scalars);

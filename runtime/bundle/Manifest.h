@@ -80,10 +80,10 @@ struct Product {
   }
 };
 
-// Lists of squares in the workspace: the word behind a row's header that says where a tensor's lie, or -1, and how many
-// there are of either kind.
+// Lists of squares in the workspace: the word behind a row's header that says where a tensor's lie, or -1, how many
+// there are of either kind, and how many words of each chunk of such a square lie behind them.
 struct SquareLists {
-  int64_t slot = -1, rows = 0, columns = 0;
+  int64_t slot = -1, rows = 0, columns = 0, rowWords = 0, columnWords = 0;
 };
 
 // What the items of a sweep are: chunks or tiles; runs of rows, one after the other; the first rows of a matrix's runs;

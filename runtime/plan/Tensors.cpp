@@ -94,6 +94,8 @@ void layOutSquares(const Manifest &manifest, const std::vector<altgrad_tensor> &
   }
 }
 
+int64_t chunksOf(int64_t numel) { return (numel + ALTGRAD_CHUNK - 1) / ALTGRAD_CHUNK; }
+
 // Where the lists of squares of each tensor lie.
 void laySquares(const Manifest &manifest, const std::vector<altgrad_tensor> &tensors, Tables &tables) {
   constexpr int64_t multiple = 16; // of floats: 64 bytes
@@ -104,7 +106,9 @@ void laySquares(const Manifest &manifest, const std::vector<altgrad_tensor> &ten
       continue;
     tables.rows[size_t(tables.firstRows[index] * manifest.rowWords + ALTGRAD_ROW_HEADER + lists.slot)] =
         uint64_t(tables.columnFloats);
-    const int64_t floats = lists.rows * tensor.rows * tensor.rows + lists.columns * tensor.columns * tensor.columns;
+    const int64_t ofRows = tensor.rows * tensor.rows, ofColumns = tensor.columns * tensor.columns;
+    const int64_t floats = lists.rows * ofRows + lists.columns * ofColumns + lists.rowWords * chunksOf(ofRows) +
+                           lists.columnWords * chunksOf(ofColumns);
     tables.columnFloats += (floats + multiple - 1) / multiple * multiple;
   }
 }
@@ -156,7 +160,7 @@ void altgrad::runtime::layTables(const Manifest &manifest, const std::vector<alt
   tables.firstRows.assign(1, 0);
   for (const altgrad_tensor &tensor : tensors) {
     const Units units = unitsOf(manifest, tensor);
-    chunks += units.count * ((units.numel + ALTGRAD_CHUNK - 1) / ALTGRAD_CHUNK);
+    chunks += units.count * chunksOf(units.numel);
     tables.firstRows.push_back(tables.firstRows.back() + units.count);
   }
   tables.nrows = tables.firstRows.back();

@@ -254,8 +254,8 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32, state %l: f32 per rows x rows) {
   // matmul_c4
-  // expected-error@+1 {{'altgrad.reduce' op is of an element of a square of rows x rows, which has arithmetic, altgrad.matmul and altgrad.factorize}}
-  %s = altgrad.reduce add %l over tensor : f32
+  // expected-error@+1 {{'altgrad.reduce' op is of an element of a square of rows x rows, which is reduced over the tensor or the step}}
+  %s = altgrad.reduce add %l over row : f32
   %n = addf %w, %s : f32
   altgrad.yield param(%n) state(%l)
 }

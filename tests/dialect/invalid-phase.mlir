@@ -128,8 +128,19 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
   phase @p rows {
     %x = fold add chunk 0 : f32
     // phase_c6
-    // expected-error@+1 {{'altgrad.fold' op is beside a fold that is over other chunks: one of both is over tensors}}
+    // expected-error@+1 {{'altgrad.fold' op is beside a fold that is over other chunks: one of both is over tensors, or of squares}}
     %y = fold add chunk 1 over tensor : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p rows {
+    %x = fold add chunk 0 of row_squares : f32
+    // expected-error@+1 {{'altgrad.fold' op is beside a fold that is over other chunks: one of both is over tensors, or of squares}}
+    %y = fold add chunk 0 : f32
   }
   commit
 }

@@ -77,7 +77,7 @@ def named(text):
 def of_list(kind):
     """The format of `!altgrad.tensors<...>`, the elements that share a stored value, and the columns that one over rows spans."""
     inside, per, block = kind.removeprefix("!altgrad.tensors<")[:-1].removesuffix(" packed").partition(" per ")
-    rows, columns = map(int, block.split("x")) if per else (1, 1)
+    rows, columns = map(int, block.split("x")) if per and " x " not in block else (1, 1)  # rows x rows has one each
     return named(inside), max(rows, columns), columns if rows > 1 else 0
 
 

@@ -91,6 +91,7 @@ class Program:
                               {s["name"]: s["set"] for s in self.manifest["streams"]},
                               {s["name"]: s["block"] for s in self.manifest["streams"]},
                               columns={s["name"]: s["columns"] for s in self.manifest["streams"]},
+                              squares={s["name"]: s["per"] for s in self.manifest["streams"] if s.get("per") in ("rows", "columns")},
                               offset=[before[i] + n * length for i, n, length in zip(index, number, numel)],
                               tag=index, shape=[(*shapes[i][1:], 1) for i in index],
                               tensor=[row - n for row, n in enumerate(number)])

@@ -58,10 +58,12 @@ class Tables:
                           for high in [tiles.get(rows.set[r], tiles.get(None))] if rows.numel[r] and high
                           for row in range(0, rows.shape[r][0] * rows.shape[r][2], high)
                           for column in range(0, rows.shape[r][1], 128)]
+        squares = {side: [(r, first) for r in range(count) for first in range(0, rows.square(r, side), CHUNK)] for side in ("rows", "columns")}
+        self.item_lists = [self.chunk_list, self.tile_list, *squares.values()]
         chunks = max(1, len(self.chunk_list))
         self.rows = np.zeros((count, manifest["row_words"]), np.uint64)
         self.inputs = np.zeros((count, max(1, manifest["inputs"])), np.uint64)
-        self.chunks = np.array(self.chunk_list + self.tile_list or [(0, 0)], np.int64)
+        self.chunks = np.array(sum(self.item_lists, []) or [(0, 0)], np.int64)
         self.groups = np.zeros((max(rows.group) + 1, max(1, manifest["group_scalars"])), np.uint64)
         self.scalars = np.zeros(max(1, manifest["step_scalars"]), np.uint64)
         self.sets = np.searchsorted(rows.set, np.arange(manifest["sets"] + 1)).astype(np.int64)
@@ -69,8 +71,8 @@ class Tables:
         self.step_words = _garbage(space["step_words"] * 8)
         self.row_words = _garbage(count * space["row_words"] * 8)
         self.chunk_words = _garbage(chunks * space["chunk_words"] * 4)
-        self.spills = _garbage(chunks * CHUNK * 4 * space["spills"])
         self._headers()
+        self.spills = _garbage(4 * (chunks * CHUNK * space["spills"] + self._squares(space.get("squares"))))
         self._pointers()
 
     def _headers(self):
@@ -82,6 +84,16 @@ class Tables:
                      rows.shape[r][0] * rows.shape[r][2], rows.shape[r][1]]
             self.rows[r, :HEADER] = np.array(words, np.int64).view(np.uint64)
             first += chunks
+
+    def _squares(self, lists):
+        """Says where each tensor's squares and their partial sums lie, behind the lists of elements; how many floats all are."""
+        floats = 0
+        for r in self.memory.rows.firsts(None) if lists else ():
+            self.rows[r, HEADER + lists["slot"]] = floats
+            for side, word in (("rows", "row_words"), ("columns", "column_words")):
+                numel = self.memory.rows.square(r, side)
+                floats += lists[side] * numel + lists[word] * -(-numel // CHUNK)
+        return floats
 
     def _pointers(self):
         for stream in self.manifest["streams"]:
@@ -115,9 +127,10 @@ class Tables:
         if phase["domain"] == "once":
             return 0, 1
         rows = self.memory.rows
-        items = self.tile_list if phase["tiles"] else self.chunk_list
-        sets = [rows.set[r] for r, _ in items] if phase["domain"] == "chunks" else rows.set
-        before = len(self.chunk_list) if phase["tiles"] else 0
+        walks = ["chunks", "tiles", "row_squares", "column_squares"]
+        which = walks.index("tiles" if phase["tiles"] else phase.get("walk", "chunks"))
+        sets = [rows.set[r] for r, _ in self.item_lists[which]] if phase["domain"] == "chunks" else rows.set
+        before = sum(map(len, self.item_lists[:which]))
         if phase["set"] is None:
             return before, before + len(sets)
         return before + sum(s < phase["set"] for s in sets), before + sum(s <= phase["set"] for s in sets)

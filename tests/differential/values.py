@@ -35,6 +35,7 @@ class Rows:
     `blocks`: how many elements share a stored value, where it is not one; `columns`: how many columns they span
     where they are of several rows, else 0.
 
+    `squares`: of streams of squares "rows" or "columns".
     `offset`: the index in the whole of a row's first element; `shape`: rows, columns, batch of its tensor here,
     `whole`: of what that is a slice of, and `tensor`: the first row of that. Units of a tensor lie behind each other.
     """
@@ -49,6 +50,7 @@ class Rows:
     columns: dict = dataclasses.field(default_factory=dict)
     tensor: list = None
     whole: list = None
+    squares: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         self.set = self.set or [0] * len(self.numel)
@@ -98,8 +100,14 @@ class Rows:
     def sizes(self, stream):
         """Per row the stored values of a stream."""
         which, block = self.streams.get(stream, 0), self.blocks.get(stream, 1)
+        if side := self.squares.get(stream):
+            return [self.square(row, side) if s == which else 0 for row, s in enumerate(self.set)]
         return [self._values(row, block, self.columns.get(stream, 0)) if s == which else 0
                 for row, s in enumerate(self.set)]
+
+    def square(self, row, side):
+        """How many elements a tensor's square of rows x rows or columns x columns has, by its first row."""
+        return self.shape[row][side == "columns"] ** 2 if self.begins(row) and self.numel[row] else 0
 
     def _values(self, row, block, columns):
         if not columns:

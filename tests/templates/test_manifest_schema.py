@@ -24,15 +24,16 @@ ROLES = ["none", "param", "grad", "state", "master", "copy", "block_scale", "rem
          "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random", "history", "tensor_scale"]
 
 # A type, a list of the words that there are, {key: ...} of an object, [...] of a list's entries. Keys with a question
-# mark are there where a rule has values per column.
+# mark are there where a rule has values per column, squares or sums of its own over the step.
 SCHEMA = {
     "altgrad": int, "step": str, "producer": str, "host": (str,), "ptx": (str,), "sets": int, "units": (UNITS,),
     "places": (bool,),
     "row_words": int, "inputs": int, "group_scalars": int, "step_scalars": int,
     "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int,
-                  "columns?": {"slot": int, "lists": int, "runs": int}},
+                  "columns?": {"slot": int, "lists": int, "runs": int},
+                  "squares?": {"slot": int, "rows": int, "columns": int, "row_words": int, "column_words": int}},
     "streams": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "format": str,
-                 "bits": int, "even": HALVES, "block": int, "columns": int, "slot": int, "set": int, "per?": ["column"]},),
+                 "bits": int, "even": HALVES, "block": int, "columns": int, "slot": int, "set": int, "per?": ["column", "rows", "columns"]},),
     "scalars": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "type": TYPES,
                  "scope": SCOPES, "slot": int, "set": {int, NULL}, "default": {int, float, NULL}},),
     "phases": ({"name": str, "symbol": str, "kind": KINDS,

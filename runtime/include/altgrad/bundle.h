@@ -88,9 +88,10 @@
 // the other. Such a tensor is no slice.
 //
 // Squares. A stream with "per": "rows" or "columns" is a square matrix of f32 for each tensor, with as many rows as the
-// matrix has rows or columns. "squares": {"slot": 5, "rows": 3, "columns": 2} says how many such lists the workspace
-// has of either kind. They lie behind the lists per column: the word "slot" behind the header of a tensor's first row
-// says how many floats behind the lists of `spills` the tensor's begin, those of rows first. A sweep whose "walk" is
+// matrix has rows or columns. "squares": {"slot": 5, "rows": 3, "columns": 2, "row_words": 1, "column_words": 0} says
+// how many such lists the workspace has of either kind. They lie behind the lists per column: the word "slot" behind
+// the header of a tensor's first row says how many floats behind the lists of `spills` the tensor's begin, those of
+// rows first. Behind them lie as many words of each chunk of its squares, for partial sums. A sweep whose "walk" is
 // "row_squares" or "column_squares" has the chunks of squares for items, which are listed behind all others. Such a
 // tensor is one matrix and no slice.
 //

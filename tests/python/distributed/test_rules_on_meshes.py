@@ -18,14 +18,21 @@ SQUARES = """rule squares(param w, grad g, row_square l, lr = 0.01)
   l = lerp(l, matmul(g, transpose(g)), 0.1)
   w = w - lr * matmul(l, g)
 """
+SUMS = """rule sums(param w, grad g, row_square l, column c, lr = 0.01)
+  l = lerp(l, matmul(g, transpose(g)), 0.1)
+  c = matmul(transpose(g), matmul(g, c) + diagonal(l)) / (trace(l) + norm(l) + 1)
+  w = w - lr * g * c
+"""
 MATRICES = (12, 7), (9, 9), (16, 4)
-SHAPES = {"SQUARES": MATRICES, "SOAP": (*MATRICES, (5,))}
+SHAPES = {"SQUARES": MATRICES, "SUMS": MATRICES, "SOAP": (*MATRICES, (5,)), "MERGED": ((8, 4, 3, 3), (9, 9), (6, 2, 5))}
 
 
 def optimizer_of(name, params):
     if name == "SOAP":
         return altgrad.optim.SOAP(params, lr=0.01, precondition_frequency=2, precondition_1d=True)
-    return altgrad.optim.FromRule(globals()[name], storage="" if name == "SQUARES" else "master=f32")(params)
+    if name == "MERGED":
+        return altgrad.optim.SOAP(params, lr=0.01, precondition_frequency=2, max_precond_dim=40, merge_dims=True)
+    return altgrad.optim.FromRule(globals()[name], storage="" if name in SHAPES else "master=f32")(params)
 
 
 def train(name, homes, dtype):
@@ -44,8 +51,8 @@ def train(name, homes, dtype):
     return [whole(param).float().tolist() for param in params]
 
 
-CASES = [(name, dtype) for name in ("FACTORED", "UNITS", "SQUARES", "SOAP") for dtype in (torch.float32, torch.bfloat16)
-         if (name, dtype) != ("SOAP", torch.bfloat16)]
+CASES = [(name, dtype) for name in ("FACTORED", "UNITS", "SQUARES", "SUMS", "SOAP", "MERGED")
+         for dtype in (torch.float32, torch.bfloat16) if name not in ("SOAP", "MERGED") or dtype == torch.float32]
 
 
 def on_meshes(rank, group):

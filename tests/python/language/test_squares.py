@@ -108,12 +108,3 @@ def test_a_first_square_needs_a_number_and_a_step(square, words):
 
     with pytest.raises(ag.RuleError, match=words):
         ag.rule(wrong).text
-
-
-def test_a_square_is_not_summed():
-    @ag.rule
-    def wrong(p: ag.Param, g: ag.Grad, l: ag.Square("rows")):
-        return p - g / l.sum(), dict(l=g @ g.T)
-
-    with pytest.raises(ag.RuleError, match="a reduction of a square of rows x rows: reduce the matrices that it is made of"):
-        wrong.text

@@ -17,8 +17,8 @@ from ._functions import (abs, atan2, cbrt, clamp, copysign, cos, erf, exp, exp2,
                          minimum, pow, random, rms, rsqrt, sigmoid, sign, sin, softplus, sqrt, tanh, where)
 from ._functions import EXTENTS as _EXTENTS
 from ._hints import hint_of_function as _hint
-from ._matrices import (descend, eigenbasis, identity, inverse_root, matrix, order, orthogonalize, orthonormal, product,
-                        scale_by_shape)
+from ._matrices import (descend, diagonal, eigenbasis, identity, inverse_root, matrix, order, orthogonalize, orthonormal, product,
+                        scale_by_shape, trace)
 from ._reductions import extent as _extent, total
 from ._rule import Rule, rule
 from ._signature import Column, Global, Grad, Input, New, Option, Param, Row, Scalar, Square, State, Step, Unit
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 # Not rows, columns, numel and unit: they are read in the function of a rule alone.
 __all__ = ["Column", "Global", "Grad", "Input", "New", "Option", "Param", "Row", "Rule", "RuleError", "Scalar",
            "Square", "State", "Step", "Transform", "Unit", "abs", "atan2", "cbrt", "clamp", "compose", "copysign",
-           "cos", "descend", "eigenbasis", "erf", "exp", "exp2", "expm1", "floor", "fma", "identity", "inverse_root", "lerp",
+           "cos", "descend", "diagonal", "eigenbasis", "erf", "exp", "exp2", "expm1", "floor", "fma", "identity", "inverse_root", "lerp",
            "log", "log1p", "log2", "matrix", "maximum", "minimum", "order", "orthogonalize", "orthonormal", "pow", "product",
            "random", "rms", "rsqrt", "rule", "scale_by_shape",
-           "sigmoid", "sign", "sin", "softplus", "sqrt", "tanh", "total", "transform", "when", "where"]
+           "sigmoid", "sign", "sin", "softplus", "sqrt", "tanh", "total", "trace", "transform", "when", "where"]
 
 if not TYPE_CHECKING:
     def __getattr__(name):

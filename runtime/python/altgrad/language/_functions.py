@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import _matrices, _reductions
-from ._arithmetic import apply, choose, level_of, meet, of_elements, power
+from ._arithmetic import apply, choose, meet, of_elements, power
 from ._errors import fail
 from ._trace import ELEMENT, Symbol, current
 
@@ -160,7 +160,7 @@ def random(distribution: str = "normal", key: int = 0) -> Symbol:
 
 def rms(x: Symbol, over: str = "tensor") -> Any:
     """The root of the mean of squares, of the tensor or of each "unit"."""
-    return sqrt(_reductions.mean(_reductions.reduce("sumsq", x, over), over, level_of(x)))
+    return sqrt(_reductions.average("sumsq", x, over))
 
 
 EXTENTS = "rows", "columns", "numel", "unit"

@@ -13,7 +13,7 @@ _INSTEAD = {
     "mm": "x @ x.T", "masked_fill": "ag.where(condition, a, x)", "zeros_like": "0.0", "ones_like": "1.0", "t": "x.T",
     "power": "x ** 2", "greater": "a > b", "less": "a < b", "absolute": "ag.abs(x)", "numel": "ag.numel", "nelement": "ag.numel",
     "size": "ag.rows or ag.columns", "shape": "ag.rows or ag.columns", "std": "ag.sqrt((x * x).mean() - x.mean() ** 2)",
-    "where": "ag.where(condition, a, b)", "eigh": "ag.eigenbasis(x)", "qr": "ag.orthonormal(x)", "cholesky": "ag.inverse_root(x, 2)",
+    "where": "ag.where(condition, a, b)", "eigh": "ag.eigenbasis(x)", "diag": "ag.diagonal(x)", "mv": "x @ c", "qr": "ag.orthonormal(x)", "cholesky": "ag.inverse_root(x, 2)",
     **dict.fromkeys(("rand", "rand_like"), 'ag.random("uniform", key=0)'), **dict.fromkeys(("randn", "randn_like"), 'ag.random("normal", key=0)'),
 }
 _NO_ROLES = {"Rule", "RuleError", "Transform"}

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from ._arithmetic import check, level_of, meet, narrow, square_of_gram, trace_of, wide
+from ._arithmetic import apply, check, choose, compare, level_of, meet, narrow, square_of_gram, trace_of, wide
 from ._errors import fail
-from ._trace import ELEMENT, TENSOR, Symbol, current, spelled, square_of
+from ._reductions import reduce, side_of
+from ._trace import COLUMN, ELEMENT, TENSOR, UNIT, Symbol, current, spelled, square_of
 
 _FORMATS = "f32", "bf16", "f16"
 
@@ -15,19 +16,29 @@ class Transposed:
     alone = "x.T stands only in products, such as x @ x.T and x.T @ y"
 
     def __init__(self, of: Symbol) -> None:
+        _check_matrix(of)
         self.of = of
 
     def __matmul__(self, other: Any) -> Symbol:
         return product_of(self, other)
 
 
+def _is_matrix(value):
+    return isinstance(value, Symbol) and value.kind.startswith(("tensors", "squares"))
+
+
+def _check_matrix(value):
+    if not _is_matrix(value):
+        check(value)
+        if level_of(value) < ELEMENT:
+            fail("@ multiplies matrices, and this is one number: write *")
+
+
 def lifted(value: Any, dtype: str = "f32") -> Symbol:
     """A matrix: itself, or that of all elements."""
-    if isinstance(value, Symbol) and value.kind.startswith(("tensors", "squares")):
+    _check_matrix(value)
+    if _is_matrix(value):
         return value
-    check(value)
-    if level_of(value) < ELEMENT:
-        fail("@ multiplies matrices, and this is one number: write *")
     side = value.trace.sides.get(value.name)
     if side and dtype != "f32":
         fail(f"no square in {dtype!r}: squares are in f32")
@@ -66,7 +77,11 @@ def _extents(matrix, transposed):
 def product_of(left: Any, right: Any) -> Symbol:
     """left @ right, where either may be transposed."""
     turned = [isinstance(one, Transposed) for one in (left, right)]
-    left, right = [one.of if isinstance(one, Transposed) else lifted(one) for one in (left, right)]
+    if _is_list(right):
+        return _multiply_list(left.of if turned[0] else left, turned[0], right)
+    if _is_list(left):
+        fail("a number of each row or column stands on the right of @: x.T @ r of one per row, x @ c of one per column")
+    left, right = [lifted(one.of if isinstance(one, Transposed) else one) for one in (left, right)]
     if left is right and turned[0] != turned[1] and not square_of(left.kind):
         return _gram(left, "rows" if turned[1] else "columns")
     if not any(turned) and "squares" in left.kind + right.kind and not square_of(left.kind + right.kind) and not _are_apart(left, right):
@@ -78,6 +93,60 @@ def product_of(left: Any, right: Any) -> Symbol:
     if "squares" in left.kind + right.kind:
         fail("a product of a polynomial of x @ x.T with another matrix than x: multiply the other one with x @ x.T itself")
     return _multiplied(left, right, turned)
+
+
+def _is_list(value):
+    return isinstance(value, Symbol) and value.level in (UNIT, COLUMN)
+
+
+def _multiply_list(left, turned, numbers):
+    """A matrix times one number of each column, or its transpose times one of each row; a square times one of each of its own."""
+    _check_matrix(left)
+    of_rows = numbers.level == UNIT
+    if side := _side_of_matrix(left):
+        if of_rows != (side == "rows"):
+            fail(f"@ of a square of {side} x {side} and one number of each {'row' if of_rows else 'column'}, which do not fit")
+        return _multiply_square(left, turned, numbers, side)
+    if turned != of_rows:
+        fail("x @ c takes a number of each column and gives one of each row, and x.T @ r takes one of each row and gives one of each column")
+    return reduce("add", apply("mulf", left, numbers), "column" if of_rows else "row")
+
+
+def _side_of_matrix(value: Symbol) -> str:
+    """The side of a square or of an element of one, or ""."""
+    return side_of(value) if value.kind in ("f32", "i1") or id(value) in value.trace.grams else square_of(value.kind)
+
+
+def _multiply_square(square, turned, numbers, side):
+    """One column or row of the product with a matrix whose columns or rows are the numbers: the others are the same."""
+    matrix = lifted(apply("mulf", numbers, _ones(square.trace)))
+    if side == "rows":
+        return reduce("max", product_of(Transposed(square) if turned else square, matrix), "row")
+    return reduce("max", product_of(matrix, square if turned else Transposed(square)), "column")
+
+
+def _ones(trace):
+    """A matrix of ones, computed from the gradient, since a constant would be of no set of tensors."""
+    gradient = next(given for role in ("grad", "param") for given in trace.given.values() if given.role == role)
+    return apply("math.absf", apply("math.copysign", 1.0, gradient))
+
+
+def _on_diagonal(name, s):
+    s = s.of if isinstance(s, Transposed) else s
+    if not isinstance(s, Symbol) or not _side_of_matrix(s):
+        fail(f"{name}() takes a square, as an ag.Square or x @ x.T is one")
+    return choose(compare("ogt", identity(s), 0.0), s, 0.0)
+
+
+def trace(s: Symbol) -> Symbol:
+    """The sum of the numbers on the diagonal of a square."""
+    return reduce("add", _on_diagonal("trace", s), "tensor")
+
+
+def diagonal(s: Symbol) -> Symbol:
+    """The numbers on the diagonal of a square, one for each row or column."""
+    kept = _on_diagonal("diagonal", s)
+    return _multiply_square(kept, False, 1.0, side_of(kept))
 
 
 def _multiplied(left, right, turned):

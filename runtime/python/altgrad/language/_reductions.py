@@ -15,9 +15,8 @@ def reduce(how: str, value: Symbol, over: str) -> Symbol:
 
 
 def _reduced(how, operand, level, over, kind, result):
-    if side := operand.trace.sides.get(operand.name):
-        fail(f"a reduction of a square of {side} x {side}: reduce the matrices that it is made of, such as (g * g).sum() for the "
-             "trace of g @ g.T")
+    if (side := operand.trace.sides.get(operand.name)) and over not in ("tensor", "step"):
+        fail(f'a reduction of a square of {side} x {side} over {over!r}: a square is reduced over the "tensor" or the "step"')
     block = isinstance(over, str) and re.fullmatch(r"block<([1-9]\d*)x[1-9]\d*>", over)
     if not block and (not isinstance(over, str) or over not in _LEVELS):
         fail(f'no reduction over {over!r}: write "tensor", "row", "column", "unit" (one index of dimension 0), "step" (all tensors) or "block<1x32>"')
@@ -32,9 +31,21 @@ def total(value: Symbol) -> Symbol:
     return reduce("add", value, "step")
 
 
-def mean(total: Symbol, over: str, of: int = ELEMENT) -> Symbol:
-    """A `total` of numbers of this level over how many there are."""
-    size = _size(over, of)
+def average(how: str, value: Symbol, over: str) -> Symbol:
+    """The sum, or the sum of squares, of a value over how many numbers it is of."""
+    total = reduce(how, value, over)
+    return mean(total, over, value.level, side_of(value))
+
+
+def side_of(value: Symbol) -> str:
+    """"rows" or "columns" of an element of a square, else ""."""
+    (operand,), _, _ = meet(value, element=True)
+    return operand.trace.sides.get(operand.name, "")
+
+
+def mean(total: Symbol, over: str, of: int = ELEMENT, side: str = "") -> Symbol:
+    """A `total` of numbers of this level, or of a square with this side, over how many there are."""
+    size = extent(side) * extent(side) if side else _size(over, of)
     return total / (reduce("add", size, "step") if over == "step" else size)
 
 

@@ -63,7 +63,7 @@ class Trace:
         if text not in self.known:
             self.known[text] = self.make(self, f"%{len(self.lines)}", kind, level, root)
             side = square_of(kind) if kind.startswith("tensors") else next(
-                filter(None, [self.sides.get(operand.name, "") for operand in operands]), "")
+                filter(None, [self.sides.get(operand.name, "") for operand in operands if min(operand.level, level) >= UNIT]), "")
             if side:
                 self.sides[self.known[text].name] = side
             self.lines.append(f"{self.known[text].name} = {text}")

@@ -103,7 +103,7 @@ class Value(Symbol):
     @property
     def T(self) -> "matrices.Transposed":
         """The transpose of a matrix, for x @ x.T."""
-        return matrices.Transposed(matrices.lifted(self))
+        return matrices.Transposed(self)
 
     @_without_keywords
     def sum(self, over: str = "tensor") -> Symbol:
@@ -114,7 +114,7 @@ class Value(Symbol):
     @_without_keywords
     def mean(self, over: str = "tensor") -> Symbol:
         """The sum divided by how many there are."""
-        return reductions.mean(self.sum(over), over, self.level)
+        return reductions.average("add", self, over)
 
     @_without_keywords
     def max(self, over: str = "tensor") -> Symbol:

@@ -1,5 +1,6 @@
 """Optimizers that keep squares beside a matrix: rows x rows and columns x columns, whose bases or roots precondition it."""
 
+from math import prod
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._binding.shards import shape_of
 from .._core import core
 from .._warn import warn
 from ._keywords import Shared
@@ -33,8 +35,22 @@ class Preconditioned(Timed, MatrixOwners, Named):
         return rule, (*options, *[word for word, size in zip(("row_free", "column_free"), sizes) if not 1 < size <= most])
 
     def _matrices_of(self, group, param):
-        column = param.dim() == 1 and group.get("precondition_1d")
-        return matrices_of({"flatten": True, "split": None}, param.detach()[:, None] if column else param) if column or param.dim() > 1 else None
+        column = param.dim() == 1 and self._has_basis(group)
+        if not column and param.dim() < 2:
+            return None
+        found = matrices_of({"flatten": True, "split": None}, param.detach()[:, None] if column else param)
+        if group.get("merge_dims") and not column:
+            shape, most = shape_of(param), group["max_precond_dim"]
+            sizes = merged(shape, most)
+            if len(sizes) > 2:
+                raise ValueError(f"of shape {tuple(shape)} is merged to {sizes}, as products of neighbours are at most max_precond_dim = "
+                                 f"{most}, and that is no matrix: give a group with it a larger max_precond_dim, or merge_dims=False")
+            found.rows, found.columns = sizes[0], prod(sizes[1:])
+        return found
+
+    def _has_basis(self, group):
+        """Whether a parameter of one dimension is a matrix of one column."""
+        return group.get("precondition_1d")
 
     def _check_group(self, group, where):
         for key in ("precondition_frequency", "max_precond_dim"):
@@ -45,6 +61,11 @@ class Preconditioned(Timed, MatrixOwners, Named):
         if group["factorize"] != self.param_groups[0]["factorize"]:
             raise ValueError(f"{where}: factorize is {group['factorize']!r}, and that of group 0 is "
                              f"{self.param_groups[0]['factorize']!r}: give all groups the same")
+        for index, param in enumerate(group["params"] if group.get("merge_dims") else ()):
+            try:
+                self._matrices_of(group, param)
+            except ValueError as error:
+                raise ValueError(f"{where}, parameter {index} {error}") from None
 
     def _rebuild(self, fit, settings):
         super()._rebuild(fit, settings)
@@ -62,6 +83,18 @@ class Preconditioned(Timed, MatrixOwners, Named):
                  "factorize=\"torch\" does so from the start")
 
 
+def merged(shape, most):
+    """The dimensions as the authors of SOAP and Distributed Shampoo merge neighbours, whose product is at most `most`."""
+    first, *others = [size for size in shape if size != 1] or [1]
+    sizes = [first]
+    for size in others:
+        if sizes[-1] * size <= most:
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+    return tuple(sizes)
+
+
 class SOAP(Preconditioned):
     """SOAP (N. Vyas et al., 2024) with the arguments of its authors: Adam in the eigenbasis of Shampoo's preconditioners.
 
@@ -74,14 +107,17 @@ class SOAP(Preconditioned):
     with them. `state[param]` holds `step` (0-dim float32), `exp_avg` and `exp_avg_sq` in the basis, in the shape and dtype
     of the parameter, `row_gram` and `row_basis` of shape (rows, rows), and `column_gram` and `column_basis` of shape
     (columns, columns), in float32. A parameter of more than two dimensions is one matrix with a row for each index of
-    dimension 0. One of a single dimension takes the steps of Adam without a basis, or with `precondition_1d` is a matrix of
-    one column. torch multiplies and factorizes. The formula is in templates/soap.mlir.
+    dimension 0, or with `merge_dims` as the authors merge dimensions: neighbours become one as long as their product is at
+    most `max_precond_dim`, so that (64, 3, 3, 3) is (1728,), which counts as one column, and with max_precond_dim=200 (192, 9).
+    Where more than two are left, the optimizer is refused. One of a single dimension takes the steps of Adam without a basis, or with
+    `precondition_1d` is a matrix of one column. torch multiplies and factorizes. The formula is in templates/soap.mlir.
 
     Args:
         betas: The decay rates of the averages in the basis.
         shampoo_beta: The decay rate of L and R, below 1; a negative number stands for the second of `betas`.
         precondition_frequency: After how many steps the bases turn.
         max_precond_dim: The longest side that has a basis.
+        merge_dims: Whether neighbouring dimensions are merged, those of matrices, too.
         precondition_1d: Whether a parameter of one dimension has a basis, too.
         normalize_grads: Whether the update is divided by its root mean square.
         correct_bias: Whether the averages are corrected for their begin.
@@ -90,7 +126,8 @@ class SOAP(Preconditioned):
             matrix of one row or of zeros has, torch does it and a warning says so once. The first step's bases are torch's.
 
     Raises:
-        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, or `factorize` neither word.
+        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, `factorize` neither word, or a
+            parameter with `merge_dims` no matrix.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:
@@ -103,8 +140,8 @@ class SOAP(Preconditioned):
     @constructor
     def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, betas: tuple[float, float] = (0.95, 0.95),
                  shampoo_beta: float = -1, eps: float = 1e-8, weight_decay: float = 0.01,
-                 precondition_frequency: int = 10, max_precond_dim: int = 10000, precondition_1d: bool = False,
-                 normalize_grads: bool = False, correct_bias: bool = True, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
+                 precondition_frequency: int = 10, max_precond_dim: int = 10000, merge_dims: bool = False,
+                 precondition_1d: bool = False, normalize_grads: bool = False, correct_bias: bool = True, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
 
     def _words_at(self, step, group):
         return ("first",) if step == 1 else ("refresh",) if (step - 1) % group["precondition_frequency"] == 0 else ()
@@ -128,13 +165,16 @@ class Shampoo(Preconditioned):
     max_precond_dim below the longer side this is one-sided Shampoo. `state[param]` holds `step` (0-dim float32), `exp_avg`
     and with a `grafting_type` `exp_avg_sq` in the shape and dtype of the parameter, `row_gram` and `row_root` of shape
     (rows, rows), and `column_gram` and `column_root` of shape (columns, columns), in float32. A parameter of more than two
-    dimensions is one matrix with a row for each index of dimension 0. One of a single dimension has no roots. The formula
-    is in templates/shampoo.mlir.
+    dimensions is one matrix with a row for each index of dimension 0. One of a single dimension has no roots. With
+    `merge_dims`, which is use_merge_dims there, neighbouring dimensions become one as long as their product is at most
+    `max_precond_dim`, as in SOAP, and what is of a single dimension then is a matrix of one column. The formula is in
+    templates/shampoo.mlir.
 
     Args:
         betas: The decay rates of the momentum, and of L and R; 1 adds up all Gram matrices.
         epsilon: A number that is added to the eigenvalues of L and R. Those below 1e-7 of the largest magnitude count as so much.
-        max_precond_dim: The longest side that has a square.
+        max_precond_dim: The longest side that has a square. Longer ones are not cut into blocks.
+        merge_dims: Whether neighbouring dimensions are merged, those of matrices, too.
         precondition_frequency: After how many steps roots are computed.
         start_preconditioning_step: The first step with roots; -1 is `precondition_frequency`.
         grafting_type: "adam": an update of Adam says how long a step is; None for steps of Shampoo's length.
@@ -145,7 +185,8 @@ class Shampoo(Preconditioned):
             eigenvectors, unless grafted. Where these do not converge, torch does it and a warning says so once.
 
     Raises:
-        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, or `factorize` neither word.
+        ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, `factorize` neither word, or a
+            parameter with `merge_dims` no matrix.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:
@@ -162,7 +203,10 @@ class Shampoo(Preconditioned):
                  epsilon: float = 1e-12, weight_decay: float = 0.0, max_precond_dim: int = 1024,
                  precondition_frequency: int = 1, start_preconditioning_step: int = -1,
                  grafting_type: str | None = None, grafting_beta2: float = 0.999, grafting_epsilon: float = 1e-8,
-                 factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
+                 merge_dims: bool = False, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
+
+    def _has_basis(self, group):
+        return group.get("merge_dims")
 
     def _words_at(self, step, group):
         every, start = group["precondition_frequency"], group["start_preconditioning_step"]
