@@ -121,7 +121,7 @@ def wrong(run, count, inputs):
                 word = {torch.bfloat16: "bf16", torch.float16: "f16"}.get(stored, "f32") if "master" not in run.words else "f32"
             share, least = unit_of(word)
             wanted = np.broadcast_to(wanted, got.shape).astype(np.float64)
-            size = max(float(np.abs(wanted).max(initial=0)), 1e-3)
+            size = max(*[float(np.abs(x).max(initial=0)) for x in (wanted, before[name][place])], 1e-3)  # which may cancel
             error = np.abs(got - wanted) - share * np.abs(wanted) - least * max(size, 1)
             if not (error <= 2e-5 * size).all():
                 at = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), got.shape)
