@@ -53,6 +53,13 @@ def test_planted_orders_are_found(step):
     assert any("missing" in c for c in lint.complaints(re.sub(r"\.visible \.global.*\n", "", ptx), manifest))
 
 
+@pytest.mark.parametrize("rule", ["adafactor", "came", "sm3", "sinkgd"])
+def test_a_sweep_of_columns_reads_rows_of_the_tables_past_the_cache(rule):
+    """How many rows a matrix has is asked before the wait, too."""
+    compiled = _compiled((rule, ""), "sm_90")
+    assert lint.complaints(compiled.ptx("sm_90"), compiled.manifest) == []
+
+
 @pytest.mark.skipif(not ptxrun.available(), reason="no PTX interpreter is built")
 def test_the_interpreter_looks_at_what_comes_before_the_wait():
     """Of every thread that runs, in launches of their own and in the last block's."""
