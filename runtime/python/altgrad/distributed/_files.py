@@ -79,8 +79,20 @@ def _with_nothing(part, given, elsewhere):
             (rule, options, *_), words = part._group_rule(group), part._storage_of(group)
             held = {key: FlatShard(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options, words)
                     if name in rule.declared("state") and not words.get(name, words.get("states", ""))}
+            held = held or part._in_file(param, {
+                part._keys.get(name, name): FlatShard(param.new_empty(0, dtype=torch.float32), shape, 0)
+                for role, shape in _shapes_beside(shape_of(param), rule).items() for name in rule.declared(role)
+                if part._only_with.get(name) in (None, *options)})
             state |= {place: held} if held else {}
     return {**given, "state": state}
+
+
+def _shapes_beside(shape, rule):
+    """The shapes of the states that a rule keeps for the rows and the columns of a tensor, by their roles."""
+    *rows, columns = shape or (1,)
+    row, ones = (*rows, 1), [1 for _ in rows]
+    return {"row": row, "column": (*ones, columns), "unit": row if rule.declared("column") else (*rows[:1], *ones[1:], 1),
+            "row_square": (prod(rows),) * 2, "column_square": (columns,) * 2}
 
 
 def _places(part, given):

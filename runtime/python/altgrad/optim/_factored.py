@@ -59,9 +59,13 @@ class Adafactor(Factored):
     def state_dict(self) -> dict[str, Any]:
         """A state_dict that torch.optim.Adafactor loads, too: a vector has `variance` instead of `row_var` and `col_var`."""
         given, params = super().state_dict(), [param for group in self.param_groups for param in group["params"]]
-        states = {place: _as_torch(held) if isinstance(place, int) and params[place].dim() < 2 else held
+        states = {place: self._in_file(params[place], held) if isinstance(place, int) else held
                   for place, held in given["state"].items()}
         return {**given, "state": states}
+
+    def _in_file(self, param, held):
+        return held if param.dim() >= 2 or "col_var" not in held else {
+            **{key: value for key, value in held.items() if key not in ("row_var", "col_var")}, "variance": held["col_var"]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state_dict of this class or of torch.optim.Adafactor.
@@ -77,14 +81,9 @@ class Adafactor(Factored):
         super().load_state_dict(state_dict)
 
 
-def _as_torch(held):
-    others = {key: value for key, value in held.items() if key not in ("row_var", "col_var")}
-    return {**others, "variance": held["col_var"]} if "col_var" in held else held
-
-
 def _of_torch(held):
     """A state of a file: numbers of rows and columns are float32, whatever dtype torch gave them."""
-    if not isinstance(held, dict):
+    if not isinstance(held, dict) or hasattr(held.get("variance"), "begin"):  # what another rank has
         return held
     held = dict(held)
     if isinstance(variance := held.pop("variance", None), Tensor):

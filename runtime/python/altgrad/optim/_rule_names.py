@@ -90,6 +90,10 @@ class RuleNames:
         """The param_groups of a file."""
         return groups
 
+    def _in_file(self, param, held):
+        """The states of a parameter as a file has them."""
+        return held
+
     def _unit_of(self, options, matrices):
         """How many elements each unit of a parameter with these matrices has, if the rule reduces over units, else 0."""
         return 0
