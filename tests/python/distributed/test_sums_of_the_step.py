@@ -293,3 +293,45 @@ def test_reproducible_sums_have_the_bits_of_one_process(count, tmp_path):
     for answer in answers:
         assert not isinstance(answer, str), answer
         assert list(answer) == [expected, expected]
+
+
+LARGE = (64, 96), (33, 5), (96,)  # the first of which is cut between two chunks
+NORMS = """rule norms(param w, grad g, global total, lr = 0.01)
+  total = sum(norm(w) over step)
+  w = w - lr * g / total
+"""
+
+
+def steps_of_large(make, grads):
+    torch.manual_seed(0)
+    params = [torch.nn.Parameter(torch.randn(shape)) for shape in LARGE]
+    optimizer = make(params)
+    for _ in range(4):
+        grads(params, [param.detach() - 3.0 for param in params])
+        optimizer.step()
+    return [param.tolist() for param in params], [float(optimizer.param_groups[0][name]) for name in ("d", "d_numerator", "k")]
+
+
+def by_backward(params, values):
+    sum([(param * value).sum() for param, value in zip(params, values)]).backward()
+
+
+def cut_between_chunks(rank, group):
+    found = steps_of_large(lambda params: altgrad.distributed.Sharded(altgrad.optim.Prodigy, params, reproducible=True, d0=1e-3),
+                           by_backward)
+    optimizer = altgrad.distributed.Sharded(altgrad.optim.FromRule(NORMS), params := [torch.nn.Parameter(torch.ones(64, 96))],
+                                            reproducible=True)
+    by_backward(params, params)
+    with pytest.raises(ValueError, match="adds up numbers of tensors or of rows over all parameters"):
+        optimizer.step()
+    return found
+
+
+def test_reproducible_sums_of_parts_of_a_parameter(tmp_path):
+    """Sums of elements have the bits of one process; those of numbers of tensors are refused."""
+    answers, = ranks.run([cut_between_chunks], tmp_path, 2)
+    expected = steps_of_large(lambda params: altgrad.optim.Prodigy(params, d0=1e-3), lambda params, values: [
+        setattr(param, "grad", value) for param, value in zip(params, values)])
+    for answer in answers:
+        assert not isinstance(answer, str), answer
+        assert answer == expected

@@ -99,7 +99,9 @@ class TensorTable:
         self._shares = PartialSums(self.plan, bundle, rows, self.words())
         stops = sorted([*[(phase, ()) for phase in self._shares.phases],
                         *[(of.phase, of.words) for of in bundle.exchanges]], key=itemgetter(0))
-        self._phases, self._stops = sorted({phase for phase, _ in stops}), merge_verdicts(stops)
+        self._stops = merge_verdicts(stops)
+        # Whatever parts this rank has, others may have some of each tensor.
+        self._phases = sorted({of.phase for of in (*bundle.exchanges, *bundle.partials)})
         # Whether a step is the library's work alone, so that no operator of torch runs beside it.
         self._alone = self.context.on_host and knows().counter >= 0 and not self._parts
         self._buckets = Buckets([] if self._dense else rows, self._handle)
