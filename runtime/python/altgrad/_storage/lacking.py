@@ -45,8 +45,8 @@ def _names(optimizer):
 def from_flat(optimizer, given):
     """A state_dict as of any other file, where torch has made it of a flat one: with the counts of steps, which torch
     takes only where groups have them in memory, and without the entries {} that stand for what the file lacks."""
-    flat = callers().get("_load_optim_state_dict", {}).get("state_dict") or {}
-    if not flat or _STATE in flat:
+    flat = flat_file()
+    if not flat:
         return given
     groups, (of_groups, of_states) = list(given[_GROUPS]), _names(optimizer)
     if groups and groups[0]["params"]:
@@ -54,6 +54,12 @@ def from_flat(optimizer, given):
         groups[0] = {**groups[0], **{name: flat[key] for key, name in keys.items() if key in flat}}
     return {**given, _GROUPS: [_without_empty(group, {*of_groups, _MARK}) for group in groups],
             _STATE: {place: _without_empty(entry, of_states) for place, entry in given[_STATE].items()}}
+
+
+def flat_file():
+    """The flat state_dict of which torch loads an optimizer now; {} where it does not."""
+    flat = callers().get("_load_optim_state_dict", {}).get("state_dict") or {}
+    return {} if _STATE in flat else flat
 
 
 def _without_empty(entry, keys):

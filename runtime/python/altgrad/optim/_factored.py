@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._storage.lacking import flat_file
 from ._keywords import OfTorch, Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor
 from ._owners import MatrixOwners
@@ -77,16 +78,18 @@ class Adafactor(Factored):
             ValueError, TypeError: As Optimizer's. Nothing has changed then.
         """
         if isinstance(state_dict.get("state"), dict):
-            state_dict = {**state_dict, "state": {place: _of_torch(held) for place, held in state_dict["state"].items()}}
+            flat = flat_file()  # of which torch takes what the states in memory are called
+            state_dict = {**state_dict, "state": {place: _of_torch(held, flat.get(f"state.{place}.variance"))
+                                                  for place, held in state_dict["state"].items()}}
         super().load_state_dict(state_dict)
 
 
-def _of_torch(held):
+def _of_torch(held, variance):
     """A state of a file: numbers of rows and columns are float32, whatever dtype torch gave them."""
-    if not isinstance(held, dict) or hasattr(held.get("variance"), "begin"):  # what another rank has
+    if not isinstance(held, dict) or hasattr(variance := held.get("variance", variance), "begin"):  # what another rank has
         return held
-    held = dict(held)
-    if isinstance(variance := held.pop("variance", None), Tensor):
+    held = {key: value for key, value in held.items() if key != "variance"}
+    if isinstance(variance, Tensor):
         held["col_var"] = variance
         held["row_var"] = variance.float().mean(dim=-1, keepdim=True) if variance.dim() else variance.clone()
     return held | {key: held[key].float() for key in ("row_var", "col_var") if isinstance(held.get(key), Tensor)}
