@@ -72,9 +72,10 @@ def _without(part, given, elsewhere):
 
 
 def _with_nothing(part, given, elsewhere):
-    """A state_dict with a FlatShard without elements of the numbers that other ranks keep, if any rank has states yet."""
-    state = dict(given["state"])
-    for group, param, place in _places(part, given) if part.state else ():
+    """A state_dict with a FlatShard without elements of the numbers that other ranks keep, if there are states yet, or all
+    parameters are `elsewhere`."""
+    state, places = dict(given["state"]), _places(part, given)
+    for group, param, place in places if part.state or all([param in elsewhere for _, param, _ in places]) else ():
         if param in elsewhere:
             (rule, options, *_), words = part._group_rule(group), part._storage_of(group)
             held = {key: FlatShard(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options, words)

@@ -210,8 +210,8 @@ def _rows_of_idle_rank(optimizer, group_rules, params, known, ranks):
     for row in {_set_of(row): row for row in like}.values():
         made = torch.nn.Parameter(row.param.new_empty((0, *row.param.shape[1:])))
         made.grad = made.detach().to(row.grad_dtype)
-        rows.append(replace(row, owner=made, param=made, part=None, at=None, index=len(params), strides=made.stride(), dense=True,
-                            matrices=None, finished=False, tensors=[], count=None, stands_in=True))
+        rows.append(replace(row, owner=made, param=made, part=None, at=None, index=len(params), strides=made.stride(),
+                            dense=True, matrices=None, finished=False, tensors=[], count=None, stands_in=True))
         params.append(made)
     return rows, rules
 
