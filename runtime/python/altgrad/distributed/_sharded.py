@@ -380,15 +380,18 @@ class Sharded(Sending, torch.optim.Optimizer):
         for mine, inner in zip(self.param_groups, self._inner.param_groups):
             mine.update({key: value for key, value in inner.items() if key not in _ASIDE})
         self.state.clear()
-        self._show_states()
+        self._show_states(begun=bool(state_dict["state"]))
 
     def _decode(self, owner, given):
         if (saved := tuple(given.get("ranks", self._rank_and_size()))) != self._rank_and_size():
             raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._rank_and_size()}: {REMEDY}")
         return decode_shards(owner, self._inner, {key: value for key, value in given.items() if key != "ranks"}, self._elsewhere)
 
-    def _show_states(self):
-        """Under the parameters, for torch.distributed.checkpoint asks which keys there are."""
+    def _show_states(self, begun=True):
+        """Under the parameters, for torch.distributed.checkpoint asks which keys there are; `begun`: some rank has states."""
         if len(self.state) < len(self._inner.state):
             self.state.update({param: self._inner.state[part] for param, part in self._parts.items()
                                if part in self._inner.state and part not in self._elsewhere})
+        if begun and not self.state and len(self._elsewhere) == len(self._parts):
+            # Without an entry torch.distributed.checkpoint has this rank step alone, so that there are states to ask for.
+            self.state[next(iter(self._parts))] = {}
