@@ -109,3 +109,17 @@ def test_a_number_may_be_set_and_groups_have_to_agree():
     with pytest.raises(altgrad.Error, match="'rest' is one number for all groups, and they give 0.5.* and 0.75"):
         optimizer.step()
     assert all(map(torch.equal, before, ps)) and optimizer.param_groups[0]["k"].item() == 1
+
+
+@pytest.mark.parametrize("name", ["steps", "skipped"])
+def test_a_number_may_have_the_name_of_a_count(name):
+    """A number of the rule that is called as one of the optimizer's own counts."""
+    ps = params()
+    optimizer = altgrad.optim.FromRule(f"rule r(param w, grad g, global {name})\n  {name} = {name} + sum(g over step)\n"
+                                       f"  w = w - {name}\n")(ps, statistics=True, max_grad_norm=1e9)
+    total = 0.0
+    for step in range(2):
+        give_grads(ps, step), optimizer.step()
+        total += sum(p.grad.double().sum().item() for p in ps)
+    assert optimizer.param_groups[0][name].item() == pytest.approx(total, rel=1e-6)
+    assert optimizer.statistics().steps == 2

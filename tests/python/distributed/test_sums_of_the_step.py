@@ -7,6 +7,7 @@ import ranks
 import torch
 from meshes import SHAPES, place, places
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, Shard
 
 import altgrad
@@ -95,22 +96,115 @@ def test_numbers_of_rows_count_once(tmp_path):
 
 
 def of_stages(rank, group):
-    """The sum over parameters of which each rank has others, and what a rank without a gradient is told."""
+    """The sum over parameters of which each rank has others."""
     params = [torch.nn.Parameter(torch.full((3,), 2.0 + rank))]
     optimizer = altgrad.optim.FromRule("rule r(param w, grad g, global d)\n  d = sum(g over step)\n  w = w - d\n")(
         params, process_group=group)
     params[0].grad = torch.full((3,), 1.0 + rank)
     optimizer.step()
-    params[0].grad = None
-    other = type(optimizer)(params, process_group=group)
-    with pytest.raises(RuntimeError, match="no parameter of this rank has a gradient, .* give this rank a gradient of zeros"):
-        other.step()
     return optimizer.param_groups[0]["d"].item(), params[0].tolist()
 
 
 def test_ranks_of_a_process_group_have_other_parameters(tmp_path):
     answers, = ranks.run([of_stages], tmp_path, 2)
     assert answers == ((9.0, [-7.0] * 3), (9.0, [-6.0] * 3)), answers
+
+
+# All reductions, and a number that counts the steps.
+COUNTED = """rule counted(param w, grad g, state m, global total, most, fine, steps, step t, lr = 0.01)
+  m = lerp(m, g, 0.5)
+  total = 0.5 * total + sum(g over step)
+  most = maximum(0.9 * most, max(norm(g) over step))
+  fine = (1.0 if all(g > -100 over step) else 0.0)
+  steps = steps + 1
+  w = w - lr * m / (1 + most)
+"""
+IDLE = (0, 3, 4), (5,)  # the steps in which the last stage has no gradient, and those in which none has
+
+
+def of_idle(stages, make):
+    """The numbers and parameters after eight steps, of those of these two `stages` that are here."""
+    kinds = altgrad.optim.FromRule(COUNTED), altgrad.optim.Prodigy, altgrad.optim.DAdaptAdam
+    found = []
+    for kind in kinds:
+        params = {stage: torch.nn.Parameter(torch.full((3, 2), 2.0 + stage)) for stage in stages}
+        optimizer = make(kind, list(params.values()))
+        for step in range(8):
+            for stage, param in params.items():
+                idle = step in IDLE[1] or stage == 1 and step in IDLE[0]
+                param.grad = None if idle else torch.full((3, 2), 1.0 + step + stage)
+            optimizer.step()
+        found.append([[float(optimizer.param_groups[0][name]) for name in optimizer._step_states],
+                      {stage: param.tolist() for stage, param in params.items()}, len(optimizer.state)])
+    return found
+
+
+def idle_stage(rank, group):
+    return of_idle([rank], lambda kind, params: kind(params, process_group=group))
+
+
+def test_a_rank_without_gradients_takes_part_with_zeros(tmp_path):
+    """In its first step, in later ones, and in a step in which no rank has one, which is none."""
+    answers, = ranks.run([idle_stage], tmp_path, 2)
+    expected = of_idle([0, 1], lambda kind, params: kind(params))
+    for rank, answer in enumerate(answers):
+        assert not isinstance(answer, str), answer
+        for (numbers, params, states), (theirs, of_all, _) in zip(answer, expected, strict=True):
+            torch.testing.assert_close(torch.tensor(numbers), torch.tensor(theirs), rtol=1e-6, atol=0.0)
+            torch.testing.assert_close(torch.tensor(params[rank]), torch.tensor(of_all[rank]), rtol=1e-6, atol=0.0)
+            assert states == 1  # nothing is kept of what stood in
+
+
+def in_parts_of_zero(rank, group):
+    """Numbers and parameters of Prodigy under ZeroRedundancyOptimizer, whose second rank has two, one or no parameter."""
+    found = []
+    for shapes in ((5, 3), (4,), (2, 2)), ((3,), (4,)), ((4, 2),):
+        params = [torch.nn.Parameter(torch.ones(shape)) for shape in shapes]
+        optimizer = ZeroRedundancyOptimizer(params, altgrad.optim.Prodigy, d0=1e-3)
+        found.append(of_zero(optimizer, params, optimizer.optim))
+    return found
+
+
+def of_zero(optimizer, params, local):
+    for step in range(6):
+        for index, param in enumerate(params):
+            param.grad = (param.detach() - 3.0) * (1 + index)
+        optimizer.step()
+    return [float(local.param_groups[0][name]) for name in ("d", "d_numerator", "k")], [param.tolist() for param in params]
+
+
+def test_sums_are_of_all_parts_of_zero_redundancy_optimizer(tmp_path):
+    answers, = ranks.run([in_parts_of_zero], tmp_path, 2)
+    for place, shapes in enumerate([((5, 3), (4,), (2, 2)), ((3,), (4,)), ((4, 2),)]):
+        params = [torch.nn.Parameter(torch.ones(shape)) for shape in shapes]
+        optimizer = altgrad.optim.Prodigy(params, d0=1e-3)
+        numbers, expected = of_zero(optimizer, params, optimizer)
+        assert numbers[0] > 2e-3
+        for answer in answers:
+            assert not isinstance(answer, str), answer
+            torch.testing.assert_close(torch.tensor(answer[place][0]), torch.tensor(numbers), rtol=1e-6, atol=0.0)
+            for mine, its in zip(answer[place][1], expected, strict=True):
+                torch.testing.assert_close(torch.tensor(mine), torch.tensor(its), rtol=1e-5, atol=1e-6)
+
+
+def without(rank, group):
+    """Whether steps end in which the last rank has no gradient of its parts; other ranks exchange sums over tensors and the
+    step."""
+    mesh, found = init_device_mesh("cpu", (group.size(),)), []
+    for kind, words in ((altgrad.optim.AdamW, dict(max_grad_norm=1.0)), (altgrad.optim.LAMB, {}), (altgrad.optim.Prodigy, {})):
+        params = [torch.nn.Parameter(place(torch.ones(shape), (mesh, [Shard(0)]))) for shape in ((5, 3), (4,))]
+        optimizer = kind(params, **words)
+        for step in range(4):
+            for param in params:
+                param.grad = None if step == 2 and rank else place(torch.ones(param.shape), (mesh, [Shard(0)]))
+            optimizer.step()
+        found.append([bool(param.full_tensor().isfinite().all()) for param in params])
+    return found
+
+
+def test_no_rank_waits_for_one_that_has_no_gradient_of_its_parts(tmp_path):
+    answers, = ranks.run([without], tmp_path, 2)
+    assert answers == ([[True, True]] * 3,) * 2, answers
 
 
 def found_rates(rank, group):
@@ -199,3 +293,45 @@ def test_reproducible_sums_have_the_bits_of_one_process(count, tmp_path):
     for answer in answers:
         assert not isinstance(answer, str), answer
         assert list(answer) == [expected, expected]
+
+
+LARGE = (64, 96), (33, 5), (96,)  # the first of which is cut between two chunks
+NORMS = """rule norms(param w, grad g, global total, lr = 0.01)
+  total = sum(norm(w) over step)
+  w = w - lr * g / total
+"""
+
+
+def steps_of_large(make, grads):
+    torch.manual_seed(0)
+    params = [torch.nn.Parameter(torch.randn(shape)) for shape in LARGE]
+    optimizer = make(params)
+    for _ in range(4):
+        grads(params, [param.detach() - 3.0 for param in params])
+        optimizer.step()
+    return [param.tolist() for param in params], [float(optimizer.param_groups[0][name]) for name in ("d", "d_numerator", "k")]
+
+
+def by_backward(params, values):
+    sum([(param * value).sum() for param, value in zip(params, values)]).backward()
+
+
+def cut_between_chunks(rank, group):
+    found = steps_of_large(lambda params: altgrad.distributed.Sharded(altgrad.optim.Prodigy, params, reproducible=True, d0=1e-3),
+                           by_backward)
+    optimizer = altgrad.distributed.Sharded(altgrad.optim.FromRule(NORMS), params := [torch.nn.Parameter(torch.ones(64, 96))],
+                                            reproducible=True)
+    by_backward(params, params)
+    with pytest.raises(ValueError, match="adds up numbers of tensors or of rows over all parameters"):
+        optimizer.step()
+    return found
+
+
+def test_reproducible_sums_of_parts_of_a_parameter(tmp_path):
+    """Sums of elements have the bits of one process; those of numbers of tensors are refused."""
+    answers, = ranks.run([cut_between_chunks], tmp_path, 2)
+    expected = steps_of_large(lambda params: altgrad.optim.Prodigy(params, d0=1e-3), lambda params, values: [
+        setattr(param, "grad", value) for param, value in zip(params, values)])
+    for answer in answers:
+        assert not isinstance(answer, str), answer
+        assert answer == expected

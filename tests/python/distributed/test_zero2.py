@@ -130,7 +130,7 @@ def test_as_one_process_with_the_same_averages(tmp_path):
     for answer in said:
         assert "rank 1 has other parameters" in answer[0] and "use_muon is a function" in answer[1], answer
         assert "order is 'forward', none of 'reversed', 'given'" in answer[2], answer
-        assert "rank 1 has other parameters, or another order of them, or other options" in answer[3], answer
+        assert "rank 1 differs in lr of group 0 from rank 0" in answer[3], answer
 
 
 def test_without_a_process_group_there_is_a_sentence():

@@ -93,9 +93,20 @@ class RankSet:
 
     def agree(self, text):
         """The first rank that does not say what the first one says, a string; None where all do."""
-        mine = int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
-        digests = self.gather(torch.tensor([mine], dtype=torch.int64, device="cpu")).view(-1).tolist()
+        digests = self.gather(_digests([text])).view(-1).tolist()
         return next((self.members[rank] for rank, digest in enumerate(digests) if digest != digests[0]), None)
+
+    def differences(self, facts):
+        """The names of what a rank says otherwise than the first one, of a dict; none where ranks have other names."""
+        if self.agree(repr(list(facts))) is not None:
+            return []
+        digests = self.gather(_digests(map(repr, facts.values())))
+        return [name for name, same in zip(facts, (digests == digests[0]).all(dim=0).tolist()) if not same]
+
+
+def _digests(texts):
+    return torch.tensor([int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") for text in texts],
+                        dtype=torch.int64, device="cpu")
 
 
 def _device_for(group, device):

@@ -115,14 +115,16 @@ class Ranks:
         for of in self.sets:
             text = repr([(row.at.shape, row.line, row.index, row.share.key[1]) for row in rows
                          if row.at and row.at.parted and row.share.set is of])
-            for difference, words in [("has another version of altgrad or torch, another class or other options",
-                                repr(_facts(optimizer, self, of)))] * begins + [(
-                    "has other DTensors with gradients, another order of them, or other options", text)]:
+            facts = _facts(optimizer, self, of) if begins else {}
+            for words in [repr(facts)] * begins + [text]:
                 if (known := (of.members, hash(words))) in agreed:
                     continue
                 if (other := of.agree(words)) is not None:
-                    wrong = wrong or (f"rank {other} of {of} {difference} than rank {of.first}, so that the ranks cannot step and add up "
-                                      "their parts alike")
+                    names = () if words is text else of.differences(facts)
+                    difference = f"differs in {' and '.join(names) or 'its groups'} from" if words is not text else (
+                        "has other DTensors with gradients, another order of them, or other options than")
+                    wrong = wrong or (f"rank {other} of {of} {difference} rank {of.first}, so that the ranks cannot step and "
+                                      "add up their parts alike")
                 agreed.add(known)
         for of in self.tops if begins and self.sets else ():
             if of.worst(float(wrong is not None)):
@@ -163,8 +165,9 @@ def _speaks(tops, members, outer):
 def _facts(optimizer, ranks, of):
     """What all ranks of a set say alike: versions, the class, and the options of groups that have parameters of the set."""
     from .. import __version__
-    groups = [{key: value for key, value in group.items() if key in optimizer.defaults and isinstance(value, _COMPARABLE)
-               and key not in _OF_RANK}
-              for group in optimizer.param_groups if any([is_dtensor(param) and not is_elsewhere(param)
-                                                          and ranks.share(param).set is of for param in group["params"]])]
-    return __version__, torch.__version__, type(optimizer).__name__, [sorted(group.items()) for group in groups]
+    facts = {"version of altgrad": __version__, "version of torch": torch.__version__, "class": type(optimizer).__name__}
+    for index, group in enumerate(optimizer.param_groups):
+        if any([is_dtensor(param) and not is_elsewhere(param) and ranks.share(param).set is of for param in group["params"]]):
+            facts |= {f"{key} of group {index}": value for key, value in sorted(group.items()) if key in optimizer.defaults
+                      and isinstance(value, _COMPARABLE) and key not in _OF_RANK}
+    return facts

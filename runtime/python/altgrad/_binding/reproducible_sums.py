@@ -35,12 +35,13 @@ class ReproducibleSums:
                             dtype=torch.int64, device="cpu")
         gathered = ranks.gather(mine.view(-1)).view(-1, len(rows), 3).tolist()
         self._parts = [_ranks_in_order([part[row][:2] for part in gathered], of.whole) for row, of in enumerate(rows)]
-        if any([word.sum for of in bundle.exchanges for word in of.words]) and any(
-                [of.units > 1 and len(parts) > 1 for of, parts in zip(rows, self._parts)]):
-            raise ValueError("the rule has numbers of rows and sums over all parameters, and these have the bits of one process "
-                             "only where no rank has a part of a parameter: leave out reproducible=True")
         self._chunks = [[chunks for *_, chunks in of] for of in gathered]
         self._plan.bind_tensors([_declared(of, of.whole, 0) for of in rows], groups)
+        apart = float(self._plan.partials()[0] != table.plan.partials()[0])
+        # A number of a tensor counts where the first element is, and is 0 on other ranks.
+        if any([word.sum for of in bundle.exchanges for word in of.words]) and (bundle.partials or ranks.worst(apart)):
+            raise ValueError("the rule adds up numbers of tensors or of rows over all parameters, and these have the bits of one "
+                             "process only where each rank has all of every parameter: leave out reproducible=True")
         self._workspace = Workspace(self._plan, table.context, sums=True)
         self._kinds, self._present = bundle.kinds, None
 

@@ -175,9 +175,10 @@ def check_local_shard(at, bundle, index):
             raise ValueError(f"it is not sharded along dimension 0, and a block of {stream.key!r} has elements of other ranks: "
                              "shard dimension 0")
         if stream.role == "block_scale" and at.cut % stream.block:
+            remedy = ("choose blocks that divide it, and shard dimension 0" if stream.key != "copy" or at.cut > 1 else
+                      "give it a param_group of its own, and the others copy= in their storage")
             raise ValueError(f"it is sharded, and each index of its dimension 0 has {at.cut} elements, which is no "
-                             f"multiple of the {stream.block} in a block of {stream.key!r}: choose blocks that divide it, "
-                             "and shard dimension 0")
+                             f"multiple of the {stream.block} in a block of {stream.key!r}: {remedy}")
     if at.offset is None and any([single.role == "random" for single in bundle.singles]):
         raise ValueError("it is not sharded along dimension 0, and random bits depend on an element's index in the whole tensor: "
                          "shard dimension 0")

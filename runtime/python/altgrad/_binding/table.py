@@ -37,8 +37,8 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `owner`, `part`, `at`, `share`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `tensors` and
-      `count` are read. A parameter of several pieces has a row for each, one behind the other;
+      `place`, `owner`, `part`, `at`, `share`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `stands_in`,
+      `tensors` and `count` are read. A parameter of several pieces has a row for each, one behind the other;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.index` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -81,6 +81,7 @@ class TensorTable:
         self._tensors, self._idle = [row.param for row in rows], idle
         # Some tensor subclasses have a property of this name.
         self._read = knows().autograd >= 0 and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))])
+        self._stand_in = any([row.stands_in for row in rows])
         self._parts = [(place, row.part) for place, row in enumerate(rows) if row.part is not None]
         self._read = self._read and not self._parts
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
@@ -98,7 +99,9 @@ class TensorTable:
         self._shares = PartialSums(self.plan, bundle, rows, self.words())
         stops = sorted([*[(phase, ()) for phase in self._shares.phases],
                         *[(of.phase, of.words) for of in bundle.exchanges]], key=itemgetter(0))
-        self._phases, self._stops = sorted({phase for phase, _ in stops}), merge_verdicts(stops)
+        self._stops = merge_verdicts(stops)
+        # Whatever parts this rank has, others may have some of each tensor.
+        self._phases = sorted({of.phase for of in (*bundle.exchanges, *bundle.partials)})
         # Whether a step is the library's work alone, so that no operator of torch runs beside it.
         self._alone = self.context.on_host and knows().counter >= 0 and not self._parts
         self._buckets = Buckets([] if self._dense else rows, self._handle)
@@ -275,6 +278,14 @@ class TensorTable:
         phase, words = self._points.pop(0)
         self._run_to(phase)
         return self._workspace.words(words), None if words else self._shares.of(phase, self._present)
+
+    def steps(self):
+        """Whether a parameter takes part in this step."""
+        return not self._stand_in or any([there and not row.stands_in for there, row in zip(self._present, self.rows)])
+
+    def step_states(self):
+        """The memory of the rule's numbers that are kept once for the step."""
+        return [self._values.memory_of(index) for index, scalar in enumerate(self.bundle.singles) if scalar.role == "state"]
 
     def waits(self):
         """Whether there are exchange points behind the one that `advance` has come to."""

@@ -57,6 +57,10 @@ class Values:
             self._held[_STEP, index] = memory
             self._placed.add(index)
 
+    def memory_of(self, index):
+        """The tensor in which a step-wide value lies that `bind` was given."""
+        return self._held[_STEP, index]
+
     def give(self, scalars):
         """Sets the other values of the step by role: numbers, or tensors on the device."""
         for index, scalar in enumerate(self._singles):

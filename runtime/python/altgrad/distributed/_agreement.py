@@ -101,8 +101,12 @@ def check_same(owner, groups, ranks, words, *rest):
     """Raises ValueError on every rank unless all of them have the same parameters and options."""
     kinds = [[(tuple(param.shape), param.dtype, param.requires_grad,
                is_dtensor(param) and (param.placements, _ranks_of(param.device_mesh))) for param in of["params"]] for of in groups]
-    options = [_comparable({key: value for key, value in of.items() if key != "params"}) for of in (*groups, words)]
-    text = repr((kinds, options, rest))
-    if (other := ranks.agree(text)) is not None:
-        raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "
-                         "than rank 0: shapes, dtypes, meshes, names and options have to be the same on all ranks")
+    facts = {f"{key} of group {index}": value for index, of in enumerate(groups) for key, value in _comparable(of)
+             if key != "params"}
+    facts |= dict(_comparable(words))
+    if (other := ranks.agree(repr((kinds, facts, rest)))) is not None:
+        if ranks.agree(repr(kinds)) is not None:
+            raise ValueError(f"{owner}: rank {other} has other parameters than rank 0, or another order of them: give all ranks "
+                             "the same ones, of the same shapes, dtypes and meshes, and those of meshes that a rank is not in, too")
+        names = " and ".join(ranks.differences(facts)) or "its options"
+        raise ValueError(f"{owner}: rank {other} differs in {names} from rank 0: options have to be the same on all ranks")

@@ -381,16 +381,17 @@ class Sharded(Sending, torch.optim.Optimizer):
         for mine, inner in zip(self.param_groups, self._inner.param_groups):
             mine.update({key: value for key, value in inner.items() if key not in _ASIDE})
         self.state.clear()
-        self._show_states()
+        self._show_states(begun=bool(state_dict["state"]))
 
     def _decode(self, owner, given):
         if (saved := tuple(given.get("ranks", self._rank_and_size()))) != self._rank_and_size():
             raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._rank_and_size()}: {REMEDY}")
         return decode_shards(owner, self._inner, {key: value for key, value in given.items() if key != "ranks"}, self._elsewhere)
 
-    def _show_states(self):
-        """Under the parameters, for torch.distributed.checkpoint asks which keys there are, and whether there are any: a
-        rank that keeps nothing has entries, too, or it alone would make a step to have some."""
-        if len(self.state) < len(self._inner.state) + len(self._elsewhere):
-            self.state.update({param: {} if part in self._elsewhere else self._inner.state[part] for param, part in
-                               self._parts.items() if part in self._elsewhere or part in self._inner.state})
+    def _show_states(self, begun=True):
+        """Under the parameters, for torch.distributed.checkpoint asks which keys there are, and whether there are any: where
+        some rank has states (`begun`), one that keeps nothing has entries, too, or it alone would make a step to have some."""
+        elsewhere = self._elsewhere if begun else ()
+        if len(self.state) < len(self._inner.state) + len(elsewhere):
+            self.state.update({param: {} if part in elsewhere else self._inner.state[part] for param, part in
+                               self._parts.items() if part in elsewhere or part in self._inner.state and part not in self._elsewhere})

@@ -1,7 +1,7 @@
 """From an optimizer's groups to one table: everything is checked here before anything is changed."""
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 
@@ -44,7 +44,7 @@ class Row:
     request, `share` how sums over the step count it, `strides` the order in which the
     kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what
     `_matrices_of` says, `piece` and `more` what `in_pieces` says. A finished row, whose states are there, can be used
-    again.
+    again. `stands_in`: it is no parameter of the optimizer, has no element, and is there for a set without gradients.
     """
 
     owner: torch.Tensor
@@ -66,6 +66,7 @@ class Row:
     share: Share = Share()
     piece: int = -1
     more: int = 0
+    stands_in: bool = False
 
 
 def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_options, ranks):
@@ -78,13 +79,12 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     """
     owner = type(optimizer).__name__
     rows, rules = _rows_of(optimizer, group_rules, fallback_ids, known, ranks)
-    totals = [rule.totals() for rule, _ in group_rules]
-    common = _is_common(compile_options) or any(totals)
+    totals = any([rule.totals() for rule, _ in group_rules])
+    common = _is_common(compile_options) or totals
+    if not rows and ranks and (totals or optimizer._agreed):
+        rows, rules = _rows_of_idle_rank(optimizer, group_rules, params, known, ranks)
     if not rows:
-        if ranks and any(totals):
-            raise RuntimeError(f"altgrad.optim.{owner}: no parameter of this rank has a gradient, and its rule adds up what all "
-                               "ranks have: give this rank a gradient of zeros")
-        return ranks.check(optimizer, rows) if common else None
+        return ranks.check(optimizer, rows) if common and not optimizer._agreed else None
     check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy) else row.param for row in rows])
     if optimizer._reproducible:  # then what all ranks have is put together, replicas once
         for row in rows:
@@ -109,10 +109,13 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
                                             for kept in existing_states(optimizer, part.bundle, part.rows)])
     for part in parts:
         for row in part.rows:
-            if not row.finished:
+            if not row.finished and not row.stands_in:
                 _, options = optimizer._group_rule_with(group_rules[row.group], row.matrices, row.owner)
                 check_whole(optimizer, part.bundle.sets[row.set], row, options)
     make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
+    for row in rows:
+        if row.stands_in:
+            optimizer.state.pop(row.owner, None)
     busy = {row.index for row in rows}
     idle = [place for place, param in enumerate(params) if place not in busy and not is_elsewhere(param)]
     tables = [TensorTable(part.bundle, in_pieces(optimizer, part.rows), [index for _, index in part.cells], params,
@@ -126,7 +129,7 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
         tables[0].reproducible_sums = ReproducibleSums(tables[0], ranks.everyone)
     uncounted = [(row.owner, optimizer.state[row.owner][optimizer._count_key]) for part in parts
                  for row in part.rows
-                 if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
+                 if part.bundle.sets[row.set].step is None and not row.stands_in] if optimizer._always_counts else []
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
     shared = [[(rules[part.lines[index]].name, hyper.key) if hyper.set < 0 else None for hyper in part.bundle.sets[index].hypers]
               for part in parts for _, index in part.cells]
@@ -185,6 +188,32 @@ def _rows_of(optimizer, group_rules, fallback_ids, known, ranks):
 
 def _set_of(row):
     return row.param.device, row.share.key, row.line
+
+
+def _rows_of_idle_rank(optimizer, group_rules, params, known, ranks):
+    """(rows, the rule of each line) of a rank without gradients, whose sums are zeros that other ranks wait for: the rows
+    of earlier steps, of which none takes part, and for each of their sets one that stands in, which goes into `params`."""
+    like = sorted([row for row in known.values() if not row.stands_in], key=lambda row: row.index)
+    rules = {row.line: group_rules[row.group][0] for row in like}
+    rows = list(like)
+    if not like:
+        namer = _Namer(optimizer)
+        for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
+            if group_rule[0].totals() and group_rule[0] not in rules.values():
+                own = {*map(id, group["params"])}.intersection(map(id, params))
+                first = next((param for param in params if id(param) in own and not is_elsewhere(param)), None)
+                first = torch.nn.Parameter(torch.empty(0)) if first is None else first
+                row = _row(namer, first, index, len(params), group_rule)
+                row.share = ranks.share(row.owner, row.at)
+                like.append(row)
+                rules[row.line] = group_rule[0]
+    for row in {_set_of(row): row for row in like}.values():
+        made = torch.nn.Parameter(row.param.new_empty((0, *row.param.shape[1:])))
+        made.grad = made.detach().to(row.grad_dtype)
+        rows.append(replace(row, owner=made, param=made, part=None, at=None, index=len(params), strides=made.stride(),
+                            dense=True, matrices=None, finished=False, tensors=[], count=None, stands_in=True))
+        params.append(made)
+    return rows, rules
 
 
 def _check_pair(optimizer, param, group, known_well):
@@ -295,7 +324,11 @@ def _row(namer, owner, group, place, group_rule):
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
     line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices, owner), owner, param, at, group, matrices)
-    return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices)
+    return Row(owner, param, part, at, group, place, strides, dense, _grad_dtype(owner), line, matrices)
+
+
+def _grad_dtype(owner):
+    return owner.dtype if owner.grad is None else owner.grad.dtype
 
 
 class _Namer:
@@ -322,7 +355,7 @@ class _Namer:
         states = tuple([_state_dtype(key, held.get(key)) for _, key in names])
         if held:
             check_master(words, held, names, param.dtype)
-        choice = group_rule, words, param.dtype, owner.grad.dtype, states, numel or 0
+        choice = group_rule, words, param.dtype, _grad_dtype(owner), states, numel or 0
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]

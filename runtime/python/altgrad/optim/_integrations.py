@@ -13,18 +13,20 @@ from .._storage.portable import callers
 from .._warn import warn
 
 
-def group_of_zero(bound):
-    """The process group of the ZeroRedundancyOptimizer whose constructor calls this one; else None.
+def group_of_zero(optimizer, bound):
+    """The process group of the ZeroRedundancyOptimizer whose constructor calls that of `optimizer`; else None.
 
     It keeps `process_group=` for itself, and each rank's optimizer gets a part of the parameters:
-    `bound` is of the norm of all of them, unless it is one of each parameter.
+    `bound` is of the norm of all of them, unless it is one of each parameter, and so are a rule's sums over the step.
     """
     zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
     begins = getattr(getattr(zero, "ZeroRedundancyOptimizer", None), "_init_local_optimizer", None)
-    frame = sys._getframe(1) if begins and parse_clip(bound)[1] not in OF_PARAMETERS else None
+    frame = sys._getframe(1) if begins else None
     while frame:
         if frame.f_code is begins.__code__:
-            return frame.f_locals["self"].process_group
+            common = bound is not None and parse_clip(bound)[1] not in OF_PARAMETERS
+            totals = any([optimizer._rule_of(group).totals() for group in optimizer.param_groups])
+            return frame.f_locals["self"].process_group if common or totals else None
         frame = frame.f_back
     return None
 

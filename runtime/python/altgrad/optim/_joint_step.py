@@ -26,8 +26,10 @@ def joint_step(tables, fallback_part, ranks, scalars, clipped, scaler, multiplie
     if tables and tables[0].reproducible_sums:
         return tables[0].run(scalars)
     others = _Others(fallback_part, ranks, scalars, clipped, checked=isinstance(scaler, str), multiplied=multiplied)
+    others.steps = fallback_part is not None or any([table.steps() for table in tables])
     if not (tables and others.wait):
         others.norm(None), others.finite(None), others.step()
+    kept = [] if others.steps else [(memory, memory.clone()) for table in tables for memory in table.step_states()]
     for table in tables:
         table.begin(scalars)
     points = [table.advance() for table in tables]
@@ -44,6 +46,9 @@ def joint_step(tables, fallback_part, ranks, scalars, clipped, scaler, multiplie
         for at in now:
             points[at] = tables[at].advance()
     others.wrong(None)
+    if others.anyone is not None and not others.steps and not float(others.anyone):
+        for memory, before in kept:  # no rank has a gradient, so there was no step
+            memory.copy_(before)
     return {**(tables[0].results() if tables else {}), **others.results}
 
 
@@ -64,6 +69,7 @@ class _Others:
         self._grads = fallback_part.grads(self._inverse) if fallback_part else []
         self._coefficient, self._finite = None, None
         self.results, self.wait = {}, clipped or checked
+        self.steps, self.anyone = True, None  # whether this rank has a gradient, and what `of_rules` says
 
     def norm(self, shares):
         """The square of the common norm; `shares`: our own squares for each of `Ranks.tops`, or None."""
@@ -152,7 +158,8 @@ def _join(points, others):
 
     A sum goes into a table's first word and 0 into the rest, which the kernels add.
     """
-    of_rules(points, others.ranks)
+    anyone = of_rules(points, others.ranks, others.steps)
+    others.anyone = anyone if others.anyone is None else others.anyone
     points = [(share, [(kind, word) for kind, word, name in words if not name]) for share, words in points]
     sums = [[word for kind, word in words if kind in (ADD, SUMSQ)] for _, words in points]
     verdicts = [word for _, words in points for kind, word in words if kind == ALL]

@@ -100,13 +100,13 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             defaults = {**defaults, BOUND: check_bound(given["max_grad_norm"])}
         self.fused_amp, self.fallback = bool(given["fused_amp"]), bool(given["fallback"])
         self.process_group, self._measures = given["process_group"], bool(given["statistics"])
-        if given["process_group"] is None and given["max_grad_norm"] is not None:
-            self.process_group = group_of_zero(given["max_grad_norm"])
         self.offload = take_offload(f"altgrad.optim.{type(self).__name__}", given["offload"])
         self.norm_in_backward, self.numerics = bool(given["norm_in_backward"]), given["numerics"]
         check_entries(self, defaults)
         self._forget()
         super().__init__(params, defaults)
+        if self.process_group is None:
+            self.process_group = group_of_zero(self, given["max_grad_norm"])
         check_used(f"altgrad.optim.{type(self).__name__}", in_rule_names(storage, self._keys), self, self.param_groups)
         self._hold()
 

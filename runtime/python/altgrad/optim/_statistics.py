@@ -37,7 +37,7 @@ class StepCounters:
             self._on(key)
         for place, table in enumerate(tables):
             for index, scalar in enumerate(table.bundle.singles):
-                if scalar.key in _COUNTERS and scalar.access == INOUT:
+                if scalar.key in _COUNTERS and scalar.access == INOUT and scalar.role != "state":
                     count, device = self._on(scalar.key), table.context.device
                     table.bind_values([(index, count.to(device, non_blocking=device.type != "cpu", copy=True) if place else count)])
 

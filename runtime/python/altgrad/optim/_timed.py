@@ -39,7 +39,7 @@ class Timed(Optimizer):
         return rule, (*options, *self._words_at(self._count_of(param) + 1, self._group_of(param)))
 
     def _group_of(self, param):
-        return next(group for group in self.param_groups if any([param is one for one in group["params"]]))
+        return next((group for group in self.param_groups if any([param is one for one in group["params"]])), self.param_groups[0])
 
     def _count_of(self, param):
         """How many steps a parameter has made. Of one on a device the count is read where tables are made, and then raised with each
