@@ -58,8 +58,9 @@ class Tables:
                           for high in [tiles.get(rows.set[r], tiles.get(None))] if rows.numel[r] and high
                           for row in range(0, rows.shape[r][0] * rows.shape[r][2], high)
                           for column in range(0, rows.shape[r][1], 128)]
-        squares = {side: [(r, first) for r in range(count) for first in range(0, rows.square(r, side), CHUNK)] for side in ("rows", "columns")}
-        self.item_lists = [self.chunk_list, self.tile_list, *squares.values()]
+        squares = [[(r, first) for r in range(count) for first in range(0, rows.square(r, side), CHUNK)]
+                   for side in ("rows", "columns") if space.get("squares")]
+        self.item_lists = [self.chunk_list, self.tile_list, *squares]
         chunks = max(1, len(self.chunk_list))
         self.rows = np.zeros((count, manifest["row_words"]), np.uint64)
         self.inputs = np.zeros((count, max(1, manifest["inputs"])), np.uint64)
