@@ -65,9 +65,6 @@ LogicalResult altgrad::verifyClip(Operation &op, const Variances &variances) {
   // across_c1
   if (across && variances.getScope(across.getNumber()) != (across.getUnits() ? Scope::Unit : Scope::Tensor))
     return op.emitOpError() << "adds up a number that is not one for each " << (across.getUnits() ? "unit" : "tensor");
-  // across_c2
-  if (across && isa<BlockArgument>(across.getNumber()))
-    return op.emitOpError("adds up an argument of the step, which no phase has kept");
   auto sum = dyn_cast<AllReduceOp>(op);
   // all_reduce_c1
   if (sum && !isa_and_nonnull<ReduceOp, AcrossOp, SweepOp>(sum.getShare().getDefiningOp()))

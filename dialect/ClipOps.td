@@ -127,8 +127,7 @@ def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
 
     Constraints:
 
-    - (across_c1) the number differs between tensors, and not within a tensor; with `units`, it differs between units;
-    - (across_c2) the number is not an argument of the step.
+    - (across_c1) the number differs between tensors, and not within a tensor; with `units`, it differs between units.
   }];
   let arguments = (ins F32:$number, UnitAttr:$units, UnitAttr:$most, OptionalAttr<I64Attr>:$set);
   let results = (outs F32:$sum);

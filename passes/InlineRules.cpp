@@ -190,8 +190,6 @@ static void expandReduction(Expansion &to, ReduceOp reduce, Value x, Scope of) {
     x = to.make<arith::MulFOp>(x, x);
   else if (given == Reduction::AbsMax)
     x = to.make<math::AbsFOp>(x);
-  else if (isa<BlockArgument>(x)) // a phase keeps what it computes
-    x = to.make<RoundOp>(x.getType(), x, FormatAttr::getNamed(to.builder.getContext(), "f32"));
   const bool isOverStep = reduce.getScope() == Scope::Step;
   if (of == Scope::Column)
     x = reduceColumns(to, x, kind, isOverStep ? Scope::Step : Scope::Tensor);

@@ -532,4 +532,23 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   return plan;
 }
 
-FailureOr<PhasePlan> altgrad::planPhases(StepOp step, bool exchange) { return PhasePlanner(step, exchange).run(); }
+// A phase keeps what it computes, and sums over tensors or units are of what a phase has kept.
+static void computeSummedArguments(StepOp step) {
+  DenseMap<Value, Value> computed;
+  for (AcrossOp across : llvm::to_vector(step.getBody().front().getOps<AcrossOp>())) {
+    Value number = across.getNumber();
+    if (!isa<BlockArgument>(number))
+      continue;
+    OpBuilder builder(across);
+    Value &value = computed[number];
+    if (!value)
+      value = RoundOp::create(builder, across.getLoc(), number.getType(), number,
+                              FormatAttr::getNamed(builder.getContext(), "f32"));
+    across.getNumberMutable().assign(value);
+  }
+}
+
+FailureOr<PhasePlan> altgrad::planPhases(StepOp step, bool exchange) {
+  computeSummedArguments(step);
+  return PhasePlanner(step, exchange).run();
+}

@@ -40,15 +40,6 @@ altgrad.step @s(in %x: f32, out %n: f32) {
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, in %x: f32 per_tensor, out %n: f32) {
-  // across_c2
-  // expected-error@+1 {{'altgrad.across' op adds up an argument of the step, which no phase has kept}}
-  %r = across %x
-  commit always %r to %n : f32
-}
-
-// -----
-
 altgrad.step @s(inout %h: f32, in %x: f32) {
   // percentile_c1
   // expected-error@+1 {{'altgrad.percentile' op is of something that is no history of the step}}

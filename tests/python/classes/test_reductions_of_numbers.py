@@ -79,3 +79,21 @@ def test_what_is_the_same_for_all_is_not_reduced():
                         ("count(r > 0 over row)", "the same for all elements"), ("count(g over row)", "take a comparison")):
         with pytest.raises(altgrad.Error, match=words):
             altgrad.optim.FromRule(f"rule r(param w, grad g, row r, column c, lr = 0.1)\n  r = r + 1\n  c = c + 1\n  w = w - g * {line}\n")
+
+
+def test_what_folds_to_a_state_is_summed():
+    """The compiler finds that both sides are one state after the reductions are in their place."""
+    text = """rule folded(param w, grad g, row r = 0.5, scalar s, lr = 0.1)
+      one = minimum(r, r)
+      s = mean(one over tensor) + max(one over step)
+      r = 0.5 * r + mean(g * g over row)
+      w = w - lr * s * g
+    """
+    param = torch.nn.Parameter(torch.randn(3, 5))
+    optimizer = altgrad.optim.FromRule(text)([param])
+    param.grad = torch.randn(3, 5)
+    optimizer.step()
+    assert optimizer.state[param]["s"].item() == 1.0
+    rows = optimizer.state[param]["r"].clone()
+    optimizer.step()
+    assert optimizer.state[param]["s"].item() == pytest.approx((rows.mean() + rows.max()).item(), rel=1e-6)
