@@ -14,6 +14,7 @@ import altgrad
 SCRIPT = """
 import signal, sys
 import altgrad
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 {handler}
 try:
     altgrad.optim.FromRule(sys.argv[1])
