@@ -252,6 +252,8 @@ altgrad_status OwnProducts::fastest(const altgrad_gemm &product, const Library &
 
 // What is measured on one machine may be otherwise on another: who asks for bits gets the library's.
 altgrad_status OwnProducts::multiply(const altgrad_gemm &product, bool alone, const Library &library) {
+  if (by == altgrad::ProductsBy::Library)
+    return library(1);
   Way way = Way::Full;
   const std::vector<Way> ways = waysOf(product);
   if (by == altgrad::ProductsBy::Auto && !alone && ways.size() > 1) {
