@@ -1,8 +1,8 @@
 """Random rules over elements, rows, columns, units, tensors and the step in short text, and what each line is in NumPy.
 
 The arithmetic is the language's, operation by operation: float32 for elements and columns, float64 for numbers of rows, units,
-tensors and the step, one rounding where they meet, and squares of elements in float32. Only sums have another order, and a normal
-number is float64's of a rounded angle. Nothing of the compiler is used.
+tensors and the step, one rounding where they meet, and squares of elements in float32. Only sums have another order, for which
+`nudge` moves them by units in the last place, and a normal number is float64's of a rounded angle. Nothing of the compiler is used.
 """
 
 import random
@@ -40,8 +40,8 @@ def cast(x, kind):
     return np.asarray(x).astype(F32 if kind in NARROW else np.float64)
 
 
-def reduced(how, x, over):
-    """A value per row, column and so on, of each of a list of tensors; of all of them over the step."""
+def reduced(how, x, over, nudge=0):
+    """A value per row, column and so on, of each of a list of tensors; of all of them over the step. Sums by `nudge` units more."""
     axes, several = AXES[over], over == "step"
     if how == "count":
         parts = [one.astype(np.float64).sum(axis=axes, keepdims=True) for one in x]
@@ -53,7 +53,8 @@ def reduced(how, x, over):
         parts = [(np.abs(one) if how == "absmax" else one).max(axis=axes, keepdims=True, initial=-np.inf) for one in x]
     if several:
         parts = [sum(parts) if how in ("count", "sumsq", "sum") else np.maximum.reduce(parts)] * len(x)
-    return [part.astype(F32) for part in parts]
+    parts = [part.astype(F32) for part in parts]
+    return [part * F32(1 + nudge * 2.0**-23) for part in parts] if how in ("sum", "sumsq") else parts
 
 
 def of_each(parts, w, over):
@@ -165,8 +166,8 @@ class Drawn:
         def compute(x, w):
             x = [cast(part, "element") for part in x]
             if how in ("sum", "max", "absmax"):
-                return of_each([finish(part) for part in reduced(how, x, over)], w, over)
-            totals = [finish(part) for part in reduced("sum" if how == "mean" else "sumsq", x, over)]
+                return of_each([finish(part) for part in reduced(how, x, over, self.nudge)], w, over)
+            totals = [finish(part) for part in reduced("sum" if how == "mean" else "sumsq", x, over, self.nudge)]
             if how != "norm":
                 totals = [total / total.dtype.type(size) for total, size in zip(totals, sizes(x, over))]
             return of_each(totals if how == "mean" else [np.sqrt(total) for total in totals], w, over)
@@ -182,8 +183,10 @@ class Drawn:
         half = lambda old, x: old.dtype.type(0.5) * old + x / (old.dtype.type(1) + np.abs(x))  # noqa: E731
         self.each(name, "0.5 * {0} + {1} / (1 + abs({1}))", half, name, value)
 
-    def step(self, values, seed, count):
-        """Values by name, each a list with one array for each tensor; lines give names new ones."""
-        self.seed, self.count = seed, count
-        for name, compute, operands in self.steps:
-            values[name] = compute(*[values[operand] for operand in operands])
+    def step(self, values, seed, count, nudge=0):
+        """The values by name after the lines, each a list with one array for each tensor."""
+        self.seed, self.count, self.nudge, values = seed, count, nudge, dict(values)
+        with np.errstate(all="ignore"):
+            for name, compute, operands in self.steps:
+                values[name] = compute(*[values[operand] for operand in operands])
+        return values

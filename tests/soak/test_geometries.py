@@ -27,7 +27,7 @@ def test_a_random_rule_has_numpys_numbers(seed):
 def test_another_number_is_noticed(monkeypatch, where):
     reduced, draws = geometryrule.reduced, geometryrule.rounding.draws
     if where == "sums":
-        monkeypatch.setattr(geometryrule, "reduced", lambda how, x, over: [part * np.float32(1.001) for part in reduced(how, x, over)])
+        monkeypatch.setattr(geometryrule, "reduced", lambda *of: [part * np.float32(1.001) for part in reduced(*of)])
     elif where == "elements":
         monkeypatch.setitem(geometryrule.BINARY, "({} + {})", lambda x, y: (x + y) * x.dtype.type(1.001))
     else:
