@@ -18,11 +18,13 @@
 # puts what becomes of each into runtime/python/FromTorch.md: tools/soak.sh classes [NAME...] [--package FOLDER] [--write]
 # or takes COUNT steps on two ranks with what altgrad.distributed and FSDP2 have, and fails where objects or memory grow or
 # a tensor takes a slow way: tools/soak.sh steps 10000
+# or runs all of tests/python, or WORDS of pytest's, with a GPU's kernels on the test driver, of which CI runs a part:
+# tools/soak.sh gpus [80|90] [WORDS...]
 # or puts COUNT random requests for all five GPU targets through ptxas: tools/soak.sh --ptxas 500
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,20p "$0" | cut -c3-
+  sed -n 2,24p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -54,6 +56,14 @@ if [ "$1" = geometries ]; then
   ALTGRAD_STANDS_FOR_CUDA=cpu FAKE_CUDA_EAGER=1 FAKE_CUDA_HOST=1 FAKE_CUDA_CAPABILITY=90 LD_LIBRARY_PATH=$root/build/tests/cuda \
     PYTHONPATH=$root/tests/standin:$PYTHONPATH "$python" "$root/tests/soak/geometries.py" "${2:-100}" "$bits" "${@:3}" --same
   exit
+fi
+if [ "$1" = gpus ]; then
+  export FAKE_CUDA_CAPABILITY=${2:-90} PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt}
+  export ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so} ALTGRAD_STANDS_FOR_CUDA=cpu FAKE_CUDA_EAGER=1 FAKE_CUDA_HOST=1
+  export ALTGRAD_PTXINTERP=${ALTGRAD_PTXINTERP:-$root/build/tests/ptx/libptxinterp.so} LD_LIBRARY_PATH=$root/build/tests/cuda
+  shift $(($# < 2 ? $# : 2))
+  [ $# -gt 0 ] || set -- "$root/tests/python" --ignore="$root/tests/python/language" --ignore="$root/tests/python/track3"
+  exec "$python" -m pytest -q -p no:cacheprovider "$@"
 fi
 if [ "$1" = classes ]; then
   export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \

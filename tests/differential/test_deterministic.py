@@ -17,7 +17,7 @@ import randomcase
 import randomstep
 import templatecases
 
-CASES = list(templatecases.all_cases())[3::31]
+CASES = list(templatecases.all_cases())[3::61]
 OUTPUTS = ("ptx", "manifest", "mlir", "asm", "bundle")
 
 

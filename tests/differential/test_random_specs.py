@@ -13,7 +13,7 @@ import randomcase
 import randomline
 import randomstep
 
-SEEDS, REQUESTS = 64, 20
+SEEDS, REQUESTS = 32, 10
 REGRESSIONS = sorted((pathlib.Path(__file__).parents[1] / "regression").resolve().glob("*.json"))
 
 

@@ -10,12 +10,13 @@ import ptxrun
 import templatecases
 
 CASES = list(templatecases.all_cases())
+MILLION = "adamw mixed", "lamb", "rmsprop copy"  # between them a clip, sums of tensors, masters and copies
 
 
 def chosen(full):
-    """Every template in every storage, with modes that go round; all of them with
+    """Every template in every storage, with modes that go round, as 5 has no factor of 6 modes; all of them with
     ALTGRAD_DIFFERENTIAL_FULL=1."""
-    return CASES if full else CASES[::2]
+    return CASES if full else CASES[::5]
 
 
 def sizes_of(index, full):
@@ -41,7 +42,7 @@ def check(case, sizes, seed, ptx):
 def test_every_storage(rule, full):
     ptx = {"races": False} if ptxrun.available() else None
     mine = [(i, c) for i, c in enumerate(CASES) if c[0] == rule and c in chosen(full)]
-    assert len(mine) == (48 if full else 24)
+    assert len(mine) in ([48] if full else [9, 10])
     assert {c[2] for _, c in mine} == set(templatecases.STORAGES)
     for index, case in mine:
         try:
@@ -68,8 +69,10 @@ def test_ties_and_special_codes_reach_every_store(name, moving):
 
 
 @pytest.mark.parametrize("name", templatecases.STEPS)
-def test_a_million_elements(name):
+def test_a_million_elements(name, full):
     """More chunks than a chunk has partial sums; roundings that a narrow format mostly hides."""
+    if not full and name not in MILLION:
+        pytest.skip("with ALTGRAD_DIFFERENTIAL_FULL=1")
     rule, storage, flags = templatecases.STEPS[name]
     templatecases.use_rule(rule.split("{")[0])
     compiled = program.Program(program.generated(rule, storage, *flags))
