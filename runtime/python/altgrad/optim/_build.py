@@ -96,7 +96,8 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     parts = [DevicePlan(device, here, rules, compile_options) for device in devices for key in keys
              if (here := [row for row in rows if row.param.device == device and key in (row.share.key, None)])]
     if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
-        ranks.check(optimizer, rows)
+        ranks.check(optimizer, rows, sorted({(word.sum, word.reduction) for part in parts for of in part.bundle.exchanges
+                                             for word in of.words if word.sum}))
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.context.on_host for part in parts])
