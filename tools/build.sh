@@ -13,7 +13,7 @@ fi
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 # Another checkout finds the same objects.
 if [ -z "$(ccache --get-config base_dir 2>/dev/null)" ]; then
-  export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+  export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_PCH_EXTSUM=1 # tools/cmake/Precompile.cmake
 fi
 if [ -z "${ALTGRAD_PYTHON:-}" ]; then
   ALTGRAD_PYTHON=$root/.venv/bin/python

@@ -46,10 +46,11 @@ else()
 endif()
 option(ALTGRAD_PCH "Precompile MLIR's headers" ${pch_default})
 if(ALTGRAD_PCH)
-  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")   # ccache needs it; see tools/quickstart.sh
+  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")   # of every user of the header
   add_library(altgrad_headers OBJECT ${PROJECT_SOURCE_DIR}/codegen/Headers.cpp)
   target_include_directories(altgrad_headers PRIVATE ${PROJECT_SOURCE_DIR})
-  target_precompile_headers(altgrad_headers PRIVATE <codegen/Headers.h>) # no path of the checkout: ccache shares it
+  altgrad_precompile(altgrad_headers ${PROJECT_SOURCE_DIR}/codegen/Headers.h ${LLVM_CMAKE_DIR}/LLVMConfig.cmake
+    HEADERS <codegen/Headers.h>)
   llvm_update_compile_flags(altgrad_headers)
 endif()
 
