@@ -73,7 +73,7 @@ class Dion(MatrixOwners, Named):
         rule, options = group_rule
         if not matrices:
             return rule, ("vector",)
-        return rule, options + ("shape=transposed",) * bool(matrices.turned)
+        return rule, options + ("turned",) * bool(matrices.turned)
 
     def _begin_state(self, row, key, state):
         if key == "q":
