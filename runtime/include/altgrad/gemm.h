@@ -49,9 +49,9 @@ enum {
   ALTGRAD_IDENTITY      // the identity
 };                      // what
 
-// A batch of factorizations, each of a rows x n matrix whose rows have no gaps. `distance` counts floats from one matrix
-// to the next, of square, basis and factor alike. On a GPU all lie in its memory, and the function gives its work to
-// `stream`.
+// A batch of factorizations, each of a rows x n matrix whose rows have no gaps. `distance` counts floats from one
+// matrix to the next, of square, basis and factor alike. On a GPU all lie in its memory, and the function gives its
+// work to `stream`.
 typedef struct altgrad_factorization {
   uint64_t size;
   int64_t batch, n, distance;

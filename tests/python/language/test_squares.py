@@ -88,7 +88,11 @@ def test_an_orthonormal_basis_of_fewer_rows_than_columns_is_refused_before_anyth
     wide = torch.nn.Parameter(torch.ones(4, 9))
     with pytest.raises(ValueError, match=r"\(4, 9\).* has 4 rows and 9 columns, .* make a parameter of the transpose"):
         along_basis.optimizer()([torch.nn.Parameter(torch.ones(9, 4)), wide])
-    along_basis.optimizer()([torch.nn.Parameter(torch.ones(9, 4))])
+    unasked = type("Unasked", (along_basis.optimizer(),), {"_multiplies": None})([wide])
+    wide.grad = torch.ones(4, 9)
+    with pytest.raises(altgrad.Error, match="has 4 rows and 9 columns; set 0 has an orthonormal basis of the columns"):
+        unasked.step()
+    assert wide.eq(1).all()
 
 
 @ag.rule(of="matrices")
