@@ -26,7 +26,7 @@ class Dion(MatrixOwners, Named):
     all matrices with as many columns, so that ranks agree, and has r = ceil(rank_fraction min(rows, columns)) columns. The
     others of `q` are zeros, so a fraction below 1 gives Dion's numbers and saves neither memory nor time. Where a column
     of R is 0, as all are before the first gradient, the column of Q stays as it was, where the authors keep all of Q or none.
-    A gradient that is not finite moves no parameter, but the momentum of its matrix is lost, as there: use a GradScaler.
+    After a gradient that is not finite a matrix only decays, as there, because its momentum is lost: use a GradScaler.
 
     `state[param]` holds `exp_avg`, m, in the shape and dtype of the parameter, and `q` of shape (columns, columns) of the shorter
     side, in float32. A parameter of more than two dimensions is one matrix with a row for each index of dimension 0. One of
