@@ -45,6 +45,8 @@ mlir::Type getSquareType(mlir::Type type);
 Walk getWalk(BlockAttr block, Walk ofColumns = Walk::Columns);
 /// The type of a product of two matrices; null: they do not fit.
 TensorsType getProductType(TensorsType left, bool leftTransposed, TensorsType right, bool rightTransposed);
+/// Whether this is found of such a matrix: of squares, and of the elements of a tensor their orthonormal basis.
+bool canFactorize(ProductForm form, TensorsType type);
 /// Whether a reduction is of truth values.
 inline bool isBoolean(Reduction kind) { return kind == Reduction::And || kind == Reduction::Count; }
 /// How what a sweep has reduced is combined: counts are added.

@@ -108,10 +108,14 @@ LogicalResult MatmulOp::verify() {
 
 static bool isFactorization(ProductForm form) { return form >= ProductForm::Eigenbasis; }
 
+bool altgrad::canFactorize(ProductForm form, TensorsType type) {
+  return type.isSquare() || (form == ProductForm::Orthonormal && type.getFormat().isF32());
+}
+
 LogicalResult FactorizeOp::verify() {
   for (Value operand : getOperands())
     // factorize_c1
-    if (!isMatrix(operand) || !getSquare().getType().isSquare())
+    if (!isMatrix(operand) || !canFactorize(getForm(), getSquare().getType()))
       return emitOpError() << "is of " << operand.getType()
                            << ", and squares are factorized: matrices per rows x rows or per columns x columns";
   // factorize_c2
@@ -273,7 +277,8 @@ LogicalResult MultiplyOp::verify() {
   TensorsType left = getLeft().getType(), right = getRight().getType(), into = getInto().getType();
   bool fits = getForm() == ProductForm::Matmul
                   ? getProductType(left, getLeftTransposed(), right, getRightTransposed()) == into
-                  : left == right && left == into && left.isSquare() == isFactorization(getForm());
+                  : left == right && left == into &&
+                        (isFactorization(getForm()) ? canFactorize(getForm(), left) : !left.isSquare());
   // multiply_c4
   if (!fits)
     return emitOpError() << "has operands of " << left << " and " << right << " that give no " << into;

@@ -21,7 +21,7 @@ def Altgrad_ProductForm : Altgrad_Enum<"ProductForm", "which matrices are multip
     I32EnumCase<"Side", 2, "side">,      // n x n and n x m
     // Of matrices that say their rows and columns themselves: those of the tensor, or of one of its squares.
     I32EnumCase<"Matmul", 3, "matmul">,
-    // What is found of a square.
+    // What is found of a square, `orthonormal` of the matrix of a tensor, too.
     I32EnumCase<"Eigenbasis", 4, "eigenbasis">,
     I32EnumCase<"Order", 5, "order">,
     I32EnumCase<"Orthonormal", 6, "orthonormal">,
@@ -179,13 +179,13 @@ def Altgrad_MatmulOp : Altgrad_Op<"matmul", [Pure]> {
 
 def Altgrad_FactorizeOp : Altgrad_Op<"factorize", [Pure, AllTypesMatch<["square", "factor"]>,
     OptionalTypesMatchWith<"both are of one size", "factor", "basis", "$_self">]> {
-  let summary = "what is found of a square matrix";
+  let summary = "what is found of a square matrix, or an orthonormal basis of a tensor's columns";
   let description = [{
     | word | result |
     |---|---|
     | `eigenbasis` | orthonormal eigenvectors of a symmetric matrix as columns, of the largest eigenvalue first |
     | `order` | the permutation P for which the diagonal of (q P)ᵀ s (q P) falls, of the square s by the basis q |
-    | `orthonormal` | Q of the decomposition s = Q R, with an upper triangle R |
+    | `orthonormal` | Q of the decomposition s = Q R, with an upper triangle R; s may be the matrix of a tensor, with as many columns as rows or fewer |
     | `inverse_root` | s^(-1/p) of a symmetric matrix, where `root` is p; eigenvalues below 1e-7 of the largest one count as so much |
     | `identity` | the identity |
 
@@ -201,7 +201,8 @@ def Altgrad_FactorizeOp : Altgrad_Op<"factorize", [Pure, AllTypesMatch<["square"
 
     Constraints:
 
-    - (factorize_c1) the operands are squares of f32, as `matrix`, `matmul` and `factorize` give them;
+    - (factorize_c1) the operands are squares of f32, as `matrix`, `matmul` and `factorize` give them, that of `orthonormal` may be
+      the f32 of a tensor;
     - (factorize_c2) the word is of the table, and `by` stands behind `order` alone;
     - (factorize_c3) a root is a finite number above 0.
   }];

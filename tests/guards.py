@@ -17,7 +17,7 @@ OF_FILES = {
     "bundle/Bundle.cpp": "manifestText",
     "bundle/Codes.cpp": "find bits refuse all",
     "bundle/Questions.cpp": "find checkIndex give countOf manifestOf bits canPack evenIsHigh unitMultiple rowMultiple "
-                            "matrixPhase",
+                            "matrixPhase areTall",
     "core/StateLayout.cpp": "type std::find_if",
     "core/Interface.cpp": "lastError of python objects item declared present rowsFrom unsummed count std::min",
     "core/Program.cpp": "altgrad_bundle_free",

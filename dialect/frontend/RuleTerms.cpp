@@ -443,10 +443,11 @@ Term RuleTerms::factorize(ProductForm form, Term square, Term basis, double root
   Value s = lift(square), q = s && basis.value ? lift(basis) : Value();
   if (!s || bool(q) != bool(basis.value))
     return {};
-  if (!cast<TensorsType>(s.getType()).isSquare() || (q && q.getType() != s.getType()) || square.isTransposed ||
-      basis.isTransposed)
+  auto type = cast<TensorsType>(s.getType());
+  if (!canFactorize(form, type) || (q && q.getType() != type) || square.isTransposed || basis.isTransposed)
     return fail(stringifyProductForm(form) + " takes a square of rows x rows or of columns x columns" +
-                (basis.value ? ", and a basis of as many rows" : "") + ", as matmul(x, transpose(x)) gives one");
+                (basis.value ? ", and a basis of as many rows" : "") + ", as matmul(x, transpose(x)) gives one" +
+                (form == ProductForm::Orthonormal ? ", or a matrix of f32" : ""));
   SmallVector<Value> operands{s};
   if (q)
     operands.push_back(q);
@@ -454,7 +455,7 @@ Term RuleTerms::factorize(ProductForm form, Term square, Term basis, double root
       builder.getNamedAttr("form", ProductFormAttr::get(builder.getContext(), form))};
   if (form == ProductForm::InverseRoot)
     attributes.push_back(builder.getNamedAttr("root", builder.getF64FloatAttr(root)));
-  return make("altgrad.factorize", operands, s.getType(), Level::Element, attributes);
+  return make("altgrad.factorize", operands, type, Level::Element, attributes);
 }
 
 Term RuleTerms::gram(Term x) {

@@ -303,6 +303,14 @@ bool Manifest::hasSquares(int64_t set, Side side) const {
                      [&](const Phase &phase) { return phase.set == set && phase.walk == walk; });
 }
 
+bool Manifest::areTall(int64_t set) const {
+  for (const Phase &phase : phases)
+    for (const Product &product : phase.products)
+      if (phase.set == set && product.form == Form::Orthonormal && product.operands[2].of == Side::None)
+        return true;
+  return false;
+}
+
 const Phase *Manifest::matrixPhase(int64_t set) const {
   for (const Phase &phase : phases)
     if (phase.set == set && !phase.products.empty())

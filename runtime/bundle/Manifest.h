@@ -159,6 +159,8 @@ struct Manifest {
   int64_t rowMultiple(int64_t set) const;
   /// Rows of the tiles of its sweeps; 0 where none goes over tiles.
   int64_t tileRows(int64_t set) const;
+  /// Whether its matrices have no fewer rows than columns: an orthonormal basis of the columns is found.
+  bool areTall(int64_t set) const;
   /// The first phase that multiplies the set's matrices; null where none does.
   const Phase *matrixPhase(int64_t set) const;
 };

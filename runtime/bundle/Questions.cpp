@@ -102,7 +102,9 @@ int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set) {
   if (!bundle || set < 0 || set >= manifestOf(bundle)->sets)
     return 0;
   const Manifest &manifest = *manifestOf(bundle);
-  return !manifest.matrixPhase(set) ? 0 : manifest.units[size_t(set)] == UnitKind::Matrices ? 2 : 1;
+  if (!manifest.matrixPhase(set))
+    return 0;
+  return manifest.units[size_t(set)] == UnitKind::Matrices ? 2 : manifest.areTall(set) ? 3 : 1;
 }
 
 int32_t altgrad_has_columns(const altgrad_bundle *bundle, int64_t set) {

@@ -17,12 +17,12 @@ namespace {
 // Eigenvalues below this part of the largest one are noise of f32.
 constexpr float leastEigenvalue = 1e-7f;
 
-// Squares of a batch, in the runtime's memory.
+// Matrices of a batch, in the runtime's memory.
 class Squares {
 public:
   Squares(int32_t type, const altgrad_factorization &of) : type(type), of(of) {}
   Held at(const float *data) const {
-    const int64_t sizes[] = {of.batch, of.n, of.n}, strides[] = {of.distance, of.n, 1};
+    const int64_t sizes[] = {of.batch, of.rows, of.n}, strides[] = {of.distance, of.n, 1};
     Held view;
     require(aoti_torch_create_tensor_from_blob(const_cast<float *>(data), 3, sizes, strides, 0,
                                                aoti_torch_dtype_float32(), type, std::max(of.device, 0), view.out()));
@@ -117,7 +117,7 @@ void factorize(int32_t type, const altgrad_factorization &of, bool byProducts) {
   }
   const bool onCpu = type == aoti_torch_device_type_cpu();
   auto isSound = [&](const float *data) {
-    return !data || (onCpu ? isFinite(data, of.n * of.n) : isFinite(squares.at(data)));
+    return !data || (onCpu ? isFinite(data, of.rows * of.n) : isFinite(squares.at(data)));
   };
   if (float nan = NAN; !isSound(of.square) || !isSound(of.basis))
     return require(aoti_torch_copy_(factor, number(nan), 0));

@@ -147,6 +147,11 @@ void checkMatrices(altgrad_bundle *bundle, int64_t set, const Layout &param) {
     param.refuse(std::string("is no matrix") + (stacks ? " nor a stack of them" : "") +
                  ", and its rule multiplies matrices: it takes parameters of two dimensions" +
                  (stacks ? " or more" : "") + "; give the others to an optimizer of their own");
+  const int64_t rows = param.sizes[param.dims() - 2], columns = param.sizes.back();
+  if (multiplies == 3 && rows < columns)
+    param.refuse("has " + std::to_string(rows) + " rows and " + std::to_string(columns) +
+                 " columns, and its rule takes orthonormal(x) of a matrix, which has at least as many rows as columns: "
+                 "make a parameter of the transpose, or give it to an optimizer of its own");
 }
 
 // Of a parameter whose matrices are tensors of their own.

@@ -84,7 +84,7 @@ altgrad_status altgrad::runtime::factorize(const Product &product, const altgrad
                 phase.name.c_str());
   altgrad_factorization given{};
   given.size = sizeof given;
-  given.batch = gemm.batch, given.n = gemm.n, given.distance = gemm.c_matrix;
+  given.batch = gemm.batch, given.rows = gemm.m, given.n = gemm.n, given.distance = gemm.c_matrix;
   given.square = static_cast<const float *>(gemm.a);
   given.basis = product.form == Form::Order ? static_cast<const float *>(gemm.b) : nullptr;
   given.factor = static_cast<float *>(gemm.c);
@@ -97,8 +97,8 @@ altgrad_status altgrad::runtime::factorize(const Product &product, const altgrad
     return status;
   if (error)
     return fail(ALTGRAD_SYSTEM,
-                "a factorization of squares of %lld rows failed (%d) in phase %s, and nothing has changed: a square "
+                "a factorization of %s of %lld rows failed (%d) in phase %s, and nothing has changed: a square "
                 "is singular or far from symmetric",
-                (long long)gemm.n, int(error), phase.name.c_str());
+                gemm.m == gemm.n ? "squares" : "matrices", (long long)gemm.m, int(error), phase.name.c_str());
   return ALTGRAD_OK;
 }

@@ -45,7 +45,7 @@ struct RowTables {
   }
 };
 
-// The operands of matrices that say their rows and columns, as they lie; those of a factorization are all n x n.
+// The operands of matrices that say their rows and columns, as they lie; those of a factorization are all m x n.
 altgrad_gemm describeGeneral(const Product &product, const Matrices &matrices, const RowTables &rows,
                              const Phase &phase, const Launch &launch);
 // One product of a batch.

@@ -163,6 +163,11 @@ altgrad_status Checker::checkMatrix(const altgrad_tensor &tensor) {
                 "whole, each a tensor of two dimensions%s",
                 (long long)index, (long long)numel, (long long)tensor.rows, (long long)tensor.columns,
                 phase->name.c_str(), stacks ? " or a stack of such" : "");
+  if (manifest.areTall(tensor.set) && tensor.rows < tensor.columns)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld] has %lld rows and %lld columns; set %lld has an orthonormal basis of the columns, which "
+                "are at most as many as the rows: give the transpose",
+                (long long)index, (long long)tensor.rows, (long long)tensor.columns, (long long)tensor.set);
   return ALTGRAD_OK;
 }
 

@@ -177,7 +177,7 @@ ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle, int64_t s
 // same in all lists.
 ALTGRAD_API int32_t altgrad_has_places(const altgrad_bundle *bundle, int64_t set);
 // 1 if each tensor of the set has to be a matrix, because the step multiplies it, 2 if it may be a stack of matrices,
-// too. 0: it may be anything.
+// too, 3 if it is one with no fewer rows than columns. 0: it may be anything.
 ALTGRAD_API int32_t altgrad_multiplies(const altgrad_bundle *bundle, int64_t set);
 // Whether the step has values per row and per column of each tensor of the set, which counts as one matrix and is no
 // slice.

@@ -44,14 +44,14 @@ typedef int32_t (*altgrad_multiply)(const altgrad_gemm *gemm, void *context);
 enum {
   ALTGRAD_EIGENBASIS,   // orthonormal eigenvectors as columns, of the largest eigenvalue first
   ALTGRAD_ORDER,        // the permutation P for which the diagonal of (basis P)^T square (basis P) falls
-  ALTGRAD_ORTHONORMAL,  // Q of square = Q R, with an upper triangle R
+  ALTGRAD_ORTHONORMAL,  // Q of square = Q R, with an upper triangle R; it may have more rows than columns
   ALTGRAD_INVERSE_ROOT, // square^(-1 / root); eigenvalues below 1e-7 of the largest magnitude count as so much
   ALTGRAD_IDENTITY      // the identity
 };                      // what
 
-// A batch of factorizations, each of an n x n matrix whose rows have no gaps. `distance` counts floats from one matrix
-// to the next, of square, basis and factor alike. On a GPU all lie in its memory, and the function gives its work to
-// `stream`.
+// A batch of factorizations, each of a rows x n matrix whose rows have no gaps. `distance` counts floats from one
+// matrix to the next, of square, basis and factor alike. On a GPU all lie in its memory, and the function gives its
+// work to `stream`.
 typedef struct altgrad_factorization {
   uint64_t size;
   int64_t batch, n, distance;
@@ -62,6 +62,7 @@ typedef struct altgrad_factorization {
   int32_t what;
   int32_t device; // the GPU's number; -1: the CPU
   void *stream;   // a CUstream of it
+  int64_t rows;   // n or, of ALTGRAD_ORTHONORMAL, more
 } altgrad_factorization;
 
 // Does these factorizations and returns 0. The factor of a matrix that is not finite is NaN, and no failure. Another

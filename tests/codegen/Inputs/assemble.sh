@@ -2,14 +2,14 @@
 # Compiles every template for a target and assembles it; any warning is an error. Says which take more than 64 registers,
 # and which have a number or two on the stack because of that: 16 bytes at most. Rules with columns may take 128
 # registers, and have as much on the stack. Rules that load six numbers of an element, or five beside two sums, those with pow
-# or atan2 of elements, and one that prepares a matrix beside a norm ask for three blocks on a multiprocessor, and may take 80.
+# or atan2 of elements, and those that prepare a matrix beside a norm ask for three blocks on a multiprocessor, and may take 80.
 # usage: assemble.sh TARGET STORAGE FLAGS TEMPLATES WORK PTXAS...
 target=$1 storage=$2 flags=$3 templates=$4 work=$5
 shift 5
 count=0 bad=0
 for rule in $(altgrad-opt --list-rules --rule-path="$templates"); do
   most=64
-  case $rule in adahessian | adamatan2 | adan | dadaptadam | marsshampoo | prodigy | soap) most=80 ;; esac
+  case $rule in adahessian | adamatan2 | adan | dadaptadam | dion | marsshampoo | prodigy | soap) most=80 ;; esac
   grep -q ', column \|over column' "$templates/$rule.mlir" && most=128
   altgrad-opt --rule="$rule" --rule-path="$templates" --storage="$storage" $flags \
     --target="$target" --emit=ptx -o "$work.ptx" &&

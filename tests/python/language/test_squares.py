@@ -61,6 +61,41 @@ def test_a_square_that_meets_another_matrix_is_refused_at_its_line():
 
 
 @ag.rule(of="matrices")
+def along_basis(p: ag.Param, g: ag.Grad, q: ag.Square("columns", first=1.0), t: ag.Step, *, lr=0.1):
+    basis = ag.orthonormal(g @ q)
+    return p - lr * basis, dict(q=basis.T @ g)
+
+
+def test_an_orthonormal_basis_of_a_matrix_is_numpys():
+    torch.manual_seed(0)
+    params = [torch.nn.Parameter(torch.randn(shape)) for shape in ((9, 4), (9, 4), (5, 5), (6, 1), (300, 40))]
+    squares = [np.eye(param.shape[1]) for param in params]
+    optimizer = along_basis.optimizer()(params)
+    for _ in range(3):
+        before = [param.detach().double().numpy().copy() for param in params]
+        for param in params:
+            param.grad = torch.randn(param.shape)
+        optimizer.step()
+        for i, param in enumerate(params):
+            grad = param.grad.double().numpy()
+            basis = np.linalg.qr(grad @ squares[i])[0]
+            squares[i] = basis.T @ grad
+            np.testing.assert_allclose(param.detach().numpy(), before[i] - 0.1 * basis, atol=2e-5)
+            np.testing.assert_allclose(optimizer.state[param]["q"], squares[i], atol=1e-3)
+
+
+def test_an_orthonormal_basis_of_fewer_rows_than_columns_is_refused_before_anything_changes():
+    wide = torch.nn.Parameter(torch.ones(4, 9))
+    with pytest.raises(ValueError, match=r"\(4, 9\).* has 4 rows and 9 columns, .* make a parameter of the transpose"):
+        along_basis.optimizer()([torch.nn.Parameter(torch.ones(9, 4)), wide])
+    unasked = type("Unasked", (along_basis.optimizer(),), {"_multiplies": None})([wide])
+    wide.grad = torch.ones(4, 9)
+    with pytest.raises(altgrad.Error, match="has 4 rows and 9 columns; set 0 has an orthonormal basis of the columns"):
+        unasked.step()
+    assert wide.eq(1).all()
+
+
+@ag.rule(of="matrices")
 def muon_by_hand(p: ag.Param, g: ag.Grad, *, lr=0.1):
     x = g / (g.norm() + 1e-7)
     for a, b, c in [(3.4445, -4.7750, 2.0315)] * 3:

@@ -17,16 +17,16 @@ class Factorization(ctypes.Structure):
 
     _fields_ = [("size", c_uint64), ("batch", c_int64), ("n", c_int64), ("distance", c_int64), ("square", c_void_p),
                 ("basis", c_void_p), ("factor", c_void_p), ("root", c_double), ("what", c_int32), ("device", c_int32),
-                ("stream", c_void_p)]
+                ("stream", c_void_p), ("rows", c_int64)]
 
 
 def factorize(what, square, basis=None, root=1.0, by="altgrad_core_factorize"):
-    """The factors of a batch of squares."""
+    """The factors of a batch of squares, or of matrices."""
     squares, factors = torch.as_tensor(square, dtype=torch.float32).contiguous(), torch.zeros(square.shape)
     basis = None if basis is None else torch.as_tensor(basis, dtype=torch.float32).contiguous()
-    batch, n, _ = squares.shape
-    given = Factorization(ctypes.sizeof(Factorization), batch, n, n * n, squares.data_ptr(), basis.data_ptr() if basis is not None else None,
-                          factors.data_ptr(), root, what, -1, None)
+    batch, rows, n = squares.shape
+    given = Factorization(ctypes.sizeof(Factorization), batch, n, rows * n, squares.data_ptr(), basis.data_ptr() if basis is not None else None,
+                          factors.data_ptr(), root, what, -1, None, rows)
     function = getattr(core(), by)
     function.restype, function.argtypes = c_int32, (c_void_p, c_void_p)
     assert function(ctypes.byref(given), None) == 0
@@ -59,6 +59,25 @@ def test_a_qr_decomposition_leaves_an_upper_triangle(condition):
     q = factorize(ORTHONORMAL, square[None])[0]
     assert numpy.abs(q.T @ q - numpy.eye(len(q))).max() < 1e-5
     assert numpy.abs(numpy.tril(q.T @ square, -1)).max() < 1e-6
+
+
+@pytest.mark.parametrize("by", ["altgrad_core_factorize", "altgrad_core_factorize_by_products"])
+@pytest.mark.parametrize("rows", [24, 25, 70])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_matrices_of_more_rows_than_columns_have_orthonormal_columns_in_a_batch(condition, rows, by):
+    rng = numpy.random.default_rng(0)
+    batch = rng.standard_normal((3, rows, 24)).astype(numpy.float32) @ of_condition(condition).astype(numpy.float32)
+    for q, matrix in zip(factorize(ORTHONORMAL, batch, by=by), batch.astype(float)):
+        assert numpy.abs(q.T @ q - numpy.eye(24)).max() < 1e-5
+        assert numpy.abs(numpy.tril(q.T @ matrix, -1)).max() < 1e-5
+        assert numpy.abs(q @ (q.T @ matrix) - matrix).max() < 1e-5
+
+
+def test_a_matrix_that_is_not_finite_has_a_basis_of_nan_and_one_of_zeros_a_finite_one():
+    batch = numpy.zeros((2, 7, 3))
+    batch[1, 6, 2] = numpy.inf
+    zeros, infinite = factorize(ORTHONORMAL, batch)
+    assert numpy.allclose(zeros.T @ zeros, numpy.eye(3)) and numpy.isnan(infinite).all()
 
 
 @pytest.mark.parametrize("root", [2, 4])

@@ -164,8 +164,10 @@ def _multiplied(left, right, turned):
 
 def _factorize(word, name, square, *operands, more=""):
     squares = [square_of_gram(one) if isinstance(one, Symbol) and id(one) in one.trace.grams else lifted(one) for one in (square, *operands)]
-    if not square_of(squares[0].kind) or {one.kind for one in squares} != {squares[0].kind}:
-        fail(f"{name}() takes a square, as an ag.Square or x @ x.T is one" + ", and a basis of as many rows" * bool(operands))
+    fits = square_of(squares[0].kind) or (word == "orthonormal" and squares[0].kind == "tensors<f32>")
+    if not fits or {one.kind for one in squares} != {squares[0].kind}:
+        fail(f"{name}() takes a square, as an ag.Square or x @ x.T is one" + ", and a basis of as many rows" * bool(operands)
+             + ", or a matrix of f32" * (word == "orthonormal"))
     words = f"altgrad.factorize {word} {{}}" + " by {}" * bool(operands) + more
     return squares[0].trace.emit(words, squares, f"!altgrad.{squares[0].kind}", squares[0].kind, ELEMENT)
 
@@ -181,7 +183,7 @@ def order(s: Symbol, q: Symbol) -> Symbol:
 
 
 def orthonormal(s: Symbol) -> Symbol:
-    """Q of the decomposition s = Q R, with an upper triangle R."""
+    """Q of the decomposition s = Q R, with an upper triangle R, of a square or of a matrix with as many rows as columns or more."""
     return _factorize("orthonormal", "orthonormal", s)
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from .._storage.line import Storage
 from .._warn import moved
-from . import (_adam_mini, _factored, _mars, _narrow, _of_adam, _of_papers, _of_torch, _preconditioned, _schedule_free, _scion, _second_order,
-               _without_rate)
+from . import (_adam_mini, _dion, _factored, _mars, _narrow, _of_adam, _of_papers, _of_torch, _preconditioned, _schedule_free, _scion,
+               _second_order, _without_rate)
 from ._by_group import by_group
+from ._dion import *
 from ._factored import *
 from ._from_rule import FromRule
 from ._grid import GridOptim
@@ -43,6 +44,7 @@ __all__ = ["FromRule", "GridOptim", "Muon", "NewtonSchulz", "NorMuon", "Optimize
 __all__ += _factored.__all__
 __all__ += _narrow.__all__
 __all__ += _adam_mini.__all__
+__all__ += _dion.__all__
 __all__ += _mars.__all__
 __all__ += _of_adam.__all__
 __all__ += _of_papers.__all__

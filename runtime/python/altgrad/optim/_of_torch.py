@@ -177,7 +177,7 @@ class Adagrad(Named):
                 for tensor in self.state[param].values():
                     tensor.share_memory_()
 
-    def _begin_state(self, row, state):
+    def _begin_state(self, row, key, state):
         group = self.param_groups[row.group]
         self._check_first(row.owner, group)
         state.fill_(group["initial_accumulator_value"])

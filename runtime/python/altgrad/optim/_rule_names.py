@@ -95,7 +95,7 @@ class RuleNames:
         """How many elements each unit of a parameter with these matrices has, if the rule reduces over units, else 0."""
         return 0
 
-    def _begin_state(self, row, state):
+    def _begin_state(self, row, key, state):
         """Fills a new state of the rule that does not begin with zeros."""
 
     def _first_differs(self, group):

@@ -146,7 +146,7 @@ def _made(optimizer, bundle, row, counts):
             if stream.state == EMA and optimizer._ema is not None:
                 state.copy_(param)
             elif stream.role == "state":
-                optimizer._begin_state(row, state)
+                optimizer._begin_state(row, key, state)
             made.add(key)
         elif not _fits(stream, state, row):
             state = in_order(state, row.strides, dtype_of(stream.format))
