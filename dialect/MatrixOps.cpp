@@ -55,8 +55,8 @@ LogicalResult ProductOp::verify() {
     return emitOpError("has a factor that is not finite");
   auto square = dyn_cast<SquaresType>(getProduct().getType());
   // product_c3
-  if (!getShift().isZero() && !(square && square.getFormat().isF32()))
-    return emitOpError("is shifted, and is no square of f32");
+  if (!getShift().isZero() && (!square || square.getFormat().getKnownName() == "bf16"))
+    return emitOpError("is shifted, and is no square of f16 or f32");
   return success();
 }
 

@@ -116,7 +116,7 @@ def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "pr
     The result is `by * left right + by * plus`; a factor that is left out is 1. `left` stands
     on the shorter side of `right`: the product is `left right` if `right` has no more rows
     than columns, and `right left` otherwise. Sums are f32. The whole is rounded once, to
-    the nearest number of the format. `shift` is then added to the diagonal of a square. Squares
+    the nearest number of the format. `shift` is then added to the diagonal of a square, rounded again. Squares
     that are multiplied commute, as polynomials of one matrix do, so that the half above the
     diagonal may be a copy of the half below.
 
@@ -130,7 +130,7 @@ def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "pr
 
     - (product_c1) an operand that is no square is a matrix, as `matrix` and `product` give one;
     - (product_c2) the factors and the shift are finite;
-    - (product_c3) what is shifted is a square of f32.
+    - (product_c3) what is shifted is a square of f16 or f32.
   }];
   let arguments = (ins Altgrad_SquaresType:$left,
                        AnyTypeOf<[Altgrad_SquaresType, Altgrad_TensorsType]>:$right,
@@ -268,15 +268,15 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
     set of coefficients. X Xᵀ is `gram`, and the others are `product`. Where c is 0 a step is
     `A <- X Xᵀ, X <- a X + b A X`.
 
-    In f32 a tensor whose longer side is at least 1.5 times the shorter one takes fewer operations by
-    the Gram form, on the shorter side: for up to three steps at a time,
+    A tensor whose longer side is at least 1.5 times the shorter one in f32, or twice in f16, takes fewer operations by
+    the Gram form, on the shorter side: for up to three steps at a time, or two in f16,
 
     ```
     R <- X Xᵀ,  Q <- I;   W <- a + b R + c R R,  Q <- Q W,  R <- W R W;   X <- Q X
     ```
 
-    Narrower formats lose the small singular values in R, and keep to the other form. The singular values of the result are near 1; how near, the
-    coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
+    In f16 it keeps singular values as well as the other form does in bf16. In bf16 R loses the small ones, and there is
+    the other form alone. The singular values of the result are near 1; how near, the coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
     also be written: `coefficients<[3.4445, -4.775, 2.0315]>`, with a row of three numbers for
     each step, or one for all. A matrix of zeros gives zeros.
 

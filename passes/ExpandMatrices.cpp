@@ -17,9 +17,9 @@ using namespace mlir;
 using namespace altgrad;
 
 // The Gram form takes fewer operations from this ratio of the sides on, also where no product is halved: for five
-// steps 8 n^2 m + 28 n^3, and the other form 20 n^2 m + 10 n^3.
-static constexpr double elongated = 1.5;
-static constexpr uint64_t restart = 3;
+// steps 8 n^2 m + 28 n^3, in f16 12 n^2 m + 22 n^3, and the other form 20 n^2 m + 10 n^3.
+static constexpr double elongated = 1.5, elongatedInF16 = 2;
+static constexpr uint64_t restart = 3, restartInF16 = 2;
 static constexpr double leastRow = 1e-7;
 
 namespace {
@@ -34,7 +34,8 @@ public:
     Value x = MatrixOp::create(builder, list, normalized());
     Value y = improve(x);
     if (hasGramForm())
-      y = SelectByAspectOp::create(builder, improveByGram(x), y, builder.getF64FloatAttr(elongated));
+      y = SelectByAspectOp::create(builder, improveByGram(x), y,
+                                   builder.getF64FloatAttr(format.isF32() ? elongated : elongatedInF16));
     return EntryOp::create(builder, y);
   }
 
@@ -96,19 +97,21 @@ Value Iteration::improve(Value x) {
   return x;
 }
 
-// Without a fifth power a step has two products, and fewer operations in no other form.
+// Without a fifth power a step has two products, and fewer operations in no other form. In bf16 the squares of singular
+// values are lost (tools/gram_accuracy.py).
 bool Iteration::hasGramForm() {
   bool quintic = true;
   for (uint64_t step = 0; step < op.getSteps(); ++step)
     quintic &= set.at(step)[2] != 0;
-  return format.isF32() && op.getSteps() > 1 && quintic;
+  return format.getKnownName() != "bf16" && op.getSteps() > 1 && quintic;
 }
 
-// After three steps X and its gram are computed again: R has drifted from X Xᵀ.
+// After some steps X and its gram are computed again: R has drifted from X Xᵀ.
 Value Iteration::improveByGram(Value x) {
+  const uint64_t most = format.isF32() ? restart : restartInF16;
   for (uint64_t step = 0; step < op.getSteps();) {
     Value r = gram(x), q;
-    for (uint64_t end = std::min<uint64_t>(step + restart, op.getSteps()); step < end; ++step) {
+    for (uint64_t end = std::min<uint64_t>(step + most, op.getSteps()); step < end; ++step) {
       auto [a, b, c] = set.at(step);
       Value w = multiply(r, r, c, r, b, a);
       q = q ? multiply(q, w) : w;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <map>
 
@@ -15,6 +14,10 @@ namespace {
 // CUBLAS_COMPUTE_32F, CUDA_R_32F and so on; attributes of products and of layouts; CUBLAS_OP_T.
 enum : int { computeF32 = 68, realF32 = 0, realF16 = 2, realBF16 = 14, transposeA = 3, transposeB = 4, transposed = 1 };
 enum : int { batchCount = 5, batchDistance = 6 };
+
+int typeOf(const altgrad_gemm &product) {
+  return product.type == ALTGRAD_GEMM_BF16 ? realBF16 : product.type == ALTGRAD_GEMM_F16 ? realF16 : realF32;
+}
 
 using Layout = struct LayoutOpaque *;
 using Description = struct DescriptionOpaque *;
@@ -145,17 +148,17 @@ altgrad_status Cublas::open() {
 
 // The diagonal of each matrix is a batch of 1 x 1 matrices, to each of which 1 x 1 times `shift` is added.
 altgrad_status Cublas::addToDiagonals(const altgrad_gemm &product) {
-  const float number = 1;
-  uint32_t bits;
-  memcpy(&bits, &number, sizeof bits);
-  if (Result error = gpu->driver.cuMemsetD32Async(one, bits, 1, static_cast<CudaStream>(product.stream)))
+  const bool isF32 = product.type == ALTGRAD_GEMM_F32;
+  constexpr uint32_t oneF32 = 0x3F800000, oneF16 = 0x3C00;
+  if (Result error =
+          gpu->driver.cuMemsetD32Async(one, isF32 ? oneF32 : oneF16, 1, static_cast<CudaStream>(product.stream)))
     return gpu->driver.refuse(error, "a shift of products");
   Call sum;
   for (int which : {0, 1, 2})
-    sum.place(which, realF32, 1, 1, 1, product.n, which == 2 ? product.c_row + 1 : 0);
+    sum.place(which, typeOf(product), 1, 1, 1, product.n, which == 2 ? product.c_row + 1 : 0);
   const void *factor = reinterpret_cast<const void *>(one);
   for (int64_t matrix = 0; matrix < product.batch; ++matrix) {
-    float *first = static_cast<float *>(product.c) + matrix * product.c_matrix;
+    char *first = static_cast<char *>(product.c) + matrix * product.c_matrix * (isF32 ? 4 : 2);
     if (altgrad_status status = sum.run(handle, factor, factor, first, first, float(product.shift), 1, product.stream))
       return status;
   }
@@ -165,7 +168,7 @@ altgrad_status Cublas::addToDiagonals(const altgrad_gemm &product) {
 // What lies row by row is the transpose of what lies column by column: the library makes cᵀ = bᵀ aᵀ.
 altgrad_status Cublas::multiply(const altgrad_gemm &product) {
   const altgrad_gemm &p = product;
-  const int type = p.type == ALTGRAD_GEMM_BF16 ? realBF16 : p.type == ALTGRAD_GEMM_F16 ? realF16 : realF32;
+  const int type = typeOf(p);
   Call call;
   auto operand = [&](int which, int64_t rows, int64_t columns, int64_t distance, int64_t along, int64_t line) {
     const bool turned = along != 1; // its lines are the other operand's

@@ -24,7 +24,7 @@ private:
 
   std::shared_ptr<Gpu> gpu;
   void *handle = nullptr;
-  DevicePointer one = 0; // an f32
+  DevicePointer one = 0; // 1 in the format of the products
 };
 
 } // namespace altgrad::runtime

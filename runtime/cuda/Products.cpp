@@ -151,6 +151,7 @@ std::string OwnProducts::keyOf(const altgrad_gemm &product) const {
     batch *= 2;
   std::string shape = product.type == ALTGRAD_GEMM_BF16 ? "bf16" : "f16";
   shape += product.a_column == 1 ? " rows" : " columns";
+  shape += product.shift != 0 ? " shifted" : "";
   for (int64_t count : {batch, product.n, product.k, int64_t(product.d != nullptr)})
     shape += " " + std::to_string(count);
   std::string key = "altgrad product 2\n" + kernels->identity;

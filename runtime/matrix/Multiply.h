@@ -87,7 +87,7 @@ altgrad_status multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const 
 altgrad_status permute(const Product &product, const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 
 // A symmetric product: strips of rows up to the diagonal, and a copy of what is below it. `shift` is added to
-// the diagonal of f32.
+// the diagonal of f16 or f32.
 altgrad_status multiplySymmetric(const altgrad_gemm &gemm, double shift, const Phase &phase, const Launch &launch);
 
 // The plain kernel: sums are f32, with one fma for each term in the order of k, and the same bits for

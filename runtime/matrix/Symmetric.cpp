@@ -76,6 +76,11 @@ template <typename Code> void copyAcross(Code *c, int64_t n, int64_t row, int64_
       c[(row + i) * n + column + j] = block[i][j];
 }
 
+template <typename Number> void addToDiagonal(Number *c, int64_t n, int64_t row, float shift) {
+  for (int64_t i = row; i < std::min(row + tile, n); ++i)
+    c[i * n + i] = Number(float(c[i * n + i]) + shift);
+}
+
 // Each item is a row of tiles of one matrix.
 void mirrorRows(int64_t begin, int64_t end, void *context) {
   const Mirror &mirror = *static_cast<const Mirror *>(context);
@@ -88,8 +93,10 @@ void mirrorRows(int64_t begin, int64_t end, void *context) {
         copyAcross((uint32_t *)matrix, n, row, column);
       else
         copyAcross((uint16_t *)matrix, n, row, column);
-    for (int64_t i = row; mirror.shift != 0 && i < std::min(row + tile, n); ++i)
-      ((float *)matrix)[i * n + i] += mirror.shift;
+    if (mirror.shift != 0 && gemm.type == ALTGRAD_GEMM_F32)
+      addToDiagonal((float *)matrix, n, row, mirror.shift);
+    else if (mirror.shift != 0)
+      addToDiagonal((_Float16 *)matrix, n, row, mirror.shift);
   }
 }
 

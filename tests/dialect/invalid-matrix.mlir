@@ -68,7 +68,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
   %x = altgrad.matrix %g : !altgrad.tensors<bf16>
   %a = altgrad.gram %x : !altgrad.tensors<bf16>
   // product_c3
-  // expected-error@+1 {{'altgrad.product' op is shifted, and is no square of f32}}
+  // expected-error@+1 {{'altgrad.product' op is shifted, and is no square of f16 or f32}}
   %p = altgrad.product %a, %a shift 1.0 : !altgrad.squares<bf16>
   altgrad.yield param(%w)
 }

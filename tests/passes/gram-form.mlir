@@ -40,11 +40,34 @@ altgrad.step @four(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
   commit always %l to %w : !altgrad.tensors<f32>
 }
 
-// Without a fifth power, and in narrower formats, there is one form.
+// In f16 from twice the shorter side on, and for up to two steps.
+// EXPAND-LABEL: altgrad.step @half(
+// EXPAND: gram %[[X:.*]] : !altgrad.tensors<f16>
+// EXPAND-COUNT-2: gram
+// EXPAND: %[[R:.*]] = gram %[[X]] : !altgrad.tensors<f16>
+// EXPAND-NEXT: %[[W:.*]] = product %[[R]], %[[R]] by {{.*}} shift {{3.4445[0-9e+]*}} : !altgrad.squares<f16>
+// EXPAND-NEXT: %[[RW:.*]] = product %[[R]], %[[W]]
+// EXPAND-NEXT: %[[R1:.*]] = product %[[W]], %[[RW]]
+// EXPAND-NEXT: %[[W1:.*]] = product %[[R1]], %[[R1]]
+// EXPAND-NEXT: %[[Q1:.*]] = product %[[W]], %[[W1]] : !altgrad.squares<f16>
+// EXPAND-NEXT: %[[X2:.*]] = product %[[Q1]], %[[X]] : !altgrad.tensors<f16>
+// EXPAND-NEXT: %[[R2:.*]] = gram %[[X2]]
+// EXPAND-NEXT: %[[W2:.*]] = product %[[R2]], %[[R2]]
+// EXPAND-NEXT: %[[X3:.*]] = product %[[W2]], %[[X2]]
+// EXPAND-NEXT: select_by_aspect %[[X3]], %{{.*}} from {{2.0[0e+]*}} : !altgrad.tensors<f16>
+altgrad.step @half(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %u = element %v
+  %o = orthogonalize %u coefficients<jordan> steps<3> in<f16> length<clamped> eps(%eps)
+  %l = collect %o : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
+}
+
+// Without a fifth power, and in bf16, there is one form.
 // EXPAND-LABEL: altgrad.step @cubic(
-// EXPAND-NOT: either
+// EXPAND-NOT: select_by_aspect
 // EXPAND-LABEL: altgrad.step @narrow(
-// EXPAND-NOT: either
+// EXPAND-NOT: select_by_aspect
 altgrad.step @cubic(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
   %v = dequantize %w : !altgrad.tensors<f32>
   %u = element %v

@@ -15,7 +15,7 @@ enum { ALTGRAD_GEMM_BF16, ALTGRAD_GEMM_F16, ALTGRAD_GEMM_F32 }; // type
 // rounded once. Strides count elements. c and d have the same strides and columns without gaps.
 //
 // On a GPU the matrices lie in its memory: the function gives the work to `stream` and waits for nothing, and then
-// adds `shift`, which is not 0 for f32 alone, to the diagonals of c. On the CPU `shift` is 0.
+// adds `shift`, which is 0 for bf16, to the diagonals of c and rounds them again. On the CPU `shift` is 0.
 typedef struct altgrad_gemm {
   uint64_t size;
   int64_t batch, m, n, k;

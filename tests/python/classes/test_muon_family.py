@@ -7,6 +7,8 @@ import torch
 
 YOU = ((4.0848, -6.8946, 2.9270), (3.9505, -6.3029, 2.6377), (3.7418, -5.5913, 2.3037), (2.8769, -3.1427, 1.2046),
        (2.8366, -3.0525, 1.2012))
+POLAR = ((8.2051, -22.9019, 16.4607), (4.0664, -2.8612, .5184), (3.9096, -2.8234, .5250), (3.2856, -2.4153, .4853),
+         (2.2779, -1.6198, .3985))
 
 
 def gradient(shape, seed=0):
@@ -41,6 +43,22 @@ def test_float32_is_the_iteration_in_float64_in_either_form(shape, steps):
     ours = update(shape, given, nesterov=False, orthogonalize=NewtonSchulz(dtype=torch.float32, steps=steps, scale="match_rms_adamw"))
     wanted = iterate(given, [(3.4445, -4.775, 2.0315)] * steps, lambda norm: norm)
     assert torch.allclose(ours.double() / (0.2 * max(shape) ** 0.5), wanted, atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("rows", [((3.4445, -4.775, 2.0315),) * 5, YOU, POLAR], ids=["jordan", "you", "polar"])
+@pytest.mark.parametrize("shape", [(96, 192), (600, 150)], ids=str)
+def test_elongated_matrices_keep_singular_values_in_float16_as_well_as_in_bfloat16(shape, rows):
+    """Beside the iteration in float64, of values that fall from 1 to 1e-4."""
+    left, _, right = torch.linalg.svd(gradient(shape).double(), full_matrices=False)
+    given = (left * torch.logspace(0, -4, min(shape)) @ right).float()
+    exact, errors = iterate(given, rows, lambda norm: norm), []
+    for dtype in (torch.float16, torch.bfloat16):
+        ours = update(shape, given, nesterov=False, ns_steps=len(rows),
+                      orthogonalize=NewtonSchulz(dtype=dtype, coefficients=rows, scale="match_rms_adamw"))
+        ours = ours.double() / (0.2 * max(shape) ** 0.5)
+        off = (torch.linalg.svdvals(ours) - torch.linalg.svdvals(exact)).abs()
+        errors.append(torch.stack([off.max(), off.mean(), (ours - exact).norm()]))
+    assert (errors[0] < errors[1]).all(), errors
 
 
 @pytest.mark.parametrize("name, interval", [("polar_gns", (0.846, 1.124)), ("polar_dion", (0.859, 1.141)),
