@@ -2,13 +2,13 @@
 
 import functools
 import inspect
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import altgrad
 import pytest
+import stock
 from altgrad._rule import find_rule
 from altgrad._storage.word import class_of
 
@@ -18,7 +18,7 @@ NAMES = [name for name in altgrad.optim.__all__ if class_of(name)]
 @functools.cache
 def long_form(rule):
     """The template as the compiler reads it, in one line, without its entries."""
-    text = subprocess.run([os.environ["ALTGRAD_OPT"], "--print-rule", find_rule(rule).origin], capture_output=True, text=True, check=True)
+    text = subprocess.run([stock.COMPILER, "--print-rule", find_rule(rule).origin], capture_output=True, text=True, check=True)
     return " ".join(re.split(rf"altgrad.rule @{rule}_\w+\(", text.stdout)[0].split())
 
 

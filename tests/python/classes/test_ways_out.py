@@ -13,6 +13,7 @@ import altgrad.amp
 import altgrad.distributed
 import altgrad.language
 import pytest
+import stock
 import torch
 import torch.distributed as dist
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -72,7 +73,7 @@ def keywords():
 
 
 def formats():
-    listed = subprocess.run([os.environ["ALTGRAD_OPT"], "--list-formats"], capture_output=True, text=True, check=True)
+    listed = subprocess.run([stock.COMPILER, "--list-formats"], capture_output=True, text=True, check=True)
     return {line.split()[0] for line in listed.stdout.splitlines()}
 
 

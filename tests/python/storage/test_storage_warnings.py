@@ -1,10 +1,10 @@
 """What a storage loses is said once, by what the compiler knows of its formats; torch's own storage is silent."""
 
-import os
 import subprocess
 import warnings
 
 import pytest
+import stock
 import torch
 
 import altgrad.optim
@@ -120,7 +120,7 @@ def kind_of(warning):
 def test_what_is_advised_helps(storage):
     """With what a note says the warning above it is gone."""
     def analyzed(words):
-        text = subprocess.run([os.environ["ALTGRAD_OPT"], "--rule=adamw", f"--storage={words}", "--analyze"],
+        text = subprocess.run([stock.COMPILER, "--rule=adamw", f"--storage={words}", "--analyze"],
                               capture_output=True, text=True, check=True).stdout
         return [line.split(": ", 2)[2] for line in text.splitlines() if ": warning: " in line or ": note: " in line]
 
