@@ -12,7 +12,7 @@ esac
 source tools/packages.sh
 tools/build.sh | tail -n 1
 # The same tests by another way (the stand-in GPUs), several processes, and what compiles or trains for minutes.
-long='pytest-(python-sm.*|python-ranks|differential|differential-storage'
+long='pytest-(python-sm.*|python-ranks.*|differential|differential-storage'
 long+='|gpumodel|device|examples|wheel|reader)|numeric-format-.*|libtorch-sm80'
 only=(-E "^($long)\$")
 if [ -n "$all" ]; then
