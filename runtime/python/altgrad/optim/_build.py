@@ -81,8 +81,8 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     rows, rules = _rows_of(optimizer, group_rules, fallback_ids, known, ranks)
     totals = any([rule.totals() for rule, _ in group_rules])
     common = _is_common(compile_options) or totals
-    if ranks and (totals or optimizer._agreed):
-        rows = _with_idle_sets(optimizer, group_rules, params, known, ranks, rows, rules)
+    if not rows and ranks and (totals or optimizer._agreed):
+        rows, rules = _rows_of_idle_rank(optimizer, group_rules, params, known, ranks)
     if not rows:
         return ranks.check(optimizer, rows) if common and not optimizer._agreed else None
     check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy) else row.param for row in rows])
@@ -96,8 +96,7 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     parts = [DevicePlan(device, here, rules, compile_options) for device in devices for key in keys
              if (here := [row for row in rows if row.param.device == device and key in (row.share.key, None)])]
     if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
-        ranks.check(optimizer, rows, sorted({(word.sum, word.reduction) for part in parts for of in part.bundle.exchanges
-                                             for word in of.words if word.sum}))
+        ranks.check(optimizer, rows)
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.context.on_host for part in parts])
@@ -191,29 +190,30 @@ def _set_of(row):
     return row.param.device, row.share.key, row.line
 
 
-def _with_idle_sets(optimizer, group_rules, params, known, ranks, rows, rules):
-    """`rows`, and those of sets without gradients on this rank, whose sums are zeros that other ranks wait for: the rows of
-    earlier steps, of which none takes part, and for each set one that stands in, which goes into `params`. Adds to `rules`."""
-    stepped = {_set_of(row) for row in rows}
-    like = [row for row in known.values() if not row.stands_in and _set_of(row) not in stepped]
-    rules.update({row.line: group_rules[row.group][0] for row in like})
-    rows, namer = [*rows, *like], _Namer(optimizer)
-    for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
-        if group_rule[0].totals() and group_rule[0] not in rules.values():
-            own = {*map(id, group["params"])}.intersection(map(id, params))
-            first = next((param for param in params if id(param) in own and not is_elsewhere(param)), None)
-            first = torch.nn.Parameter(torch.empty(0)) if first is None else first
-            row = _row(namer, first, index, len(params), group_rule)
-            row.share = ranks.share(row.owner, row.at)
-            like.append(row)
-            rules[row.line] = group_rule[0]
+def _rows_of_idle_rank(optimizer, group_rules, params, known, ranks):
+    """(rows, the rule of each line) of a rank without gradients, whose sums are zeros that other ranks wait for: the rows
+    of earlier steps, of which none takes part, and for each of their sets one that stands in, which goes into `params`."""
+    like = sorted([row for row in known.values() if not row.stands_in], key=lambda row: row.index)
+    rules = {row.line: group_rules[row.group][0] for row in like}
+    rows = list(like)
+    if not like:
+        namer = _Namer(optimizer)
+        for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
+            if group_rule[0].totals() and group_rule[0] not in rules.values():
+                own = {*map(id, group["params"])}.intersection(map(id, params))
+                first = next((param for param in params if id(param) in own and not is_elsewhere(param)), None)
+                first = torch.nn.Parameter(torch.empty(0)) if first is None else first
+                row = _row(namer, first, index, len(params), group_rule)
+                row.share = ranks.share(row.owner, row.at)
+                like.append(row)
+                rules[row.line] = group_rule[0]
     for row in {_set_of(row): row for row in like}.values():
         made = torch.nn.Parameter(row.param.new_empty((0, *row.param.shape[1:])))
         made.grad = made.detach().to(row.grad_dtype)
         rows.append(replace(row, owner=made, param=made, part=None, at=None, index=len(params), strides=made.stride(),
                             dense=True, matrices=None, finished=False, tensors=[], count=None, stands_in=True))
         params.append(made)
-    return sorted(rows, key=lambda row: row.index)
+    return rows, rules
 
 
 def _check_pair(optimizer, param, group, known_well):
