@@ -58,10 +58,12 @@ if [ "$1" = geometries ]; then
   exit
 fi
 if [ "$1" = gpus ]; then
-  export FAKE_CUDA_CAPABILITY=${2:-90} PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt}
+  shift
+  export FAKE_CUDA_CAPABILITY=90
+  case ${1:-} in 80 | 90) FAKE_CUDA_CAPABILITY=$1 && shift ;; esac
+  export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt}
   export ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so} ALTGRAD_STANDS_FOR_CUDA=cpu FAKE_CUDA_EAGER=1 FAKE_CUDA_HOST=1
   export ALTGRAD_PTXINTERP=${ALTGRAD_PTXINTERP:-$root/build/tests/ptx/libptxinterp.so} LD_LIBRARY_PATH=$root/build/tests/cuda
-  shift $(($# < 2 ? $# : 2))
   [ $# -gt 0 ] || set -- "$root/tests/python" --ignore="$root/tests/python/language" --ignore="$root/tests/python/track3"
   exec "$python" -m pytest -q -p no:cacheprovider "$@"
 fi

@@ -61,8 +61,10 @@ def test_random_requests(seed, tmp_path):
 
 
 @needs_ptxas
-@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-def test_widest(target, tmp_path):
+@pytest.mark.parametrize("target", TARGETS)
+def test_widest(target, tmp_path, full):
+    if not full and target not in program.PTX:
+        pytest.skip("with ALTGRAD_DIFFERENTIAL_FULL=1")
     for words in WIDEST:
         text = program.generated("ademamix", words, "--clip", "--statistics")
         assert not refused(text, target, tmp_path), words

@@ -86,7 +86,7 @@ def sums(rank, group):
             for how, place in meshes(group.size()).items()}
 
 
-@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_as_one_process(count, tmp_path):
     every, added = ranks.run([elements, sums], tmp_path, count)
     expected = [train(name, words, plain) for name, words in ELEMENTS.items()]

@@ -119,7 +119,7 @@ def train(name, place, make=None):
     return [param.detach().flatten().tolist() for param in whole], norms
 
 
-@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_shards_of_a_mesh_have_the_bits_of_one_process(tmp_path, count):
     answers, = ranks.run([on_mesh], tmp_path, count)
     expected = [train(name, lambda tensor, index: tensor) for name in ("AdamW", "LAMB")]

@@ -187,12 +187,22 @@ def test_a_run_goes_on_with_other_ranks(tmp_path):
 def test_blocks_that_ranks_would_cut_go_across(tmp_path):
     """FSDP2 has float32 there, so a run goes on with the same bits among equals, and with close numbers otherwise."""
     (first, *_), = ranks.run([functools.partial(cut, tmp_path)], tmp_path, 2)
-    (tmp_path / "3").mkdir()
-    for answer in (first, *ranks.run([functools.partial(cut, tmp_path)], tmp_path / "3", 3)[0]):
-        assert not isinstance(answer, str), answer
-        for (name, saved, how), params in answer.items():
-            expected = first[name, saved, "on"]
-            if (saved == "fsdp2") == (how == "fsdp2"):
-                assert params == expected, (name, saved, how)
-            off = torch.cat([(torch.tensor(a) - torch.tensor(b)).abs() for a, b in zip(params, expected)])
-            assert off.mean() < (1e-3 if "4bit" in name else 3e-4), (name, saved, how, off.mean())  # Lion moves by signs
+    for count in (3, 1):
+        (tmp_path / str(count)).mkdir()
+        for answer in (first, *ranks.run([functools.partial(cut, tmp_path)], tmp_path / str(count), count)[0]):
+            assert not isinstance(answer, str), answer
+            for (name, saved, how), params in answer.items():
+                expected = first[name, saved, "on"]
+                if (saved == "fsdp2") == (how == "fsdp2"):
+                    assert params == expected, (name, saved, how, count)
+                off = torch.cat([(torch.tensor(a) - torch.tensor(b)).abs() for a, b in zip(params, expected)])
+                assert off.mean() < (1e-3 if "4bit" in name else 3e-4), (name, saved, how, count, off.mean())  # Lion moves by signs
+
+
+def test_boxes_are_the_elements_of_a_run():
+    shape = (3, 4, 5)
+    whole = torch.arange(60).view(shape)
+    for begin in range(0, 61, 3):
+        for end in range(begin, 61, 7):
+            found = [whole[tuple(slice(at, at + size) for at, size in zip(*box))] for box in boxes(shape, begin, end)]
+            assert [int(n) for of in found for n in of.flatten()] == list(range(begin, end)) and len(found) <= 5
