@@ -81,6 +81,9 @@ template <typename Number> void addToDiagonal(Number *c, int64_t n, int64_t row,
     c[i * n + i] = Number(float(c[i * n + i]) + shift);
 }
 
+// Without the instructions, a compiler calls functions of a libgcc_s that is newer than the oldest glibc we run on has.
+template __attribute__((target("avx2,f16c"))) void addToDiagonal(_Float16 *, int64_t, int64_t, float);
+
 // Each item is a row of tiles of one matrix.
 void mirrorRows(int64_t begin, int64_t end, void *context) {
   const Mirror &mirror = *static_cast<const Mirror *>(context);
