@@ -188,15 +188,19 @@ def test_sums_are_of_all_parts_of_zero_redundancy_optimizer(tmp_path):
 
 
 def without(rank, group):
-    """Whether steps end in which the last rank has no gradient of its parts; other ranks exchange sums over tensors and the
-    step."""
+    """Whether steps end in which the last rank has no gradient of its parts, or of those in bf16, also where tables are made
+    anew because of a file; other ranks exchange sums over tensors and the step."""
     mesh, found = init_device_mesh("cpu", (group.size(),)), []
     for kind, words in ((altgrad.optim.AdamW, dict(max_grad_norm=1.0)), (altgrad.optim.LAMB, {}), (altgrad.optim.Prodigy, {})):
-        params = [torch.nn.Parameter(place(torch.ones(shape), (mesh, [Shard(0)]))) for shape in ((5, 3), (4,))]
+        params = [torch.nn.Parameter(place(torch.ones(shape, dtype=dtype), (mesh, [Shard(0)])))
+                  for shape in ((5, 3), (4,)) for dtype in (torch.float32, torch.bfloat16)]
         optimizer = kind(params, **words)
-        for step in range(4):
-            for param in params:
-                param.grad = None if step == 2 and rank else place(torch.ones(param.shape), (mesh, [Shard(0)]))
+        for step in range(6):
+            for index, param in enumerate(params):
+                missing = rank and (step == 2 or step in (1, 4) and index % 2)
+                param.grad = None if missing else place(torch.ones(param.shape, dtype=param.dtype), (mesh, [Shard(0)]))
+            if step == 4:
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
             optimizer.step()
         found.append([bool(param.full_tensor().isfinite().all()) for param in params])
     return found
@@ -204,7 +208,7 @@ def without(rank, group):
 
 def test_no_rank_waits_for_one_that_has_no_gradient_of_its_parts(tmp_path):
     answers, = ranks.run([without], tmp_path, 2)
-    assert answers == ([[True, True]] * 3,) * 2, answers
+    assert answers == ([[True] * 4] * 3,) * 2, answers
 
 
 def found_rates(rank, group):

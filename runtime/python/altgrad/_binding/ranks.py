@@ -106,10 +106,11 @@ class Ranks:
             value = of.worst(value)
         return value
 
-    def check(self, optimizer, rows):
+    def check(self, optimizer, rows, sums):
         """Raises ValueError where another rank has other parts to add up than `rows`, on all ranks that have such parts.
-        All of them have others in the same step, so they ask in the same. The first time they also ask for versions and
-        options, and every rank hears of what is wrong."""
+        All of them have others in the same step, so they ask in the same. The first time they also ask for versions,
+        options and the `sums` of rules over the step, False where no rule of the class has any, and every rank hears of what
+        is wrong."""
         begins, wrong = not optimizer._agreed, None
         agreed = set(optimizer._agreed)
         for of in self.sets:
@@ -126,6 +127,11 @@ class Ranks:
                     wrong = wrong or (f"rank {other} of {of} {difference} rank {of.first}, so that the ranks cannot step and "
                                       "add up their parts alike")
                 agreed.add(known)
+        for of in [*self.tops, *[self._outer] * bool(self._outer)] if begins and sums is not False else ():
+            if (other := of.agree(words := repr(sums))) is not None:
+                wrong = wrong or (f"rank {other} of {of} has rules with other sums over the step than rank {of.first}: give the "
+                                  "groups of all rules to every rank, without parameters where it has none")
+            agreed.add((of.members, hash(words)))
         for of in self.tops if begins and self.sets else ():
             if of.worst(float(wrong is not None)):
                 wrong = wrong or "another rank has other DTensors, options or versions than those that share parameters with it"

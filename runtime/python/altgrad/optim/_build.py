@@ -69,22 +69,22 @@ class Row:
     stands_in: bool = False
 
 
-def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_options, ranks):
+def build(optimizer, groups, group_rules, params, fallback_ids, known, stepped, compile_options, ranks):
     """The Tables for every parameter that has a gradient now, or had one; None if none has.
 
     `groups` are the Groups, `group_rules` holds (rule, options) of each param_group, `params`
     every parameter but those whose id is in `fallback_ids`, `known` finished rows by their index
-    that may be used again. `compile_options`: its `exchange` says whether other `ranks` take part. Raises
+    that may be used again, `stepped` the dtype of the gradient that a parameter had. `compile_options`: its `exchange` says whether other `ranks` take part. Raises
     TypeError, ValueError, RuntimeError or altgrad.Error with nothing changed; missing states are made then.
     """
     owner = type(optimizer).__name__
-    rows, rules = _rows_of(optimizer, group_rules, fallback_ids, known, ranks)
-    totals = any([rule.totals() for rule, _ in group_rules])
+    rows, rules = _rows_of(optimizer, group_rules, fallback_ids, known, stepped, ranks)
+    totals = any([rule.totals() for rule in optimizer._every_rule()])
     common = _is_common(compile_options) or totals
-    if not rows and ranks and (totals or optimizer._agreed):
-        rows, rules = _rows_of_idle_rank(optimizer, group_rules, params, known, ranks)
+    if ranks and (totals or optimizer._agreed):
+        rows = _with_idle_sets(optimizer, group_rules, params, known, ranks, rows, rules)
     if not rows:
-        return ranks.check(optimizer, rows) if common and not optimizer._agreed else None
+        return ranks.check(optimizer, rows, totals and []) if common and not optimizer._agreed else None
     check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy) else row.param for row in rows])
     if optimizer._reproducible:  # then what all ranks have is put together, replicas once
         for row in rows:
@@ -95,8 +95,9 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, compile_o
     compile_options["exchange"] = common and (compile_options["exchange"] or len(devices) * len(keys) > 1)
     parts = [DevicePlan(device, here, rules, compile_options) for device in devices for key in keys
              if (here := [row for row in rows if row.param.device == device and key in (row.share.key, None)])]
-    if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
-        ranks.check(optimizer, rows)
+    if totals or any([part.bundle.exchanges or part.bundle.partials for part in parts]):
+        ranks.check(optimizer, rows, totals and sorted({(word.sum, word.reduction) for part in parts for of in part.bundle.exchanges
+                                                        for word in of.words if word.sum}))
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.context.on_host for part in parts])
@@ -158,16 +159,19 @@ def multiplies(rules, params):
             and not all([is_host(device) for device in {param.device for param in params}]))
 
 
-def _rows_of(optimizer, group_rules, fallback_ids, known, ranks):
+def _rows_of(optimizer, group_rules, fallback_ids, known, stepped, ranks):
     """(a row for each parameter that has a gradient, the rule of each line); a known row stays in the table while its
-    gradient is None and others of its program and set have one, so the gradient's return does not rebuild the table."""
-    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer), [], {}, 0
+    gradient is None and others of its program and set have one, so the gradient's return does not rebuild the table. With
+    ranks a row is known that was there in other settings, for other ranks may have its gradient now."""
+    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer, stepped), [], {}, 0
     for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
         for param in group["params"]:
             if id(param) in fallback_ids:
                 continue
             row = known.get(place)
-            if param.grad is not None and not is_elsewhere(param):
+            if param.grad is None and row is None and param in stepped and ranks and not is_elsewhere(param):
+                known[place] = _row(namer, param, index, place, group_rule)
+            elif param.grad is not None and not is_elsewhere(param):
                 known_well = row is not None and row.grad_dtype is param.grad.dtype
                 _check_pair(optimizer, param, group, known_well)
                 if not known_well:
@@ -181,8 +185,8 @@ def _rows_of(optimizer, group_rules, fallback_ids, known, ranks):
     namer.warn()
     for row in [*rows, *known.values()]:
         row.share = ranks.share(row.owner, row.at)
-    stepped = {_set_of(row) for row in rows}
-    rows += [row for row in known.values() if row.owner.grad is None and _set_of(row) in stepped]
+    busy = {_set_of(row) for row in rows}
+    rows += [row for row in known.values() if row.owner.grad is None and _set_of(row) in busy]
     return sorted(rows, key=lambda row: row.index), rules
 
 
@@ -190,30 +194,29 @@ def _set_of(row):
     return row.param.device, row.share.key, row.line
 
 
-def _rows_of_idle_rank(optimizer, group_rules, params, known, ranks):
-    """(rows, the rule of each line) of a rank without gradients, whose sums are zeros that other ranks wait for: the rows
-    of earlier steps, of which none takes part, and for each of their sets one that stands in, which goes into `params`."""
-    like = sorted([row for row in known.values() if not row.stands_in], key=lambda row: row.index)
-    rules = {row.line: group_rules[row.group][0] for row in like}
-    rows = list(like)
-    if not like:
-        namer = _Namer(optimizer)
-        for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
-            if group_rule[0].totals() and group_rule[0] not in rules.values():
-                own = {*map(id, group["params"])}.intersection(map(id, params))
-                first = next((param for param in params if id(param) in own and not is_elsewhere(param)), None)
-                first = torch.nn.Parameter(torch.empty(0)) if first is None else first
-                row = _row(namer, first, index, len(params), group_rule)
-                row.share = ranks.share(row.owner, row.at)
-                like.append(row)
-                rules[row.line] = group_rule[0]
+def _with_idle_sets(optimizer, group_rules, params, known, ranks, rows, rules):
+    """`rows`, and those of sets without gradients on this rank, whose sums are zeros that other ranks wait for: the rows of
+    earlier steps, of which none takes part, and for each set one that stands in, which goes into `params`. Adds to `rules`."""
+    busy = {_set_of(row) for row in rows}
+    like = [row for row in known.values() if not row.stands_in and _set_of(row) not in busy]
+    rules.update({row.line: group_rules[row.group][0] for row in like})
+    rows, namer = [*rows, *like], _Namer(optimizer)
+    for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
+        if group_rule[0].totals() and group_rule[0] not in rules.values():
+            own = {*map(id, group["params"])}.intersection(map(id, params))
+            first = next((param for param in params if id(param) in own and not is_elsewhere(param)), None)
+            first = torch.nn.Parameter(torch.empty(0)) if first is None else first
+            row = _row(namer, first, index, len(params), group_rule)
+            row.share = ranks.share(row.owner, row.at)
+            like.append(row)
+            rules[row.line] = group_rule[0]
     for row in {_set_of(row): row for row in like}.values():
         made = torch.nn.Parameter(row.param.new_empty((0, *row.param.shape[1:])))
         made.grad = made.detach().to(row.grad_dtype)
         rows.append(replace(row, owner=made, param=made, part=None, at=None, index=len(params), strides=made.stride(),
                             dense=True, matrices=None, finished=False, tensors=[], count=None, stands_in=True))
         params.append(made)
-    return rows, rules
+    return sorted(rows, key=lambda row: row.index)
 
 
 def _check_pair(optimizer, param, group, known_well):
@@ -324,20 +327,19 @@ def _row(namer, owner, group, place, group_rule):
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
     line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices, owner), owner, param, at, group, matrices)
-    return Row(owner, param, part, at, group, place, strides, dense, _grad_dtype(owner), line, matrices)
-
-
-def _grad_dtype(owner):
-    return owner.dtype if owner.grad is None else owner.grad.dtype
+    return Row(owner, param, part, at, group, place, strides, dense, namer.grad_dtype(owner), line, matrices)
 
 
 class _Namer:
     """Puts a parameter's set into words by its rule, options and dtypes."""
 
-    def __init__(self, optimizer):
-        self.optimizer, self.lines, self.wide = optimizer, {}, {}
+    def __init__(self, optimizer, stepped=()):
+        self.optimizer, self.stepped, self.lines, self.wide = optimizer, dict(stepped), {}, {}
         self.storages = optimizer._storages()
         self.min_sizes = list(map(min_sizes, self.storages))
+
+    def grad_dtype(self, owner):
+        return self.stepped.get(owner, owner.dtype) if owner.grad is None else owner.grad.dtype
 
     def line(self, group_rule, owner, param, at, group, matrices=None):
         """The line of one parameter of the param_group with this index; checks the states that are there already."""
@@ -355,7 +357,7 @@ class _Namer:
         states = tuple([_state_dtype(key, held.get(key)) for _, key in names])
         if held:
             check_master(words, held, names, param.dtype)
-        choice = group_rule, words, param.dtype, _grad_dtype(owner), states, numel or 0
+        choice = group_rule, words, param.dtype, self.grad_dtype(owner), states, numel or 0
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]

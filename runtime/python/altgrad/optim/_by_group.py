@@ -87,6 +87,9 @@ class _ByGroup(PartsOfMatrices, Optimizer, metaclass=_Made):
     def _rule_of(self, group):
         return self._rules[self._known(group["rule"])]
 
+    def _every_rule(self):
+        return [*self._rules.values(), *super()._every_rule()]
+
     def _options_of(self, group):
         kind = self._kinds[group["rule"]]
         return kind._chosen + (self._units_word(kind._chosen) if kind._iterates else ())

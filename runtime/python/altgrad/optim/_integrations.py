@@ -25,7 +25,7 @@ def group_of_zero(optimizer, bound):
     while frame:
         if frame.f_code is begins.__code__:
             common = bound is not None and parse_clip(bound)[1] not in OF_PARAMETERS
-            totals = any([optimizer._rule_of(group).totals() for group in optimizer.param_groups])
+            totals = any([rule.totals() for rule in optimizer._every_rule()])
             return frame.f_locals["self"].process_group if common or totals else None
         frame = frame.f_back
     return None

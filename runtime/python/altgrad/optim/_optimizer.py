@@ -78,6 +78,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     fused_amp: bool
     _ranks = None
     _step_ranks = Ranks()
+    _stepped = {}  # with ranks: the dtype of the gradient of each parameter that a table had
     _agreed = frozenset()  # what all ranks of a set are known to have said of their DTensors
     fallback: bool = True
     _draws = False  # whether a rule has random numbers
@@ -357,6 +358,10 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         storage = self._storage_of(group) if dict.__contains__(group, LINE) else None  # a Reading takes `in` for all keys
         return rule, self._options_of(group), bool(group.get("differentiable")), storage
 
+    def _every_rule(self):
+        """The rules that groups of this class have, here or on another rank."""
+        return [self._rule_of(group) for group in self.param_groups]
+
     def _matrices_of(self, group, param):
         """The Matrices of a parameter, where its group says that it has some; else None."""
 
@@ -386,9 +391,11 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         compile_options = dict(clip=group_rules.clip, scaler=settings[0], statistics=self._measures, numerics=self._numerics,
                                keys=" ".join([f"{name}={key}" for name, key in self._keys.items()]),
                                multiplied=multiplies(group_rules.rules, watched.params), exchange=bool(is_joint))
-        built = build(self, watched, group_rules.rules, kernel_params, fallback_ids, known, compile_options, self._step_ranks)
+        built = build(self, watched, group_rules.rules, kernel_params, fallback_ids, known, self._stepped,
+                      compile_options, self._step_ranks)
         if built:
             self._rows = {row.index: row for row in built.rows}
+            self._stepped = {row.owner: row.grad_dtype for row in built.rows} if self._step_ranks else {}
             self._counters.bind(built.tables)
             bind_draws(self, built)
             bind_history(self.param_groups[0], built)
