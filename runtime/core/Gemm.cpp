@@ -129,20 +129,26 @@ void multiplyStrips(const Products &products, const altgrad_gemm &gemm) {
     addToDiagonals(products, gemm);
 }
 
-// On the CPU torch does one matrix after the other, each on all threads, where a batch has gaps.
+// Where a batch has gaps on the CPU, torch does one matrix after the other, each on all threads, and copies numbers of 16
+// bits before and after.
 void multiplyBatch(const Products &products, const altgrad_gemm &gemm) {
   if (gemm.strips > 1)
     return multiplyStrips(products, gemm);
-  uint32_t threads = 1;
   const bool gaps = gemm.c_row != gemm.n || gemm.c_matrix != gemm.m * gemm.n;
-  if (gemm.device < 0 && gemm.batch > 1 && gaps)
-    require(torch_get_num_threads(&threads));
-  if (threads == 1 || gemm.batch % threads != 0)
+  if (gemm.device >= 0 || gemm.batch == 1 || !gaps)
     return multiply(products, gemm);
-  require(onThreads(gemm.batch, [&](int64_t begin, int64_t end) {
+  uint32_t threads = 1;
+  require(torch_get_num_threads(&threads));
+  const bool shared = threads > 1 && gemm.batch % threads == 0;
+  if (!shared && gemm.type == ALTGRAD_GEMM_F32)
+    return multiply(products, gemm);
+  auto each = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       multiply(products, matrixOf(gemm, i));
-  }, /*grain=*/1));
+  };
+  if (!shared)
+    return each(0, gemm.batch);
+  require(onThreads(gemm.batch, each, /*grain=*/1));
 }
 
 } // namespace

@@ -10,7 +10,7 @@ namespace {
 
 // With s strips a product takes (1 + 1 / s) / 2 of the operations. Narrower strips run less well in a library; those of
 // 16 bits have not been tried.
-constexpr int64_t narrowest = 64, narrowestOf16 = 128, mostStrips = 8;
+constexpr int64_t narrowest = 64, narrowestOf16 = 256, mostStrips = 8;
 // Lines of a tile, which a mirror takes through a block of its own: columns of a matrix are in too few sets of a cache.
 constexpr int64_t tile = 16;
 
