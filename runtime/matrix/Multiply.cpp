@@ -217,16 +217,16 @@ static altgrad_status multiplyAlike(const Phase &phase, const Matrices &matrices
   return checkFinite(before, after, matrices, rows.tables, phase);
 }
 
-// How many matrices are a batch. On the host small ones are so many as stay in the threads' caches from one product to
-// the next.
+// How many matrices are a batch. On the host they are so many as stay in the threads' caches from one product to the
+// next, and at least one for each thread.
 static int64_t mostOf(const Rows &rows, int64_t row, const Phase &phase, const Launch &launch) {
   constexpr int64_t cached = 1 << 17; // elements
   if (phase.products.front().alone)
     return 1;
   const int64_t each = rows.word(row, ALTGRAD_ROW_MATRIX_ROWS) * rows.word(row, ALTGRAD_ROW_MATRIX_COLUMNS);
-  if (launch.device >= 0 || each > cached || each == 0)
+  if (launch.device >= 0 || each == 0)
     return INT64_MAX;
-  return availableThreads() * (cached / each);
+  return availableThreads() * std::max<int64_t>(cached / each, 1);
 }
 
 altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords,
