@@ -129,8 +129,8 @@ void multiplyStrips(const Products &products, const altgrad_gemm &gemm) {
     addToDiagonals(products, gemm);
 }
 
-// Where a batch has gaps on the CPU, torch does one matrix after the other, each on all threads, and copies numbers of 16
-// bits before and after.
+// Where a batch has gaps on the CPU, torch does one matrix after the other, each on all threads, and copies numbers of
+// 16 bits before and after.
 void multiplyBatch(const Products &products, const altgrad_gemm &gemm) {
   if (gemm.strips > 1)
     return multiplyStrips(products, gemm);
