@@ -46,7 +46,8 @@ class Timed(Optimizer):
         step that is not skipped."""
         if self._calls is not None and id(param) in self._calls:
             return self._calls[id(param)]
-        count = self.state.get(param, {}).get("step")
+        held = self.state.get(param, {})
+        count = held.get("step", held.get("block_0.step"))  # blocks count alike
         return 0 if count is None else int(count)
 
     def _settings_for(self, scaler):
