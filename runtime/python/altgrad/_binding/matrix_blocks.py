@@ -22,15 +22,15 @@ class Block:
 
     def __init__(self, owner, sizes, place, index):
         self.owner, self.index, self.shape = owner, index, tuple([of.stop - of.start for of in place])
-        self._sizes, self._place, self._laid = sizes, place, _layout_of(owner)
+        self._sizes, self._place, self._laid, self._prefix = sizes, place, None, f"block_{index}."
 
     def local(self):
-        """The block in the memory of the parameter; of one that another rank steps, which has no elements, all of it."""
-        whole = self.owner.detach()
+        """The block in the memory of the parameter."""
+        self._laid = _layout_of(self.owner)
         try:
-            return whole.view(self._sizes)[self._place] if whole.numel() else whole
+            return self.owner.detach().view(self._sizes)[self._place]
         except RuntimeError:
-            raise ValueError(f"of shape {tuple(whole.shape)} and strides {whole.stride()} is stepped in blocks of a matrix "
+            raise ValueError(f"of shape {tuple(self.owner.shape)} and strides {self.owner.stride()} is stepped in blocks of a matrix "
                              f"{self._sizes}, which is no view of it: make it contiguous, or give a group with it blocks=False") from None
 
     def is_still(self, _):
@@ -39,17 +39,18 @@ class Block:
 
     def grad(self, _):
         grad = self.owner.grad
-        if grad is None or grad.layout != torch.strided or not grad.numel():
+        if grad is None or grad.layout != torch.strided:
             return grad
         return grad.detach().reshape(self._sizes)[self._place]
 
     def own(self, held):
         """What a parameter's `state` has of this block, by the keys of a parameter without blocks."""
-        return {plain_key(key): value for key, value in held.items() if _index_of(key) == self.index}
+        return {key.removeprefix(self._prefix): value for key, value in held.items()
+                if isinstance(key, str) and key.startswith(self._prefix)}
 
     def named(self, held):
         """The entries of the parameter's `state` for that."""
-        return {f"block_{self.index}.{key}": value for key, value in held.items()}
+        return {f"{self._prefix}{key}": value for key, value in held.items()}
 
 
 def _layout_of(param):
@@ -91,6 +92,11 @@ def check_blocks(blocks, held, count_key):
         was, now = [f"in {len(of)} blocks" if of else "as a whole" for of in (found, wanted)]
         raise ValueError(f"its state is of a parameter that is stepped {was}, and it is stepped {now}: give the group blocks, "
                          "max_precond_dim and merge_dims as they were, or clear the state, and the parameter begins anew")
+
+
+def count_in(held):
+    """The count of steps in a `state`; blocks count alike."""
+    return held.get("step", held.get("block_0.step"))
 
 
 def states_here(held, part):

@@ -1,5 +1,6 @@
 """Optimizers that keep squares beside a matrix: rows x rows and columns x columns, whose bases or roots precondition it."""
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -55,16 +56,16 @@ class Preconditioned(Timed, MatrixOwners, Named):
         matrices, blocks = self._matrices_of(group, param), [None]
         if matrices and group.get("blocks") and not is_dtensor(param):  # which steps in blocks where it is a whole
             blocks = blocks_of(param, matrices.rows, matrices.columns, group["max_precond_dim"])
+        if blocks != [None] and self.offload:
+            raise ValueError("is stepped in blocks where it lies, and offload=True steps it on the host: leave one of them out")
         for block in filter(None, blocks):
-            if self.offload:
-                raise ValueError("is stepped in blocks where it lies, and offload=True steps it on the host: leave one of them out")
-            block.matrices = matrices_of({"flatten": True, "split": None}, torch.empty(block.shape, device="meta"))
+            block.matrices = _matrix_of(block.shape)
         check_blocks(blocks, held, self._count_key)
         return blocks
 
     def _group_rule(self, group):
         # What has squares is no option of a rule.
-        return *super()._group_rule(group), tuple([group.get(key) for key in ("max_precond_dim", "merge_dims", "blocks")])
+        return *super()._group_rule(group), tuple([group.get(key) for key in ("max_precond_dim", "merge_dims", "precondition_1d", "blocks")])
 
     def _has_basis(self, group):
         """Whether a parameter of one dimension is a matrix of one column."""
@@ -99,6 +100,11 @@ class Preconditioned(Timed, MatrixOwners, Named):
             warn(f"altgrad.optim.{type(self).__name__}: products alone give no accurate root or basis of a square, which is close to "
                  "singular or has eigenvalues below 0: torch has factorized it, as it will others without a warning. "
                  "factorize=\"torch\" does so from the start")
+
+
+@lru_cache(1 << 8)
+def _matrix_of(shape):
+    return matrices_of({"flatten": True, "split": None}, torch.empty(shape, device="meta"))
 
 
 def merged(shape, most):
