@@ -168,7 +168,7 @@ def test_a_state_of_other_blocks_is_refused():
     twins.step(2)
     group, before = twins.optimizer.param_groups[0], twins.one.detach().clone()
     for changed, words in ((dict(blocks=False), "stepped in 6 blocks, and it is stepped as a whole"), (dict(max_precond_dim=10), "stepped in 4 blocks"),
-                           (dict(max_precond_dim=9), r"state 'exp_avg' of shape \(3, 8\) .* a parameter of shape \(1, 9\)")):
+                           (dict(max_precond_dim=9), r"block 4 of parameter 0 of group 0: state 'exp_avg' of shape \(3, 8\) .* a parameter of shape \(1, 9\)")):
         was = {key: group[key] for key in changed}
         group.update(changed)
         with pytest.raises(ValueError, match=words):
@@ -250,6 +250,19 @@ def test_norms_of_blocks_are_summed_in_the_step_and_not_in_backward():
     twins = Twins(Shampoo, (300, 300), 200, norm_in_backward=True, max_grad_norm=1.0, **ADAM)
     twins.step()
     assert twins.are_same()
+
+
+def test_a_block_without_one_of_its_states_is_named():
+    twins = Twins(Shampoo, **ADAM)
+    twins.step(1)
+    del twins.optimizer.state[twins.one]["block_3.step"]
+    with pytest.raises(ValueError, match="the state of block 3 of parameter 0 of group 0 has 'exp_avg', .* and no 'step'"):
+        twins.optimizer.step()
+
+
+def test_a_size_of_blocks_is_refused():
+    with pytest.raises(ValueError, match="blocks is 128, neither True nor False; max_precond_dim says how long its sides are"):
+        Shampoo([torch.nn.Parameter(torch.ones(9, 8))], blocks=128)
 
 
 def test_offload_is_refused_where_a_parameter_is_cut():

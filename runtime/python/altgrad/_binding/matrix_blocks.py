@@ -41,7 +41,8 @@ class Block:
         grad = self.owner.grad
         if grad is None or grad.layout != torch.strided:
             return grad
-        return grad.detach().reshape(self._sizes)[self._place]
+        grad = grad.detach() if grad.requires_grad else grad
+        return (grad if grad.shape == self._sizes else grad.reshape(self._sizes))[self._place]
 
     def own(self, held):
         """What a parameter's `state` has of this block, by the keys of a parameter without blocks."""
@@ -89,7 +90,7 @@ def check_blocks(blocks, held, count_key):
         return
     found, wanted = {_index_of(key) for key in held} - {-1}, {block.index for block in blocks if block}
     if found != wanted and (found or held.get(count_key) is not None):
-        was, now = [f"in {len(of)} blocks" if of else "as a whole" for of in (found, wanted)]
+        was, now = [f"in {len(of)} block{'s' * (len(of) > 1)}" if of else "as a whole" for of in (found, wanted)]
         raise ValueError(f"its state is of a parameter that is stepped {was}, and it is stepped {now}: give the group blocks, "
                          "max_precond_dim and merge_dims as they were, or clear the state, and the parameter begins anew")
 
@@ -102,6 +103,11 @@ def count_in(held):
 def states_here(held, part):
     """The states of what is stepped by itself of a parameter, with `part` as a Row has it, from all in its `state`."""
     return part.own(held) if isinstance(part, Block) else local_states(held)
+
+
+def name_here(name, part):
+    """How a message calls that, of a parameter with this name."""
+    return f"block {part.index} of {name}" if isinstance(part, Block) else name
 
 
 def shape_here(param, part):

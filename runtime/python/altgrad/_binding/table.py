@@ -181,14 +181,12 @@ class TensorTable:
         if self._host_copies:
             drop_stale(self._host_copies)
         self._kept = None
-        if self._read:
-            found = self._validate(None)
-        else:
-            found = self._validate(self._grads())
-            if found != STALE and any([params[place].grad is not None for place in self._idle]):
-                return OTHER_GRADS
+        grads = None if self._read else self._grads()
+        found = self._validate(grads)
+        if not self._read and found != STALE and any([params[place].grad is not None for place in self._idle]):
+            return OTHER_GRADS
         if found == _ODD:
-            self._kept = self._in_memory(self._grads())
+            self._kept = self._in_memory(grads or self._grads())
             found = self._validate(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH and (present := self._there.raw) != self._present:
             self._take_part(present)

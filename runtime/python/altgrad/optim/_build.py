@@ -12,7 +12,7 @@ from .._binding.group_rules import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_no_overlap, check_extent, check_grad, check_memory,
                                check_param, check_states_no_overlap, contiguous_strides, is_dense, is_dtensor,
                                name_of)
-from .._binding.matrix_blocks import Block, shape_here, states_here, tags_of
+from .._binding.matrix_blocks import Block, name_here, shape_here, states_here, tags_of
 from .._binding.offload import HostCopy
 from .._binding.ranks import Share
 from .._binding.shards import (LocalShard, ShardLocation, check_local_shard, check_units, is_elsewhere, location_of)
@@ -291,7 +291,7 @@ class DevicePlan:
                 if not row.finished:
                     check_held(optimizer, self.bundle, row)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
+                raise type(error)(f"altgrad.optim.{owner}: {name_here(name_of(optimizer, row.owner), row.part)}: {error}") from None
         self._check_device(owner)
 
     def _check_device(self, owner):

@@ -75,6 +75,8 @@ class Preconditioned(Timed, MatrixOwners, Named):
         for key in ("precondition_frequency", "max_precond_dim"):
             if group[key] != int(group[key]) or group[key] < 1:
                 raise ValueError(f"{where}: {key} is {group[key]}, not a whole number of at least 1")
+        if group["blocks"] not in (True, False):
+            raise ValueError(f"{where}: blocks is {group['blocks']!r}, neither True nor False; max_precond_dim says how long its sides are")
         if group["factorize"] not in ("torch", "products"):
             raise ValueError(f"{where}: factorize is {group['factorize']!r}, neither 'torch' nor 'products'")
         if group["factorize"] != self.param_groups[0]["factorize"]:
@@ -152,7 +154,7 @@ class SOAP(Preconditioned):
 
     Raises:
         ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, `factorize` neither word, or a
-            parameter with `merge_dims` no matrix. In a step, a parameter in blocks has another memory format.
+            parameter with `merge_dims` no matrix. In a step, the matrix of a parameter that is cut into blocks is no view of it.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:
@@ -218,7 +220,7 @@ class Shampoo(Preconditioned):
 
     Raises:
         ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, `factorize` neither word, or a
-            parameter with `merge_dims` no matrix. In a step, a parameter in blocks has another memory format.
+            parameter with `merge_dims` no matrix. In a step, the matrix of a parameter that is cut into blocks is no view of it.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:

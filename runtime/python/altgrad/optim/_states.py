@@ -6,7 +6,7 @@ from ctypes import POINTER, c_double, c_int32, c_int64
 import torch
 
 from .._binding.layout import check_extent, check_memory, check_mode, in_order, name_of, same_order
-from .._binding.matrix_blocks import Block, states_here
+from .._binding.matrix_blocks import Block, name_here, states_here
 from .._binding.shards import in_whole
 from .._binding.device_context import unwritten
 from .._core import DTYPES, core, dtype_of, handle_of, int64s
@@ -38,7 +38,7 @@ def check_whole(optimizer, part, row, options):
                and not (stream and (timed or optimizer._only_with.get(stream.key) in options))]
     if there and missing:
         raise ValueError(
-            f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, row.owner)} has "
+            f"altgrad.optim.{type(optimizer).__name__}: the state of {name_here(name_of(optimizer, row.owner), row.part)} has "
             f"{', '.join(map(repr, there))} and no {', '.join(map(repr, missing))}: load a state that is whole, "
             "or clear it, and the parameter begins anew")
 
