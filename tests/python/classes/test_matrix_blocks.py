@@ -118,17 +118,21 @@ def test_a_parameter_whose_matrix_is_no_view_is_refused():
 
 
 def test_dimensions_are_merged_first():
+    def merged(tensors):
+        return [part for x, shape in zip(tensors, ((30, 12), (20,))) for part in cut(x.detach().view(shape), 12)]
+
     torch.manual_seed(0)
-    params = [torch.nn.Parameter(torch.randn(shape)) for shape in ((6, 2, 2, 3), (20,))]
-    parts = [torch.nn.Parameter(part.clone()) for x in (params[0].detach().view(12, 6), params[1].detach()) for part in cut(x, 12)]
-    optimizer, by_hand = [Shampoo(of, max_precond_dim=12, merge_dims=True, **more, **ADAM) for of, more in ((params, dict(blocks=True)), (parts, {}))]
+    params = [torch.nn.Parameter(torch.randn(shape)) for shape in ((30, 2, 2, 3), (20,))]
+    parts = [torch.nn.Parameter(part.clone()) for part in merged(params)]
+    optimizer, by_hand = [Shampoo(of, max_precond_dim=12, merge_dims=True, blocks=blocks, **ADAM)
+                          for of, blocks in ((params, True), (parts, False))]
     for _ in range(5):
         for param in params:
             param.grad = torch.randn(param.shape)
-        for part, grad in zip(parts, [of for x in (params[0].grad.view(12, 6), params[1].grad) for of in cut(x, 12)]):
+        for part, grad in zip(parts, merged([param.grad for param in params])):
             part.grad = grad.clone()
         optimizer.step(), by_hand.step()
-    assert all(map(torch.equal, [of for x in (params[0].detach().view(12, 6), params[1].detach()) for of in cut(x, 12)], parts))
+    assert all(map(torch.equal, merged(params), parts))
 
 
 def test_state_has_the_tensors_of_each_block():
@@ -167,8 +171,9 @@ def test_a_state_of_other_blocks_is_refused():
     twins = Twins(Shampoo, **ADAM)
     twins.step(2)
     group, before = twins.optimizer.param_groups[0], twins.one.detach().clone()
-    for changed, words in ((dict(blocks=False), "stepped in 6 blocks, and it is stepped as a whole"), (dict(max_precond_dim=10), "stepped in 4 blocks"),
-                           (dict(max_precond_dim=9), r"block 4 of parameter 0 of group 0: state 'exp_avg' of shape \(3, 8\) .* a parameter of shape \(1, 9\)")):
+    for changed, words in ((dict(blocks=False), "stepped in 6 blocks, and it is stepped as a whole"),
+                           (dict(max_precond_dim=10), "stepped in 4 blocks"),
+                           (dict(max_precond_dim=9), r"block 4 of parameter 0 of group 0: state 'exp_avg' of shape \(3, 8\) .* \(1, 9\)")):
         was = {key: group[key] for key in changed}
         group.update(changed)
         with pytest.raises(ValueError, match=words):

@@ -65,7 +65,8 @@ class Preconditioned(Timed, MatrixOwners, Named):
 
     def _group_rule(self, group):
         # What has squares is no option of a rule.
-        return *super()._group_rule(group), tuple([group.get(key) for key in ("max_precond_dim", "merge_dims", "precondition_1d", "blocks")])
+        shapes = "max_precond_dim", "merge_dims", "precondition_1d", "blocks"
+        return *super()._group_rule(group), tuple(map(group.get, shapes))
 
     def _has_basis(self, group):
         """Whether a parameter of one dimension is a matrix of one column."""
