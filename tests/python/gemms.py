@@ -2,6 +2,7 @@
 
 import ctypes
 
+import numpy
 from altgrad._core import core
 from altgrad._library import library
 
@@ -24,6 +25,23 @@ class Products:
 
     def __exit__(self, *_):
         library().altgrad_set_gemm(None, self._torchs, None)
+
+
+class Doubles(Products):
+    """Products in float64: torch's bits depend on where a matrix lies, and on how many there are at once."""
+
+    def call(self, gemm, context):
+        batch, m, n, k, a, b, _, c, a_matrix, a_row, a_column, b_matrix, b_row, b_column, c_matrix, c_row = gemm[1:17]
+        for i in range(batch):
+            left, right = _floats(a, i * a_matrix, (m, k), (a_row, a_column)), _floats(b, i * b_matrix, (k, n), (b_row, b_column))
+            with numpy.errstate(invalid="ignore"):  # of infinities
+                _floats(c, i * c_matrix, (m, n), (c_row, 1))[:] = left.astype(float) @ right.astype(float)
+        return 0
+
+
+def _floats(address, first, shape, strides):
+    count = first + sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1
+    return numpy.ndarray(shape, numpy.float32, (ctypes.c_float * count).from_address(address), 4 * first, [4 * of for of in strides])
 
 
 def spoil(gemm):

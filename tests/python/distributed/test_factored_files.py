@@ -1,4 +1,4 @@
-"""Files of numbers of rows and columns: flat ones of torch.distributed.checkpoint go on in every layout."""
+"""Files of numbers of rows and columns, and of blocks: flat ones of torch.distributed.checkpoint go on in every layout."""
 
 import functools
 import itertools
@@ -16,9 +16,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 import altgrad
 
-KINDS = {"Adafactor": {}, "NorMuon": {}}
+KINDS = {"Adafactor": {}, "NorMuon": {}, "Shampoo": dict(max_precond_dim=16, blocks=True, epsilon=1.0, grafting_type="adam")}
 if "ALTGRAD_STANDS_FOR_CUDA" in os.environ:  # products of matrices are for CPUs
-    del KINDS["NorMuon"]
+    del KINDS["NorMuon"], KINDS["Shampoo"]
 HOWS = "plain", "zero2", "fsdp2"
 FILES = [(name, flat) for name in KINDS for flat in (True, False) if flat or name == "Adafactor"]
 

@@ -1,5 +1,8 @@
-"""Rules of one's own with values of rows, columns, units and squares, and SOAP, over DTensors: the bits of one process."""
+"""Rules of one's own with values of rows, columns, units and squares, SOAP, and Shampoo in blocks, over DTensors: the bits of one process."""
 
+from contextlib import nullcontext
+
+import gemms
 import pytest
 import ranks
 import torch
@@ -24,7 +27,8 @@ SUMS = """rule sums(param w, grad g, row_square l, column c, lr = 0.01)
   w = w - lr * g * c
 """
 MATRICES = (12, 7), (9, 9), (16, 4)
-SHAPES = {"SQUARES": MATRICES, "SUMS": MATRICES, "SOAP": (*MATRICES, (5,)), "MERGED": ((8, 4, 3, 3), (9, 9), (6, 2, 5))}
+SHAPES = {"SQUARES": MATRICES, "SUMS": MATRICES, "SOAP": (*MATRICES, (5,)), "MERGED": ((8, 4, 3, 3), (9, 9), (6, 2, 5)),
+          "BLOCKS": (*MATRICES, (5,))}
 
 
 def optimizer_of(name, params):
@@ -32,10 +36,17 @@ def optimizer_of(name, params):
         return altgrad.optim.SOAP(params, lr=0.01, precondition_frequency=2, precondition_1d=True)
     if name == "MERGED":
         return altgrad.optim.SOAP(params, lr=0.01, precondition_frequency=2, max_precond_dim=40, merge_dims=True)
+    if name == "BLOCKS":
+        return altgrad.optim.Shampoo(params, max_precond_dim=6, blocks=True, grafting_type="adam")
     return altgrad.optim.FromRule(globals()[name], storage="" if name in SHAPES else "master=f32")(params)
 
 
 def train(name, homes, dtype):
+    with gemms.Doubles() if name == "BLOCKS" else nullcontext():  # torch's bits depend on where blocks lie
+        return trained(name, homes, dtype)
+
+
+def trained(name, homes, dtype):
     torch.manual_seed(0)
     shapes = SHAPES.get(name, ((48, 96), (65, 40), (33, 7), (24,), (5,)))
     params = [torch.nn.Parameter(place(torch.randn(shape).to(dtype), home)) for shape, home in zip(shapes, homes)]
@@ -51,8 +62,8 @@ def train(name, homes, dtype):
     return [whole(param).float().tolist() for param in params]
 
 
-CASES = [(name, dtype) for name in ("FACTORED", "UNITS", "SQUARES", "SUMS", "SOAP", "MERGED")
-         for dtype in (torch.float32, torch.bfloat16) if name not in ("SOAP", "MERGED") or dtype == torch.float32]
+CASES = [(name, dtype) for name in ("FACTORED", "UNITS", "SQUARES", "SUMS", "SOAP", "MERGED", "BLOCKS")
+         for dtype in (torch.float32, torch.bfloat16) if name not in ("SOAP", "MERGED", "BLOCKS") or dtype == torch.float32]
 
 
 def on_meshes(rank, group):

@@ -7,6 +7,7 @@ import torch
 from .._core import chunk, hook_bytes
 from .._warn import warn
 from .layout import is_dtensor
+from .matrix_blocks import Block
 from .fsdp_norm import FsdpNorm
 
 # Of a gradient that was summed before the step, one chunk is summed again: fewer chunks save too little.
@@ -39,7 +40,7 @@ class NormHooks:
                 self._warn_once(reason)
             elif reason is None:
                 self._handles += [self._hook_on(row, weakref.ref(table), lock, index)
-                                  for index, row in enumerate(table.rows) if row.owner.requires_grad
+                                  for index, row in enumerate(table.rows) if row.owner.requires_grad and not isinstance(row.part, Block)
                                   and row.param.numel() * row.grad_dtype.itemsize >= hook_bytes()]
 
     def _hook_on(self, row, table, lock, index):

@@ -15,8 +15,8 @@ from .._plan import Plan
 from .entries import Entries
 from .layout import check_extent, in_order
 from .offload import Buckets, HostCopy, drop_stale
+from .matrix_blocks import shape_here
 from .partial_sums import PartialSums, merge_verdicts
-from .shards import shape_of
 from .values import Values
 from .device_context import DeviceContext, storages
 from .workspace import Workspace
@@ -37,8 +37,9 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `owner`, `part`, `at`, `share`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `stands_in`,
-      `tensors` and `count` are read. A parameter of several pieces has a row for each, one behind the other;
+      `tag`, `owner`, `part`, `at`, `share`, `strides`, `dense`, `grad_dtype`, `matrices`, `piece`, `more`, `stands_in`,
+      `tensors` and `count` are read. A parameter of several pieces has a row for each, one behind the other, and so has
+      one of several blocks;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.index` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -117,10 +118,10 @@ class TensorTable:
             for row in self.rows if not row.dense}
         handle, rows, read = ctypes.c_void_p(), (CoreRow * len(self.rows))(), []  # `read`: what they point to
         for place, row in enumerate(self.rows):
-            tensors, shape = array("Q", map(handle_of, (row.param, *_kept_tensors(row)))), array("q", shape_of(row.owner))
+            tensors, shape = array("Q", map(handle_of, (row.param, *_kept_tensors(row)))), array("q", shape_here(row.owner, row.part))
             dense, offset = self._dense.get(id(row.param)), row.at.begin if row.at and row.at.parted else 0
             rows[place] = (_begin(tensors), 0 if dense is None else handle_of(dense), _begin(shape), len(shape), offset,
-                           row.matrices and ctypes.addressof(row.matrices), row.piece, row.index, row.more, row.set,
+                           row.matrices and ctypes.addressof(row.matrices), row.piece, row.tag, row.more, row.set,
                            row.cell)
             read += tensors, shape
         core().altgrad_table_create(self.bundle.handle, self.plan.handle, rows, len(rows), groups, ctypes.byref(handle))
@@ -180,14 +181,12 @@ class TensorTable:
         if self._host_copies:
             drop_stale(self._host_copies)
         self._kept = None
-        if self._read:
-            found = self._validate(None)
-        else:
-            found = self._validate(self._grads())
-            if found != STALE and any([params[place].grad is not None for place in self._idle]):
-                return OTHER_GRADS
+        grads = None if self._read else self._grads()
+        found = self._validate(grads)
+        if not self._read and found != STALE and any([params[place].grad is not None for place in self._idle]):
+            return OTHER_GRADS
         if found == _ODD:
-            self._kept = self._in_memory(self._grads())
+            self._kept = self._in_memory(grads or self._grads())
             found = self._validate(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH and (present := self._there.raw) != self._present:
             self._take_part(present)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import torch
 
 from .._binding.layout import is_dtensor, local_of
+from .._binding.matrix_blocks import plain_key
 from .._binding.shards import dtensor_of
 from .blocks import is_of_copy, scale_key
 
@@ -23,7 +24,7 @@ _UNSENT = {str(dtype).removeprefix("torch."): dtype for dtype in (
 
 def encode_entry(held, keys):
     """The entry of a file for the states of a parameter. `keys` are those of the rule's states."""
-    coded = [key for key in keys if _is_coded(key, held)] if isinstance(held, Mapping) else []
+    coded = [key for key in held if plain_key(key) in keys and _is_coded(key, held)] if isinstance(held, Mapping) else []
     scales = {name: _by_rows(held[key], held[name]) for key in coded if (name := scale_key(key)) in held}
     return {**held, **{key: {CODES: held[key]} for key in coded}, **scales} if coded else held
 

@@ -39,7 +39,10 @@ def may_lack(optimizer, given):
 def _names(optimizer):
     """The keys that a group of a file may lack, and those that the states of a parameter may."""
     groups = {BOUND, LINE, SEED, COUNT, HISTORY, *optimizer._step_states, *optimizer._counters.KEYS, *optimizer._older}
-    return groups, {"ema"}.union(*map(extra_keys, optimizer._storages()))
+    states = {"ema"}.union(*map(extra_keys, optimizer._storages()))
+    blocks = max([optimizer._blocks_of(group, param, {}) for group in optimizer.param_groups for param in group["params"]], key=len,
+                 default=[None])
+    return groups, states.union(*[block.named(dict.fromkeys(states)) for block in blocks if block])
 
 
 def from_flat(optimizer, given):

@@ -5,6 +5,7 @@ from functools import lru_cache
 import torch
 
 from .._binding.device_context import is_host
+from .._binding.matrix_blocks import plain_key
 from .._core import core
 from .blocks import has_blocks, scale_key
 from .counts import InvalidCount, check_count
@@ -114,10 +115,10 @@ def _check_entry(what, entry, optimizer, storage):
 
 def _is_plain(key, entry, own, optimizer):
     """Whether a file without a storage line has plain numbers where the optimizer has codes with scales."""
-    return (key in optimizer._keys.values() and has_blocks(own.get(key, own.get("states", "")), entry[key].numel())
+    return ((name := plain_key(key)) in optimizer._keys.values() and has_blocks(own.get(name, own.get("states", "")), entry[key].numel())
             and scale_key(key) not in entry)
 
 
 def _is_other(key, value, words, own):
     plain = value.numel() if value.dtype == torch.float32 else -1
-    return core().altgrad_core_formats_differ(line_of(words, {}).encode(), line_of(own, {}).encode(), key.encode(), plain)
+    return core().altgrad_core_formats_differ(line_of(words, {}).encode(), line_of(own, {}).encode(), plain_key(key).encode(), plain)

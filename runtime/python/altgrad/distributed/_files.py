@@ -11,7 +11,8 @@ import torch.distributed as dist
 
 from .._binding.layout import contiguous_strides, is_dtensor, local_of
 from .._binding.rank_sets import exchange
-from .._binding.shards import in_whole, shape_of
+from .._binding.matrix_blocks import shape_here
+from .._binding.shards import in_whole
 from .._core import state_layout
 from .._storage.word import word_of
 from ._flat_shard import PartOf, FlatShard
@@ -76,10 +77,11 @@ def _with_nothing(part, given, elsewhere):
     state = dict(given["state"])
     for group, param, place in _places(part, given):
         if param in elsewhere:
-            (rule, options, *_), words = part._group_rule(group), part._storage_of(group)
-            held = {key: FlatShard(param.new_empty(0), shape_of(param), 0) for name, key in part._stored(options, words)
-                    if name in rule.declared("state") and not words.get(name, words.get("states", ""))}
-            state[place] = held
+            (rule, options, *_), words, state[place] = part._group_rule(group), part._storage_of(group), {}
+            for block in part._blocks_of(group, param, {}):
+                held = {key: FlatShard(param.new_empty(0), shape_here(param, block), 0) for name, key in part._stored(options, words)
+                        if name in rule.declared("state") and not words.get(name, words.get("states", ""))}
+                state[place].update(block.named(held) if block else held)
     return {**given, "state": state}
 
 

@@ -12,10 +12,10 @@ from .._binding.group_rules import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_no_overlap, check_extent, check_grad, check_memory,
                                check_param, check_states_no_overlap, contiguous_strides, is_dense, is_dtensor,
                                name_of)
+from .._binding.matrix_blocks import Block, name_here, shape_here, states_here, tags_of
 from .._binding.offload import HostCopy
 from .._binding.ranks import Share
-from .._binding.shards import (LocalShard, ShardLocation, check_local_shard, check_units, is_elsewhere, local_states,
-                               location_of, shape_of)
+from .._binding.shards import (LocalShard, ShardLocation, check_local_shard, check_units, is_elsewhere, location_of)
 from .._binding.table import FRESH, TensorTable
 from .._binding.tables import Tables
 from .._binding.device_context import DeviceContext, in_turn, is_host
@@ -40,7 +40,8 @@ class Row:
     """A parameter with a gradient: `group` counts param_groups, `index` all parameters.
 
     `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
-    part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
+    part is at `at` in the whole, of a parameter that is stepped on the host, or a Block, of which a parameter has several
+    rows. `tag` is of this row alone, and of no other in any step. `line` is its set in the words of the
     request, `share` how sums over the step count it, `strides` the order in which the
     kernel visits the elements, `tensors` its states in the order of its set, `count` its step count, `matrices` what
     `_matrices_of` says, `piece` and `more` what `in_pieces` says. A finished row, whose states are there, can be used
@@ -53,6 +54,7 @@ class Row:
     at: ShardLocation | None
     group: int
     index: int
+    tag: int
     strides: tuple
     dense: bool
     grad_dtype: torch.dtype
@@ -73,8 +75,9 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, stepped, 
     """The Tables for every parameter that has a gradient now, or had one; None if none has.
 
     `groups` are the Groups, `group_rules` holds (rule, options) of each param_group, `params`
-    every parameter but those whose id is in `fallback_ids`, `known` finished rows by their index
-    that may be used again, `stepped` the dtype of the gradient that a parameter had. `compile_options`: its `exchange` says whether other `ranks` take part. Raises
+    every parameter but those whose id is in `fallback_ids`, `known` finished rows by their tag
+    that may be used again, `stepped` the dtype of the gradient that a parameter had. `compile_options`:
+    its `exchange` says whether other `ranks` take part. Raises
     TypeError, ValueError, RuntimeError or altgrad.Error with nothing changed; missing states are made then.
     """
     owner = type(optimizer).__name__
@@ -85,7 +88,8 @@ def build(optimizer, groups, group_rules, params, fallback_ids, known, stepped, 
         rows = _with_idle_sets(optimizer, group_rules, params, known, ranks, rows, rules)
     if not rows:
         return ranks.check(optimizer, rows, totals and []) if common and not optimizer._agreed else None
-    check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy) else row.param for row in rows])
+    check_no_overlap(optimizer, [row.owner if isinstance(row.part, HostCopy | Block) else row.param for row in rows
+                                 if not (isinstance(row.part, Block) and row.part.index)])
     if optimizer._reproducible:  # then what all ranks have is put together, replicas once
         for row in rows:
             row.share = Share(set=row.share.set)
@@ -163,25 +167,29 @@ def _rows_of(optimizer, group_rules, fallback_ids, known, stepped, ranks):
     """(a row for each parameter that has a gradient, the rule of each line); a known row stays in the table while its
     gradient is None and others of its program and set have one, so the gradient's return does not rebuild the table. With
     ranks a row is known that was there in other settings, for other ranks may have its gradient now."""
-    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer, stepped), [], {}, 0
+    owner, namer, rows, rules, place, more = type(optimizer).__name__, _Namer(optimizer, stepped), [], {}, 0, 0
     for index, (group, group_rule) in enumerate(zip(optimizer.param_groups, group_rules)):
         for param in group["params"]:
             if id(param) in fallback_ids:
                 continue
-            row = known.get(place)
-            if param.grad is None and row is None and param in stepped and ranks and not is_elsewhere(param):
-                known[place] = _row(namer, param, index, place, group_rule)
+            try:
+                blocks = optimizer._blocks_of(group, param, optimizer.state.get(param, {}))
+            except ValueError as error:
+                raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, param)}: {error}") from None
+            tags = tags_of(blocks, place, more)
+            if param.grad is None and tags[0] not in known and param in stepped and ranks and not is_elsewhere(param):
+                known.update({tag: _row(namer, param, index, place, group_rule, tag, block) for tag, block in zip(tags, blocks)})
             elif param.grad is not None and not is_elsewhere(param):
-                known_well = row is not None and row.grad_dtype is param.grad.dtype
+                known_well = all([tag in known and known[tag].grad_dtype is param.grad.dtype for tag in tags])
                 _check_pair(optimizer, param, group, known_well)
-                if not known_well:
+                for tag, block in zip(tags, blocks):
                     try:
-                        row = _row(namer, param, index, place, group_rule)
+                        row = known[tag] if known_well else _row(namer, param, index, place, group_rule, tag, block)
                     except (TypeError, ValueError) as error:
                         raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, param)}: {error}") from None
-                rows.append(row)
-                rules[row.line] = group_rule[0]
-            place += 1
+                    rows.append(row)
+                    rules[row.line] = group_rule[0]
+            place, more = place + 1, more + len(blocks) - 1
     namer.warn()
     for row in [*rows, *known.values()]:
         row.share = ranks.share(row.owner, row.at)
@@ -206,14 +214,14 @@ def _with_idle_sets(optimizer, group_rules, params, known, ranks, rows, rules):
             own = {*map(id, group["params"])}.intersection(map(id, params))
             first = next((param for param in params if id(param) in own and not is_elsewhere(param)), None)
             first = torch.nn.Parameter(torch.empty(0)) if first is None else first
-            row = _row(namer, first, index, len(params), group_rule)
+            row = _row(namer, first, index, len(params), group_rule, len(params), None)
             row.share = ranks.share(row.owner, row.at)
             like.append(row)
             rules[row.line] = group_rule[0]
     for row in {_set_of(row): row for row in like}.values():
         made = torch.nn.Parameter(row.param.new_empty((0, *row.param.shape[1:])))
         made.grad = made.detach().to(row.grad_dtype)
-        rows.append(replace(row, owner=made, param=made, part=None, at=None, index=len(params), strides=made.stride(),
+        rows.append(replace(row, owner=made, param=made, part=None, at=None, index=len(params), tag=len(params), strides=made.stride(),
                             dense=True, matrices=None, finished=False, tensors=[], count=None, stands_in=True))
         params.append(made)
     return sorted(rows, key=lambda row: row.index)
@@ -287,7 +295,7 @@ class DevicePlan:
                 if not row.finished:
                     check_held(optimizer, self.bundle, row)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
+                raise type(error)(f"altgrad.optim.{owner}: {name_here(name_of(optimizer, row.owner), row.part)}: {error}") from None
         self._check_device(owner)
 
     def _check_device(self, owner):
@@ -317,17 +325,17 @@ def _cells(rows):
     return list(cells)
 
 
-def _row(namer, owner, group, place, group_rule):
-    part, at = _part_of(namer.optimizer, owner), location_of(owner)
+def _row(namer, owner, group, place, group_rule, tag, block):
+    part, at = block or _part_of(namer.optimizer, owner), location_of(owner)
     param = part.local() if part else owner
-    matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
+    matrices = block.matrices if block else namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
     other = matrices is not None and not matrices.lies_in(param)
     # A part of a whole is visited in the order of the whole.
     dense = param.is_contiguous() if at and at.parted else is_dense(param) and not other
     strides = matrices.strides if other else (param if dense else torch.empty_like(
         param, memory_format=torch.contiguous_format if at else torch.preserve_format)).stride()
-    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices, owner), owner, param, at, group, matrices)
-    return Row(owner, param, part, at, group, place, strides, dense, namer.grad_dtype(owner), line, matrices)
+    line = namer.line(namer.optimizer._group_rule_with(group_rule, matrices, owner), owner, param, at, group, matrices, part)
+    return Row(owner, param, part, at, group, place, tag, strides, dense, namer.grad_dtype(owner), line, matrices)
 
 
 class _Namer:
@@ -341,17 +349,17 @@ class _Namer:
     def grad_dtype(self, owner):
         return self.stepped.get(owner, owner.dtype) if owner.grad is None else owner.grad.dtype
 
-    def line(self, group_rule, owner, param, at, group, matrices=None):
+    def line(self, group_rule, owner, param, at, group, matrices, part):
         """The line of one parameter of the param_group with this index; checks the states that are there already."""
         held = self.optimizer.state.get(owner, {})
         if not isinstance(held, MutableMapping):
             raise TypeError(f"its state is {held!r}, not a dict")
-        held = local_states(held)
+        held = states_here(held, part)
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
         words, bounds = self.storages[group], self.min_sizes[group]
         names = self.optimizer._stored(group_rule[1], words)
-        numel = bounds and max([0, *[bound for bound in bounds if bound <= prod(shape_of(owner))]])
+        numel = bounds and max([0, *[bound for bound in bounds if bound <= prod(shape_here(owner, part))]])
         if numel and self._cuts_blocks(group_rule[1], matrices, names, owner, at, words):
             numel = 0
         states = tuple([_state_dtype(key, held.get(key)) for _, key in names])

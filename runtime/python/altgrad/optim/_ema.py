@@ -8,6 +8,7 @@ from functools import lru_cache
 import torch
 
 from .._binding.layout import PARAM_DTYPES, local_of
+from .._binding.matrix_blocks import states_here
 from .._core import TYPES
 from .._rule import PAGE_END, Rule, joined, signatures_of
 from .._storage.line import Storage
@@ -113,17 +114,22 @@ class EmaMixin:
 
     @torch.no_grad()
     def _exchange(self, back):
-        for param in [param for group in self.param_groups for param in group["params"]]:
-            average = self.state.get(param, {}).get(STATE)
-            if average is None:
-                continue
-            here, there = local_of(param), local_of(average)
-            if back and id(param) in self._exchanged:
-                here.copy_(self._exchanged.pop(id(param)))
+        for here, there in list(self._averages()):
+            if back and id(there) in self._exchanged:
+                here.copy_(self._exchanged.pop(id(there)))
                 continue
             kept = here.clone()
             here.copy_(there)
             if there.dtype == here.dtype:
                 there.copy_(kept)
             else:
-                self._exchanged[id(param)] = kept
+                self._exchanged[id(there)] = kept
+
+    def _averages(self):
+        """(what lies here of a parameter, its average) of each that has one."""
+        for group, param in [(group, param) for group in self.param_groups for param in group["params"]]:
+            held = self.state.get(param, {})
+            for block in self._blocks_of(group, param, held):
+                average = states_here(held, block).get(STATE)
+                if average is not None:
+                    yield block.local() if block else local_of(param), average

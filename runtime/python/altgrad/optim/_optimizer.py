@@ -365,6 +365,10 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     def _matrices_of(self, group, param):
         """The Matrices of a parameter, where its group says that it has some; else None."""
 
+    def _blocks_of(self, group, param, held):
+        """The Blocks in which a parameter is stepped; [None]: as a whole. Raises ValueError where its states `held` are of others."""
+        return [None]
+
     def _group_rule_with(self, group_rule, matrices, param):
         """What `_group_rule` says, for one of its parameters, which has these matrices."""
         return group_rule
@@ -394,7 +398,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         built = build(self, watched, group_rules.rules, kernel_params, fallback_ids, known, self._stepped,
                       compile_options, self._step_ranks)
         if built:
-            self._rows = {row.index: row for row in built.rows}
+            self._rows = {row.tag: row for row in built.rows}
             self._stepped = {row.owner: row.grad_dtype for row in built.rows} if self._step_ranks else {}
             self._counters.bind(built.tables)
             bind_draws(self, built)

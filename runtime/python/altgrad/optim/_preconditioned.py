@@ -1,5 +1,6 @@
 """Optimizers that keep squares beside a matrix: rows x rows and columns x columns, whose bases or roots precondition it."""
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -8,6 +9,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._binding.layout import is_dtensor
+from .._binding.matrix_blocks import blocks_of, check_blocks
 from .._binding.shards import shape_of
 from .._core import core
 from .._warn import warn
@@ -23,13 +26,14 @@ __all__ = ["SOAP", "Shampoo"]
 class Preconditioned(Timed, MatrixOwners, Named):
     """An optimizer of matrices with squares, of which some steps compute more than others.
 
-    A parameter of one dimension, and a side that is longer than `max_precond_dim`, have no square.
+    A parameter of one dimension, and a side that is longer than `max_precond_dim`, have no square; with `blocks` the matrix is cut
+    along such a side, and each block steps as a parameter of its own.
     """
 
     _has_fallen_back = False
 
     def _group_rule_with(self, group_rule, matrices, param):
-        rule, options = super()._group_rule_with(group_rule, matrices, param)
+        rule, options, *_ = super()._group_rule_with(group_rule, matrices, param)
         sizes = (matrices.rows, matrices.columns) if matrices else (1, 1)
         most = self._group_of(param)["max_precond_dim"]
         return rule, (*options, *[word for word, size in zip(("row_free", "column_free"), sizes) if not 1 < size <= most])
@@ -48,6 +52,22 @@ class Preconditioned(Timed, MatrixOwners, Named):
             found.rows, found.columns = sizes[0], prod(sizes[1:])
         return found
 
+    def _blocks_of(self, group, param, held):
+        matrices, blocks = self._matrices_of(group, param), [None]
+        if matrices and group.get("blocks") and not is_dtensor(param):  # which steps in blocks where it is a whole
+            blocks = blocks_of(param, matrices.rows, matrices.columns, group["max_precond_dim"])
+        if blocks != [None] and self.offload:
+            raise ValueError("is stepped in blocks where it lies, and offload=True steps it on the host: leave one of them out")
+        for block in filter(None, blocks):
+            block.matrices = _matrix_of(block.shape)
+        check_blocks(blocks, held, self._count_key)
+        return blocks
+
+    def _group_rule(self, group):
+        # What has squares is no option of a rule.
+        shapes = "max_precond_dim", "merge_dims", "precondition_1d", "blocks"
+        return *super()._group_rule(group), tuple(map(group.get, shapes))
+
     def _has_basis(self, group):
         """Whether a parameter of one dimension is a matrix of one column."""
         return group.get("precondition_1d")
@@ -56,14 +76,16 @@ class Preconditioned(Timed, MatrixOwners, Named):
         for key in ("precondition_frequency", "max_precond_dim"):
             if group[key] != int(group[key]) or group[key] < 1:
                 raise ValueError(f"{where}: {key} is {group[key]}, not a whole number of at least 1")
+        if group["blocks"] not in (True, False):
+            raise ValueError(f"{where}: blocks is {group['blocks']!r}, neither True nor False; max_precond_dim says how long its sides are")
         if group["factorize"] not in ("torch", "products"):
             raise ValueError(f"{where}: factorize is {group['factorize']!r}, neither 'torch' nor 'products'")
         if group["factorize"] != self.param_groups[0]["factorize"]:
             raise ValueError(f"{where}: factorize is {group['factorize']!r}, and that of group 0 is "
                              f"{self.param_groups[0]['factorize']!r}: give all groups the same")
-        for index, param in enumerate(group["params"] if group.get("merge_dims") else ()):
+        for index, param in enumerate(group["params"]):
             try:
-                self._matrices_of(group, param)
+                self._blocks_of(group, param, {})
             except ValueError as error:
                 raise ValueError(f"{where}, parameter {index} {error}") from None
 
@@ -81,6 +103,11 @@ class Preconditioned(Timed, MatrixOwners, Named):
             warn(f"altgrad.optim.{type(self).__name__}: products alone give no accurate root or basis of a square, which is close to "
                  "singular or has eigenvalues below 0: torch has factorized it, as it will others without a warning. "
                  "factorize=\"torch\" does so from the start")
+
+
+@lru_cache(1 << 8)
+def _matrix_of(shape):
+    return matrices_of({"flatten": True, "split": None}, torch.empty(shape, device="meta"))
 
 
 def merged(shape, most):
@@ -124,10 +151,11 @@ class SOAP(Preconditioned):
         factorize: Who finds a basis every `precondition_frequency` steps, in all groups: "torch" by its QR decomposition,
             "products" by Cholesky factors of a Gram matrix, twice. Where these are not accurate, as of singular squares, which a
             matrix of one row or of zeros has, torch does it and a warning says so once. The first step's bases are torch's.
+        blocks: Whether a matrix with longer sides is cut into blocks, as Shampoo takes it; the authors' class does not.
 
     Raises:
         ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, `factorize` neither word, or a
-            parameter with `merge_dims` no matrix.
+            parameter with `merge_dims` no matrix. In a step, the matrix of a parameter that is cut into blocks is no view of it.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:
@@ -141,7 +169,8 @@ class SOAP(Preconditioned):
     def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, betas: tuple[float, float] = (0.95, 0.95),
                  shampoo_beta: float = -1, eps: float = 1e-8, weight_decay: float = 0.01,
                  precondition_frequency: int = 10, max_precond_dim: int = 10000, merge_dims: bool = False,
-                 precondition_1d: bool = False, normalize_grads: bool = False, correct_bias: bool = True, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
+                 precondition_1d: bool = False, normalize_grads: bool = False, correct_bias: bool = True, factorize: str = "torch",
+                 blocks: bool = False, **shared: Unpack[Shared]) -> None: ...
 
     def _words_at(self, step, group):
         return ("first",) if step == 1 else ("refresh",) if (step - 1) % group["precondition_frequency"] == 0 else ()
@@ -162,18 +191,21 @@ class Shampoo(Preconditioned):
     With `grafting_type` u gets the length of Adam's update. Roots are computed every `precondition_frequency`
     steps, the first time in step `start_preconditioning_step`; before that step u is Adam's update, or without grafting
     m / (1 - beta1^t). A side beyond `max_precond_dim` has no square, and the other one the exponent -1/2: with
-    max_precond_dim below the longer side this is one-sided Shampoo. `state[param]` holds `step` (0-dim float32), `exp_avg`
+    max_precond_dim below the longer side this is one-sided Shampoo. With `blocks`, as there, the matrix is cut instead into
+    blocks of at most `max_precond_dim` rows and columns, each of which takes the steps of a parameter of its own, with its own
+    squares and its own length of Adam's update. `state[param]` holds `step` (0-dim float32), `exp_avg`
     and with a `grafting_type` `exp_avg_sq` in the shape and dtype of the parameter, `row_gram` and `row_root` of shape
     (rows, rows), and `column_gram` and `column_root` of shape (columns, columns), in float32. A parameter of more than two
     dimensions is one matrix with a row for each index of dimension 0. One of a single dimension has no roots. With
     `merge_dims`, which is use_merge_dims there, neighbouring dimensions become one as long as their product is at most
-    `max_precond_dim`, as in SOAP, and what is of a single dimension then is a matrix of one column. The formula is in
-    templates/shampoo.mlir.
+    `max_precond_dim`, as in SOAP, and what is of a single dimension then is a matrix of one column. Of a parameter that is cut
+    into blocks, `state[param]` holds the same of each block: `block_0.step`, `block_0.row_gram` and so on, those of the first
+    rows in front. The formula is in templates/shampoo.mlir.
 
     Args:
         betas: The decay rates of the momentum, and of L and R; 1 adds up all Gram matrices.
         epsilon: A number that is added to the eigenvalues of L and R. Those below 1e-7 of the largest magnitude count as so much.
-        max_precond_dim: The longest side that has a square. Longer ones are not cut into blocks.
+        max_precond_dim: The longest side that has a square.
         merge_dims: Whether neighbouring dimensions are merged, those of matrices, too.
         precondition_frequency: After how many steps roots are computed.
         start_preconditioning_step: The first step with roots; -1 is `precondition_frequency`.
@@ -183,10 +215,13 @@ class Shampoo(Preconditioned):
         factorize: Who finds roots, in all groups: "torch" by eigenvectors, "products" by coupled Newton iterations, which
             add 1e-7 of a bound of the largest eigenvalue to all: steps of a singular square differ by per cents from those by
             eigenvectors, unless grafted. Where these do not converge, torch does it and a warning says so once.
+        blocks: Whether a matrix with a longer side is cut into blocks: (3000, 2000) into three times two with at most 1024 rows
+            and columns. Dimensions are merged first. A parameter whose matrix is no view of it, as of filters in
+            torch.channels_last, is refused, and so is `offload`.
 
     Raises:
         ValueError: `precondition_frequency` or `max_precond_dim` is no whole number from 1 on, `factorize` neither word, or a
-            parameter with `merge_dims` no matrix.
+            parameter with `merge_dims` no matrix. In a step, the matrix of a parameter that is cut into blocks is no view of it.
         altgrad.Error: A square cannot be factorized. Nothing has changed then.
 
     Example:
@@ -203,7 +238,7 @@ class Shampoo(Preconditioned):
                  epsilon: float = 1e-12, weight_decay: float = 0.0, max_precond_dim: int = 1024,
                  precondition_frequency: int = 1, start_preconditioning_step: int = -1,
                  grafting_type: str | None = None, grafting_beta2: float = 0.999, grafting_epsilon: float = 1e-8,
-                 merge_dims: bool = False, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
+                 merge_dims: bool = False, factorize: str = "torch", blocks: bool = False, **shared: Unpack[Shared]) -> None: ...
 
     def _has_basis(self, group):
         return group.get("merge_dims")

@@ -6,7 +6,8 @@ from ctypes import POINTER, c_double, c_int32, c_int64
 import torch
 
 from .._binding.layout import check_extent, check_memory, check_mode, in_order, name_of, same_order
-from .._binding.shards import in_whole, local_states
+from .._binding.matrix_blocks import Block, name_here, states_here
+from .._binding.shards import in_whole
 from .._binding.device_context import unwritten
 from .._core import DTYPES, core, dtype_of, handle_of, int64s
 from .._library import Error, struct
@@ -26,7 +27,7 @@ def check_whole(optimizer, part, row, options):
     of which some steps have another program: it may be that no step before had the state.
     """
     timed = bool(optimizer._timed_of(optimizer.param_groups[row.group]))
-    held = optimizer.state.get(row.owner, {})
+    held = states_here(optimizer.state.get(row.owner, {}), row.part)
     needed = [(stream, stream.state) for stream in part.states
               if stream.role == "state" and not (stream.state == EMA and optimizer._ema is not None)]
     counted = optimizer._count_key
@@ -37,14 +38,14 @@ def check_whole(optimizer, part, row, options):
                and not (stream and (timed or optimizer._only_with.get(stream.key) in options))]
     if there and missing:
         raise ValueError(
-            f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, row.owner)} has "
+            f"altgrad.optim.{type(optimizer).__name__}: the state of {name_here(name_of(optimizer, row.owner), row.part)} has "
             f"{', '.join(map(repr, there))} and no {', '.join(map(repr, missing))}: load a state that is whole, "
             "or clear it, and the parameter begins anew")
 
 
 def check_held(optimizer, bundle, row):
     """Raises ValueError where a state that is there is none that the step takes, or lacks its scales."""
-    held, states = local_states(optimizer.state.get(row.owner, {})), bundle.sets[row.set].states
+    held, states = states_here(optimizer.state.get(row.owner, {}), row.part), bundle.sets[row.set].states
     keys = [stream.state for stream in states]
     for index, (stream, key) in enumerate(zip(states, keys)):
         state = held.get(key)
@@ -86,7 +87,7 @@ def existing_states(optimizer, bundle, rows):
     """(tensor, key, parameter) of the states and counts that are there and stay where they are."""
     counts = {}
     for row in rows:
-        held = local_states(optimizer.state.get(row.owner, {}))
+        held = states_here(optimizer.state.get(row.owner, {}), row.part)
         for stream in bundle.sets[row.set].states:
             state = held.get(stream.state)
             if state is None:
@@ -132,7 +133,7 @@ def _made(optimizer, bundle, row, counts):
         count = count_of(None, param.device) if part.step else None
         return {}, [], count, None
     given = optimizer.state.get(row.owner, {})
-    held, new, made = local_states(given), {}, set()
+    held, new, made = states_here(given, row.part), {}, set()
     count = private = None
     # The count first: torch's own states begin with "step".
     if stored:
@@ -161,6 +162,8 @@ def _made(optimizer, bundle, row, counts):
             private = count_of(0.0 if made else 1.0, param.device)
         count = optimizer._counts[row.owner] if private is None else private
     tensors = [new[stream.state] for stream in part.states]
+    if isinstance(row.part, Block):
+        return row.part.named(new), tensors, count if part.step else None, private
     blocks = {stream.state: stream.block for stream in part.states}
     stored = {key: given[key] if value is held.get(key) else in_whole(value, row.owner, blocks.get(key, 1))
               for key, value in new.items()}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .._binding.group_rules import clip_of
+from .._binding.matrix_blocks import count_in
 from .._binding.table import FRESH
 from .._rule import Rule
 from ._optimizer import Optimizer
@@ -46,7 +47,7 @@ class Timed(Optimizer):
         step that is not skipped."""
         if self._calls is not None and id(param) in self._calls:
             return self._calls[id(param)]
-        count = self.state.get(param, {}).get("step")
+        count = count_in(self.state.get(param, {}))
         return 0 if count is None else int(count)
 
     def _settings_for(self, scaler):
