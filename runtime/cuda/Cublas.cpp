@@ -33,7 +33,7 @@ using CopyDescription = struct CopyDescriptionOpaque *;
   FUNCTION(cublasLtMatrixLayoutDestroy, Layout)                                                                        \
   FUNCTION(cublasLtMatrixLayoutSetAttribute, Layout, int, const void *, size_t)                                        \
   FUNCTION(cublasLtMatmul, void *, Description, const void *, const void *, Layout, const void *, Layout,              \
-           const void *, const void *, Layout, void *, Layout, const void *, void *, size_t, CudaStream)                 \
+           const void *, const void *, Layout, void *, Layout, const void *, void *, size_t, CudaStream)               \
   FUNCTION(cublasLtMatrixTransformDescCreate, CopyDescription *, int)                                                  \
   FUNCTION(cublasLtMatrixTransformDescDestroy, CopyDescription)                                                        \
   FUNCTION(cublasLtMatrixTransformDescSetAttribute, CopyDescription, int, const void *, size_t)                        \
@@ -223,9 +223,9 @@ altgrad_status Cublas::multiplyStrips(const altgrad_gemm &p) {
   });
 }
 
-// What the library does not do in strips it does whole, unless they have changed what is added.
+// What the library does not do in strips it does whole.
 altgrad_status Cublas::multiply(const altgrad_gemm &product) {
-  const bool inStrips = product.strips > 1 && product.c != product.d && multiplyStrips(product) == ALTGRAD_OK;
+  const bool inStrips = product.strips > 1 && multiplyStrips(product) == ALTGRAD_OK;
   if (altgrad_status status = inStrips ? ALTGRAD_OK : multiplyWhole(product))
     return status;
   return product.shift != 0 ? addToDiagonals(product) : ALTGRAD_OK;

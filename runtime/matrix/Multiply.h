@@ -14,6 +14,9 @@ namespace altgrad::runtime {
 // Who multiplies for plans that nobody has given a function of their own.
 Gemm commonGemm();
 void setCommonGemm(const Gemm &gemm);
+// Who does symmetric products on GPUs where that is fastest.
+SymmetricGemm symmetricGemm();
+void setSymmetricGemm(const SymmetricGemm &gemm);
 // And who factorizes squares.
 Factorize commonFactorize();
 void setCommonFactorize(const Factorize &factorize);

@@ -29,7 +29,8 @@ inline int64_t stripRows(const altgrad_gemm &gemm) {
   return (gemm.m + aligned * gemm.strips - 1) / (aligned * gemm.strips) * aligned;
 }
 
-// A symmetric product as strips of so many rows, each up to the diagonal, with the row where it begins; until one fails.
+// Calls multiply(strip, begin) for strips of so many rows of a symmetric product, each up to the diagonal, until one
+// fails.
 template <typename Multiply>
 altgrad_status multiplyStrips(const altgrad_gemm &gemm, int64_t rows, Multiply multiply) {
   for (int64_t begin = 0; begin < gemm.m; begin += rows) {
