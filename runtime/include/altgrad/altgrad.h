@@ -307,7 +307,7 @@ ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply, void *context);
 
 // Gives all plans another function for symmetric products of 16-bit matrices on a GPU. It is measured beside the others
-// where ALTGRAD_CUDA_PRODUCTS is auto, under this name, which has its version, and is first called outside of a capture.
+// where ALTGRAD_CUDA_PRODUCTS is auto, under this name, which has its version, and first called outside of a capture.
 // A result other than 0 and an exception leave a product to the others. NULL: none.
 ALTGRAD_API altgrad_status altgrad_set_symmetric_gemm(altgrad_multiply multiply, void *context, const char *name);
 
