@@ -82,11 +82,11 @@ altgrad_status openLibrary(Functions &out) {
 }
 
 // Matrices that lie column by column, and the first error about them.
-class Matrices {
+class Layouts {
 public:
-  Matrices() = default;
-  Matrices(const Matrices &) = delete;
-  ~Matrices() {
+  Layouts() = default;
+  Layouts(const Layouts &) = delete;
+  ~Layouts() {
     for (Layout layout : layouts)
       if (layout)
         blas().cublasLtMatrixLayoutDestroy(layout);
@@ -113,7 +113,7 @@ protected:
 };
 
 // C = alpha op(A) op(B) + beta D, and what describes it.
-class Call : public Matrices {
+class Call : public Layouts {
 public:
   Call() { note(blas().cublasLtMatmulDescCreate(&description, computeF32, realF32)); }
   ~Call() {
@@ -139,7 +139,7 @@ private:
 };
 
 // C = Aᵀ.
-class Transpose : public Matrices {
+class Transpose : public Layouts {
 public:
   Transpose() {
     const int32_t word = transposed;
