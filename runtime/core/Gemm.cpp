@@ -2,6 +2,7 @@
 #include "TableImpl.h"
 #include "Tensor.h"
 #include "Threads.h"
+#include "altgrad/strips.h"
 
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 
@@ -90,41 +91,18 @@ void multiply(const Products &products, const altgrad_gemm &gemm) {
     addToDiagonals(products, gemm);
 }
 
-const char *moved(const altgrad_gemm &gemm, const void *data, int64_t elements) {
-  return data ? static_cast<const char *>(data) + elements * (gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2) : nullptr;
-}
-
-altgrad_gemm matrixOf(const altgrad_gemm &gemm, int64_t index) {
-  altgrad_gemm one = gemm;
-  one.batch = 1;
-  one.a = moved(gemm, gemm.a, index * gemm.a_matrix);
-  one.b = moved(gemm, gemm.b, index * gemm.b_matrix);
-  one.d = moved(gemm, gemm.d, index * gemm.c_matrix);
-  one.c = const_cast<char *>(moved(gemm, gemm.c, index * gemm.c_matrix));
-  return one;
-}
-
-// Of a symmetric result: each strip of rows up to the diagonal, and its transpose above the diagonal. Strips begin
-// where tensor cores load whole pieces.
+// The transpose of what each strip has below the diagonal comes above it.
 void multiplyStrips(const Products &products, const altgrad_gemm &gemm) {
-  constexpr int64_t aligned = 64;
-  const int64_t rows = (gemm.m + aligned * gemm.strips - 1) / (aligned * gemm.strips) * aligned;
-  for (int64_t begin = 0; begin < gemm.m; begin += rows) {
-    altgrad_gemm strip = gemm;
-    strip.m = std::min(rows, gemm.m - begin);
-    strip.n = begin + strip.m;
-    strip.a = moved(gemm, gemm.a, begin * gemm.a_row);
-    strip.d = moved(gemm, gemm.d, begin * gemm.c_row);
-    strip.c = const_cast<char *>(moved(gemm, gemm.c, begin * gemm.c_row));
-    strip.shift = 0;
+  altgrad::multiplyStrips(gemm, altgrad::stripRows(gemm), [&](const altgrad_gemm &strip, int64_t begin) {
     multiply(products, strip);
     if (begin == 0)
-      continue;
+      return ALTGRAD_OK;
     const std::initializer_list<int64_t> sizes = {gemm.batch, begin, strip.m};
-    View above(products, gemm, moved(gemm, gemm.c, begin), sizes, {gemm.c_matrix, gemm.c_row, 1});
+    View above(products, gemm, altgrad::moved(gemm.c, gemm, begin), sizes, {gemm.c_matrix, gemm.c_row, 1});
     View below(products, gemm, strip.c, sizes, {gemm.c_matrix, 1, gemm.c_row});
     require(aoti_torch_copy_(above, below, /*non_blocking=*/1));
-  }
+    return ALTGRAD_OK;
+  });
   if (gemm.shift != 0)
     addToDiagonals(products, gemm);
 }
@@ -144,7 +122,7 @@ void multiplyBatch(const Products &products, const altgrad_gemm &gemm) {
     return multiply(products, gemm);
   auto each = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      multiply(products, matrixOf(gemm, i));
+      multiply(products, altgrad::matrixOf(gemm, i));
   };
   if (!shared)
     return each(0, gemm.batch);

@@ -1,6 +1,7 @@
 // Products by cuBLASLt, whose functions and numbers are those of NVIDIA's cublasLt.h.
 #include "cuda/Cublas.h"
 #include "Status.h"
+#include "altgrad/strips.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,9 +12,9 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// CUBLAS_COMPUTE_32F, CUDA_R_32F and so on; attributes of products and of layouts; CUBLAS_OP_T.
+// CUBLAS_COMPUTE_32F, CUDA_R_32F and so on; attributes of products, of copies and of layouts; CUBLAS_OP_T.
 enum : int { computeF32 = 68, realF32 = 0, realF16 = 2, realBF16 = 14, transposeA = 3, transposeB = 4, transposed = 1 };
-enum : int { batchCount = 5, batchDistance = 6 };
+enum : int { transposeCopy = 2, batchCount = 5, batchDistance = 6 };
 
 int typeOf(const altgrad_gemm &product) {
   return product.type == ALTGRAD_GEMM_BF16 ? realBF16 : product.type == ALTGRAD_GEMM_F16 ? realF16 : realF32;
@@ -21,6 +22,7 @@ int typeOf(const altgrad_gemm &product) {
 
 using Layout = struct LayoutOpaque *;
 using Description = struct DescriptionOpaque *;
+using CopyDescription = struct CopyDescriptionOpaque *;
 
 #define ALTGRAD_CUBLASLT(FUNCTION)                                                                                     \
   FUNCTION(cublasLtCreate, void **)                                                                                    \
@@ -31,7 +33,12 @@ using Description = struct DescriptionOpaque *;
   FUNCTION(cublasLtMatrixLayoutDestroy, Layout)                                                                        \
   FUNCTION(cublasLtMatrixLayoutSetAttribute, Layout, int, const void *, size_t)                                        \
   FUNCTION(cublasLtMatmul, void *, Description, const void *, const void *, Layout, const void *, Layout,              \
-           const void *, const void *, Layout, void *, Layout, const void *, void *, size_t, CudaStream)
+           const void *, const void *, Layout, void *, Layout, const void *, void *, size_t, CudaStream)               \
+  FUNCTION(cublasLtMatrixTransformDescCreate, CopyDescription *, int)                                                  \
+  FUNCTION(cublasLtMatrixTransformDescDestroy, CopyDescription)                                                        \
+  FUNCTION(cublasLtMatrixTransformDescSetAttribute, CopyDescription, int, const void *, size_t)                        \
+  FUNCTION(cublasLtMatrixTransform, void *, CopyDescription, const void *, const void *, Layout, const void *,         \
+           const void *, Layout, void *, Layout, CudaStream)
 
 struct Functions {
 #define ALTGRAD_POINTER(name, ...) int (*name)(__VA_ARGS__);
@@ -74,17 +81,15 @@ altgrad_status openLibrary(Functions &out) {
   return ALTGRAD_OK;
 }
 
-// A product of matrices that lie column by column, C = alpha op(A) op(B) + beta D, and what describes it.
-class Call {
+// Matrices that lie column by column, and the first error about them.
+class Layouts {
 public:
-  Call() : error(blas().cublasLtMatmulDescCreate(&description, computeF32, realF32)) {}
-  Call(const Call &) = delete;
-  ~Call() {
+  Layouts() = default;
+  Layouts(const Layouts &) = delete;
+  ~Layouts() {
     for (Layout layout : layouts)
       if (layout)
         blas().cublasLtMatrixLayoutDestroy(layout);
-    if (description)
-      blas().cublasLtMatmulDescDestroy(description);
   }
   // Operand 0 or 1, or the result, 2.
   void place(int which, int type, int64_t rows, int64_t columns, int64_t line, int64_t batch, int64_t distance) {
@@ -95,6 +100,25 @@ public:
       note(blas().cublasLtMatrixLayoutSetAttribute(layout, batchCount, &count, sizeof count));
       note(blas().cublasLtMatrixLayoutSetAttribute(layout, batchDistance, &distance, sizeof distance));
     }
+  }
+
+protected:
+  void note(int status) { error = error ? error : status; }
+  altgrad_status status() const {
+    return error ? fail(ALTGRAD_CUDA, "cuBLASLt refuses a product: its status is %d, and nothing has changed", error)
+                 : ALTGRAD_OK;
+  }
+  Layout layouts[3] = {};
+  int error = 0;
+};
+
+// C = alpha op(A) op(B) + beta D, and what describes it.
+class Call : public Layouts {
+public:
+  Call() { note(blas().cublasLtMatmulDescCreate(&description, computeF32, realF32)); }
+  ~Call() {
+    if (description)
+      blas().cublasLtMatmulDescDestroy(description);
   }
   void transpose(int which) {
     const int32_t word = transposed;
@@ -107,15 +131,36 @@ public:
     if (!error)
       note(blas().cublasLtMatmul(handle, description, &alpha, a, layouts[0], b, layouts[1], &beta, d, layouts[2], c,
                                  layouts[2], nullptr, nullptr, 0, static_cast<CudaStream>(stream)));
-    return error ? fail(ALTGRAD_CUDA, "cuBLASLt refuses a product: its status is %d, and nothing has changed", error)
-                 : ALTGRAD_OK;
+    return status();
   }
 
 private:
-  void note(int status) { error = error ? error : status; }
   Description description = nullptr;
-  Layout layouts[3] = {};
-  int error;
+};
+
+// C = Aᵀ.
+class Transpose : public Layouts {
+public:
+  Transpose() {
+    const int32_t word = transposed;
+    note(blas().cublasLtMatrixTransformDescCreate(&description, realF32));
+    if (!error)
+      note(blas().cublasLtMatrixTransformDescSetAttribute(description, transposeCopy, &word, sizeof word));
+  }
+  ~Transpose() {
+    if (description)
+      blas().cublasLtMatrixTransformDescDestroy(description);
+  }
+  altgrad_status run(void *handle, const void *a, void *c, void *stream) {
+    const float one = 1, zero = 0;
+    if (!error)
+      note(blas().cublasLtMatrixTransform(handle, description, &one, a, layouts[0], &zero, nullptr, nullptr, c,
+                                          layouts[2], static_cast<CudaStream>(stream)));
+    return status();
+  }
+
+private:
+  CopyDescription description = nullptr;
 };
 
 } // namespace
@@ -165,9 +210,29 @@ altgrad_status Cublas::addToDiagonals(const altgrad_gemm &product) {
   return ALTGRAD_OK;
 }
 
-// What lies row by row is the transpose of what lies column by column: the library makes cᵀ = bᵀ aᵀ.
+// The transpose of what each strip has below the diagonal comes above it.
+altgrad_status Cublas::multiplyStrips(const altgrad_gemm &p) {
+  return altgrad::multiplyStrips(p, altgrad::stripRows(p), [&](const altgrad_gemm &strip, int64_t begin) {
+    altgrad_status status = multiplyWhole(strip);
+    if (status || begin == 0)
+      return status;
+    Transpose copy;
+    copy.place(0, typeOf(p), begin, strip.m, p.c_row, p.batch, p.c_matrix);
+    copy.place(2, typeOf(p), strip.m, begin, p.c_row, p.batch, p.c_matrix);
+    return copy.run(handle, strip.c, altgrad::moved(p.c, p, begin), p.stream);
+  });
+}
+
+// What the library does not do in strips it does whole.
 altgrad_status Cublas::multiply(const altgrad_gemm &product) {
-  const altgrad_gemm &p = product;
+  const bool inStrips = product.strips > 1 && multiplyStrips(product) == ALTGRAD_OK;
+  if (altgrad_status status = inStrips ? ALTGRAD_OK : multiplyWhole(product))
+    return status;
+  return product.shift != 0 ? addToDiagonals(product) : ALTGRAD_OK;
+}
+
+// What lies row by row is the transpose of what lies column by column: the library makes cᵀ = bᵀ aᵀ.
+altgrad_status Cublas::multiplyWhole(const altgrad_gemm &p) {
   const int type = typeOf(p);
   Call call;
   auto operand = [&](int which, int64_t rows, int64_t columns, int64_t distance, int64_t along, int64_t line) {
@@ -180,8 +245,5 @@ altgrad_status Cublas::multiply(const altgrad_gemm &product) {
   operand(0, p.n, p.k, p.b_matrix, p.b_column, p.b_row);
   operand(1, p.k, p.m, p.a_matrix, p.a_column, p.a_row);
   call.place(2, type, p.n, p.m, p.c_row, p.batch, p.c_matrix);
-  if (altgrad_status status =
-          call.run(handle, p.b, p.a, p.d ? p.d : p.c, p.c, float(p.alpha), p.d ? float(p.beta) : 0, p.stream))
-    return status;
-  return p.shift != 0 ? addToDiagonals(p) : ALTGRAD_OK;
+  return call.run(handle, p.b, p.a, p.d ? p.d : p.c, p.c, float(p.alpha), p.d ? float(p.beta) : 0, p.stream);
 }

@@ -21,6 +21,8 @@ public:
 private:
   altgrad_status open();
   altgrad_status addToDiagonals(const altgrad_gemm &product);
+  altgrad_status multiplyStrips(const altgrad_gemm &product);
+  altgrad_status multiplyWhole(const altgrad_gemm &product);
 
   std::shared_ptr<Gpu> gpu;
   void *handle = nullptr;

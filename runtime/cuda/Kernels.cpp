@@ -54,7 +54,6 @@ void findSymmetric(const Bundle &bundle, Kernels &kernels) {
   if (std::none_of(phases.begin(), phases.end(), [](const Phase &phase) { return phase.kind == ALTGRAD_MATRIX; }))
     return;
   const Driver &driver = kernels.gpu->driver;
-  bool measures = altgrad::productsBy() == altgrad::ProductsBy::Auto; // strips, too, where there are no kernels
   for (int type : {ALTGRAD_GEMM_BF16, ALTGRAD_GEMM_F16})
     for (int columns : {0, 1}) {
       std::string name = ALTGRAD_SYMMETRIC_KERNEL;
@@ -63,10 +62,8 @@ void findSymmetric(const Bundle &bundle, Kernels &kernels) {
       if (driver.cuModuleGetFunction(&kernel, kernels.module, name.c_str()) != 0 ||
           driver.cuFuncSetAttribute(kernel, functionDynamicShared, ALTGRAD_SYMMETRIC_SHARED) != 0)
         kernel = nullptr;
-      measures |= kernel != nullptr;
     }
-  if (measures)
-    kernels.identity = identityOf(driver, bundle, kernels.gpu->device);
+  kernels.identity = identityOf(driver, bundle, kernels.gpu->device);
 }
 
 // The code itself says whether it waits: of what a bundle has, a device takes

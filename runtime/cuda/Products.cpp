@@ -1,4 +1,5 @@
-// Symmetric products by a library, in strips or whole, and by a bundle's own kernels, measured once for each shape.
+// Symmetric products by a library, in strips or whole, a function for them, or a bundle's own kernels: measured once
+// for each shape.
 #include "cuda/Products.h"
 #include "Status.h"
 #include "altgrad/products.h"
@@ -12,10 +13,11 @@
 
 using namespace altgrad::runtime;
 
-// Codes of the first matrix of a result, and the fastest of several runs.
+// Codes of the last matrix of a result, where zeros were, and the fastest of several runs.
 struct altgrad::runtime::Try {
   std::vector<uint16_t> codes;
   float ms = HUGE_VALF;
+  bool refused = false;
 };
 
 namespace {
@@ -38,13 +40,13 @@ Decisions &decisions() {
   return *all;
 }
 
-constexpr const char *wayNames[] = {"library", "two strips", "four strips", "own"};
+constexpr const char *wayNames[] = {"library", "two strips", "four strips", "given", "own"};
 const char *nameOf(Way way) { return wayNames[int(way)]; }
 
 // Whole squares for words that nobody here has written.
 Way wayOf(const std::vector<char> &words) {
   const std::string text(words.begin(), words.end());
-  for (Way way : {Way::TwoStrips, Way::FourStrips, Way::Own})
+  for (Way way : {Way::TwoStrips, Way::FourStrips, Way::Given, Way::Own})
     if (text.compare(0, strlen(nameOf(way)), nameOf(way)) == 0)
       return way;
   return Way::Full;
@@ -57,6 +59,18 @@ bool isPieces(const void *address) { return uint64_t(address) % (2 * pieceElemen
 bool isPieces(int64_t elements) { return elements % pieceElements == 0; }
 // Of a matrix one stride is 1.
 int64_t lineOf(int64_t row, int64_t column) { return std::max(row, column); }
+
+// Whether kernels may load 16 bytes at once of all that lies there.
+bool isAligned(const altgrad_gemm &product) {
+  const int64_t a = lineOf(product.a_row, product.a_column), b = lineOf(product.b_row, product.b_column);
+  for (const void *address : {product.a, product.b, product.d, (const void *)product.c})
+    if (!isPieces(address))
+      return false;
+  for (int64_t elements : {product.n, a, b, product.c_row, product.a_matrix, product.b_matrix, product.c_matrix})
+    if (!isPieces(elements))
+      return false;
+  return true;
+}
 
 double numberOf(uint16_t code, int32_t type) {
   const int digits = type == ALTGRAD_GEMM_BF16 ? 7 : 10, exponent = (code & 0x7fff) >> digits;
@@ -130,16 +144,8 @@ altgrad_status OwnProducts::open() {
 
 // Null where they do not do such a product.
 Function OwnProducts::kernelFor(const altgrad_gemm &product) const {
-  if (!isOf16Bits(product) || product.shift != 0)
-    return nullptr;
-  const int64_t a = lineOf(product.a_row, product.a_column), b = lineOf(product.b_row, product.b_column);
-  for (const void *address : {product.a, product.b, product.d, (const void *)product.c})
-    if (!isPieces(address))
-      return nullptr;
-  for (int64_t elements : {product.n, a, b, product.c_row, product.a_matrix, product.b_matrix, product.c_matrix})
-    if (!isPieces(elements))
-      return nullptr;
-  if (product.k > INT32_MAX || product.batch > mostTiles || product.n > mostTiles * ALTGRAD_SYMMETRIC_ROWS)
+  if (!isOf16Bits(product) || product.shift != 0 || !isAligned(product) || product.k > INT32_MAX ||
+      product.batch > mostTiles || product.n > mostTiles * ALTGRAD_SYMMETRIC_ROWS)
     return nullptr;
   return kernels->symmetric[product.type][product.a_column != 1];
 }
@@ -156,6 +162,7 @@ std::string OwnProducts::keyOf(const altgrad_gemm &product) const {
     shape += " " + std::to_string(count);
   std::string key = "altgrad product 2\n" + kernels->identity;
   addPart(key, "shape", shape);
+  addPart(key, "given", given.name);
   return key;
 }
 
@@ -172,38 +179,65 @@ altgrad_status OwnProducts::launch(const altgrad_gemm &product) const {
   return error ? driver.refuse(error, "a kernel for symmetric products") : ALTGRAD_OK;
 }
 
-// The library's whole squares come first: the others are compared with them.
+altgrad_status OwnProducts::multiplyGiven(const altgrad_gemm &product, const Library &library) const {
+  altgrad_gemm copy = product; // the function may write to it
+  int32_t error = 1;
+  try {
+    error = given.multiply(&copy, given.context);
+  } catch (...) { // leaves it to the library, too
+  }
+  return error ? library(1) : ALTGRAD_OK;
+}
+
+// The library's whole squares come first: the others are compared with them. What is added in place lasts one run.
 std::vector<Way> OwnProducts::waysOf(const altgrad_gemm &product) const {
   std::vector<Way> ways{Way::Full};
-  if (product.n >= narrowestInStrips && isOf16Bits(product))
+  if (product.c == product.d)
+    return ways;
+  const bool isLarge = product.n >= narrowestInStrips && isOf16Bits(product);
+  if (isLarge)
     ways.insert(ways.end(), {Way::TwoStrips, Way::FourStrips});
+  if (isLarge && given.multiply && product.shift == 0 && isAligned(product))
+    ways.push_back(Way::Given);
   if (kernelFor(product))
     ways.push_back(Way::Own);
   return ways;
 }
 
 altgrad_status OwnProducts::run(Way way, const altgrad_gemm &product, const Library &library) const {
-  return way == Way::Own ? launch(product) : library(way == Way::FourStrips ? 4 : way == Way::TwoStrips ? 2 : 1);
+  if (way == Way::Own)
+    return launch(product);
+  return way == Way::Given ? multiplyGiven(product, library)
+                           : library(way == Way::FourStrips ? 4 : way == Way::TwoStrips ? 2 : 1);
 }
 
 altgrad_status OwnProducts::measure(const altgrad_gemm &product, const Library &library, const std::vector<Way> &ways,
                                     std::vector<Try> &tries) const {
   const auto stream = static_cast<CudaStream>(product.stream);
+  const altgrad_gemm last = altgrad::matrixOf(product, product.batch - 1);
+  for (size_t which = 0; which < ways.size(); ++which) { // memory that is not pinned is there after each call
+    std::vector<uint16_t> &codes = tries[which].codes;
+    const Library nobody = [&](int32_t) {
+      tries[which].refused = true;
+      return ALTGRAD_OK;
+    };
+    codes.resize(size_t(std::min(product.n * product.n, mostCompared)));
+    if (Result error = driver.cuMemcpyHtoDAsync(DevicePointer(last.c), codes.data(), codes.size() * 2, stream))
+      return driver.refuse(error, "comparing products");
+    if (altgrad_status status = run(ways[which], product, ways[which] == Way::Given ? nobody : library))
+      return status;
+    if (Result error = driver.cuMemcpyDtoHAsync(codes.data(), DevicePointer(last.c), codes.size() * 2, stream))
+      return driver.refuse(error, "comparing products");
+  }
   Stopwatch watch(driver, stream);
-  for (int i = 0; i <= rounds; ++i)
+  for (int i = 0; i < rounds; ++i)
     for (size_t which = 0; which < ways.size(); ++which) {
       float ms = 0;
-      Try &each = tries[which];
+      if (tries[which].refused)
+        continue;
       if (altgrad_status status = watch.time([&] { return run(ways[which], product, library); }, ms))
         return status;
-      if (!each.codes.empty()) {
-        each.ms = std::min(each.ms, ms);
-        continue;
-      }
-      each.codes.resize(size_t(std::min(product.n * product.n, mostCompared)));
-      if (Result error =
-              driver.cuMemcpyDtoHAsync(each.codes.data(), DevicePointer(product.c), each.codes.size() * 2, stream))
-        return driver.refuse(error, "comparing products"); // memory that is not pinned is there now
+      tries[which].ms = std::min(tries[which].ms, ms);
     }
   return ALTGRAD_OK;
 }
@@ -217,7 +251,9 @@ altgrad_status OwnProducts::decide(const altgrad_gemm &product, const Library &l
     return status;
   size_t best = 0;
   std::string measured;
+  bool refused = false;
   for (size_t i = 0; i < ways.size(); ++i) {
+    refused |= tries[i].refused;
     const double far = farthest(tries[i], tries[0], product.type);
     if (std::isnan(far))
       return ALTGRAD_OK;
@@ -228,7 +264,8 @@ altgrad_status OwnProducts::decide(const altgrad_gemm &product, const Library &l
     measured += words;
   }
   measured = nameOf(ways[best]) + (":" + measured.substr(1)) + "\n";
-  Cache().keep(key, {measured.begin(), measured.end()});
+  if (!refused) // which another process may not do
+    Cache().keep(key, {measured.begin(), measured.end()});
   std::lock_guard<std::mutex> held(decisions().lock); // a second thread may have measured, too
   way = decisions().ways.emplace(key, ways[best]).first->second;
   return ALTGRAD_OK;
@@ -246,6 +283,8 @@ altgrad_status OwnProducts::fastest(const altgrad_gemm &product, const Library &
   std::vector<char> words;
   if (!Cache().find(key, words) || words.empty())
     return captured ? ALTGRAD_OK : decide(product, library, key, way);
+  if (captured && wayOf(words) == Way::Given) // which may compile in its first call
+    return ALTGRAD_OK;
   std::lock_guard<std::mutex> held(decisions().lock);
   way = decisions().ways.emplace(key, wayOf(words)).first->second;
   return ALTGRAD_OK;
@@ -256,6 +295,8 @@ altgrad_status OwnProducts::multiply(const altgrad_gemm &product, bool alone, co
   if (by == altgrad::ProductsBy::Library)
     return library(1);
   Way way = Way::Full;
+  if (by == altgrad::ProductsBy::Auto && !alone)
+    given = symmetricGemm();
   const std::vector<Way> ways = waysOf(product);
   if (by == altgrad::ProductsBy::Auto && !alone && ways.size() > 1) {
     if (altgrad_status status = fastest(product, library, way))

@@ -4,12 +4,13 @@
 
 #include "altgrad/products.h"
 #include "cuda/Kernels.h"
-#include "executor/Executor.h"
+#include "matrix/Multiply.h"
 
 namespace altgrad::runtime {
 
-// The library multiplies whole squares, or strips of rows up to the diagonal; or a kernel of the bundle multiplies.
-enum class Way { Full, TwoStrips, FourStrips, Own };
+// The library multiplies whole squares, or strips of rows up to the diagonal; or the function of
+// altgrad_set_symmetric_gemm multiplies, or a kernel of the bundle.
+enum class Way { Full, TwoStrips, FourStrips, Given, Own };
 struct Try; // what one of them gave, and its time
 
 // Of one plan; productsBy() says who multiplies.
@@ -33,10 +34,12 @@ private:
   altgrad_status measure(const altgrad_gemm &product, const Library &library, const std::vector<Way> &ways,
                          std::vector<Try> &tries) const;
   altgrad_status launch(const altgrad_gemm &product) const;
+  altgrad_status multiplyGiven(const altgrad_gemm &product, const Library &library) const;
 
   const Driver &driver;
   std::shared_ptr<const Kernels> kernels;
   altgrad::ProductsBy by = altgrad::ProductsBy::Library;
+  SymmetricGemm given; // of this product
 };
 
 } // namespace altgrad::runtime

@@ -67,6 +67,11 @@ struct Gemm {
   void *context = nullptr;
 };
 
+// Who else does symmetric products; see altgrad_set_symmetric_gemm.
+struct SymmetricGemm : Gemm {
+  std::string name;
+};
+
 // Who factorizes squares; see altgrad_set_factorize.
 struct Factorize {
   altgrad_factorize factorize = nullptr;

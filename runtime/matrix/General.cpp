@@ -56,18 +56,6 @@ altgrad_gemm altgrad::runtime::describeGeneral(const Product &product, const Mat
   return gemm;
 }
 
-altgrad_gemm altgrad::runtime::matrixOf(const altgrad_gemm &gemm, int64_t index) {
-  const int64_t bytes = gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2;
-  auto move = [&](const void *data, int64_t distance) {
-    return data ? static_cast<const char *>(data) + index * distance * bytes : nullptr;
-  };
-  altgrad_gemm one = gemm;
-  one.batch = 1;
-  one.a = move(gemm.a, gemm.a_matrix), one.b = move(gemm.b, gemm.b_matrix), one.d = move(gemm.d, gemm.c_matrix);
-  one.c = const_cast<char *>(move(gemm.c, gemm.c_matrix));
-  return one;
-}
-
 altgrad_status altgrad::runtime::factorize(const Product &product, const altgrad_gemm &gemm, const Phase &phase,
                                            const Launch &launch) {
   const Factorize &who = launch.factorize;

@@ -133,6 +133,22 @@ altgrad_status altgrad::runtime::runItems(int64_t items, void (*body)(int64_t, i
 static Gemm common;
 static Factorize commonOfSquares;
 
+// Never destroyed: a thread may still step.
+static SymmetricGemm &ofSymmetric() {
+  static auto *gemm = new SymmetricGemm;
+  return *gemm;
+}
+
+SymmetricGemm altgrad::runtime::symmetricGemm() {
+  std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
+  return ofSymmetric();
+}
+
+void altgrad::runtime::setSymmetricGemm(const SymmetricGemm &gemm) {
+  std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
+  ofSymmetric() = gemm;
+}
+
 Factorize altgrad::runtime::commonFactorize() {
   std::lock_guard<std::mutex> held(ForkSafeLock<Gemm>::of());
   return commonOfSquares;

@@ -3,6 +3,7 @@
 #define ALTGRAD_RUNTIME_MULTIPLY_H
 
 #include "Status.h"
+#include "altgrad/strips.h"
 #include "executor/Executor.h"
 
 #include <algorithm>
@@ -13,6 +14,9 @@ namespace altgrad::runtime {
 // Who multiplies for plans that nobody has given a function of their own.
 Gemm commonGemm();
 void setCommonGemm(const Gemm &gemm);
+// Who does symmetric products on GPUs where that is fastest.
+SymmetricGemm symmetricGemm();
+void setSymmetricGemm(const SymmetricGemm &gemm);
 // And who factorizes squares.
 Factorize commonFactorize();
 void setCommonFactorize(const Factorize &factorize);
@@ -48,8 +52,6 @@ struct RowTables {
 // The operands of matrices that say their rows and columns, as they lie; those of a factorization are all m x n.
 altgrad_gemm describeGeneral(const Product &product, const Matrices &matrices, const RowTables &rows,
                              const Phase &phase, const Launch &launch);
-// One product of a batch.
-altgrad_gemm matrixOf(const altgrad_gemm &gemm, int64_t index);
 // A factorization, whose operands are those of `gemm`.
 altgrad_status factorize(const Product &product, const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 

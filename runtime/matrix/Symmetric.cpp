@@ -14,31 +14,10 @@ constexpr int64_t narrowest = 64, narrowestOf16 = 256, mostStrips = 8;
 // Lines of a tile, which a mirror takes through a block of its own: columns of a matrix are in too few sets of a cache.
 constexpr int64_t tile = 16;
 
-int64_t stripRows(const altgrad_gemm &gemm) {
+int64_t hostRows(const altgrad_gemm &gemm) {
   const int64_t n = gemm.m, least = gemm.type == ALTGRAD_GEMM_F32 ? narrowest : narrowestOf16;
   const int64_t strips = std::clamp<int64_t>(n / least, 1, mostStrips);
   return (n + strips - 1) / strips;
-}
-
-const void *moved(const void *data, const altgrad_gemm &gemm, int64_t elements) {
-  return data ? (const char *)data + elements * (gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2) : nullptr;
-}
-
-altgrad_gemm stripOf(const altgrad_gemm &gemm, int64_t begin, int64_t end) {
-  altgrad_gemm strip = gemm;
-  strip.m = end - begin;
-  strip.n = end;
-  strip.a = moved(gemm.a, gemm, begin * gemm.a_row);
-  strip.d = moved(gemm.d, gemm, begin * gemm.c_row);
-  strip.c = const_cast<void *>(moved(gemm.c, gemm, begin * gemm.c_row));
-  return strip;
-}
-
-altgrad_status multiplyStrips(const altgrad_gemm &gemm, int64_t rows, const Phase &phase, const Launch &launch) {
-  for (int64_t begin = 0; begin < gemm.m; begin += rows)
-    if (altgrad_status status = multiplyOnce(stripOf(gemm, begin, std::min(begin + rows, gemm.m)), phase, launch))
-      return status;
-  return ALTGRAD_OK;
 }
 
 struct Mirror {
@@ -90,7 +69,7 @@ void mirrorRows(int64_t begin, int64_t end, void *context) {
   const altgrad_gemm &gemm = mirror.gemm;
   for (int64_t item = begin; item < end; ++item) {
     const int64_t n = gemm.m, row = item % mirror.tiles * tile;
-    void *matrix = const_cast<void *>(moved(gemm.c, gemm, item / mirror.tiles * gemm.c_matrix));
+    void *matrix = altgrad::moved(gemm.c, gemm, item / mirror.tiles * gemm.c_matrix);
     for (int64_t column = row; mirror.copies && column < n; column += tile)
       if (gemm.type == ALTGRAD_GEMM_F32)
         copyAcross((uint32_t *)matrix, n, row, column);
@@ -107,8 +86,9 @@ void mirrorRows(int64_t begin, int64_t end, void *context) {
 
 altgrad_status altgrad::runtime::multiplySymmetric(const altgrad_gemm &gemm, double shift, const Phase &phase,
                                                    const Launch &launch) {
-  const int64_t n = gemm.m, rows = stripRows(gemm);
-  if (altgrad_status status = rows < n ? multiplyStrips(gemm, rows, phase, launch) : multiplyOnce(gemm, phase, launch))
+  const int64_t n = gemm.m, rows = hostRows(gemm);
+  auto multiply = [&](const altgrad_gemm &strip, int64_t) { return multiplyOnce(strip, phase, launch); };
+  if (altgrad_status status = altgrad::multiplyStrips(gemm, rows, multiply))
     return status;
   Mirror mirror{gemm, (n + tile - 1) / tile, float(shift), rows < n};
   if (!mirror.copies && shift == 0)

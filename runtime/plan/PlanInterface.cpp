@@ -233,6 +233,13 @@ altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply, v
   });
 }
 
+altgrad_status altgrad_set_symmetric_gemm(altgrad_multiply multiply, void *context, const char *name) {
+  return guarded([&]() -> altgrad_status {
+    setSymmetricGemm({{multiply, context}, name ? name : ""});
+    return ALTGRAD_OK;
+  });
+}
+
 altgrad_status altgrad_set_factorize(altgrad_plan *plan, altgrad_factorize factorize, void *context) {
   return guarded([&]() -> altgrad_status {
     if (plan)

@@ -22,7 +22,9 @@ struct Description {
   int32_t transposed[2] = {};
 };
 int handles = 0, refused = 0;
-int64_t products = 0, matrices = 0, kept = 0; // kept: descriptions and layouts that nobody has destroyed
+int refusedCopies = 0;
+// kept: descriptions and layouts that nobody has destroyed
+int64_t products = 0, matrices = 0, copies = 0, kept = 0;
 
 float numberOf(const void *data, int64_t i, int type) {
   if (type == realF32)
@@ -36,15 +38,18 @@ float numberOf(const void *data, int64_t i, int type) {
 }
 
 // The test driver's own memory is seen by copies alone.
-std::vector<char> copied(const void *data, const Layout &layout) {
+std::vector<double> numbersOf(const void *data, const Layout &layout) {
   const int64_t last = (layout.batch - 1) * layout.distance + (layout.columns - 1) * layout.line + layout.rows;
   std::vector<char> copy(size_t(last * (layout.type == realF32 ? 4 : 2)));
+  std::vector<double> numbers;
   int (*copyHere)(void *, uint64_t, size_t) = nullptr;
   int found = 0;
   if (cuGetProcAddress_v2("cuMemcpyDtoH", (void **)&copyHere, 12000, 0, &found) ||
       copyHere(copy.data(), uint64_t(data), copy.size()))
-    copy.clear();
-  return copy;
+    return numbers;
+  for (int64_t i = 0; i < last; ++i)
+    numbers.push_back(numberOf(copy.data(), i, layout.type));
+  return numbers;
 }
 
 void store(double number, void *data, int64_t i, int type) {
@@ -66,7 +71,9 @@ void store(double number, void *data, int64_t i, int type) {
 
 API fakecublas_products() { return int(products); }
 API fakecublas_matrices() { return int(matrices); }
+API fakecublas_copies() { return int(copies); }
 API fakecublas_kept() { return int(kept); }
+API fakecublas_refuse_copies(int status) { return refusedCopies = status; }
 API fakecublas_refuse(int status) { return refused = status; }
 
 API cublasLtCreate(void **handle) {
@@ -126,7 +133,7 @@ API cublasLtMatmul(void *handle, Description *how, const float *alpha, const voi
   if (handle != &handles || bytes || k != (tb ? lb->columns : lb->rows) || m != ld->rows || n != ld->columns ||
       la->batch != ld->batch || lb->batch != ld->batch || lc->batch != ld->batch || (c == d && lc != ld))
     return invalid;
-  const std::vector<char> left = copied(a, *la), right = copied(b, *lb);
+  const std::vector<double> left = numbersOf(a, *la), right = numbersOf(b, *lb);
   if (left.empty() || right.empty())
     return invalid;
   ++products;
@@ -136,12 +143,37 @@ API cublasLtMatmul(void *handle, Description *how, const float *alpha, const voi
       for (int64_t i = 0; i < m; ++i) {
         double sum = 0;
         for (int64_t t = 0; t < k; ++t)
-          sum += double(numberOf(left.data(), matrix * la->distance + (ta ? i * la->line + t : t * la->line + i), la->type)) *
-                 numberOf(right.data(), matrix * lb->distance + (tb ? t * lb->line + j : j * lb->line + t), lb->type);
+          sum += left[matrix * la->distance + (ta ? i * la->line + t : t * la->line + i)] *
+                 right[matrix * lb->distance + (tb ? t * lb->line + j : j * lb->line + t)];
         sum *= *alpha;
         if (*beta != 0)
           sum += double(*beta) * numberOf(c, matrix * lc->distance + j * lc->line + i, lc->type);
         store(sum, d, matrix * ld->distance + j * ld->line + i, ld->type);
       }
+  return 0;
+}
+
+API cublasLtMatrixTransformDescCreate(Description **out, int scale) { return cublasLtMatmulDescCreate(out, 68, scale); }
+API cublasLtMatrixTransformDescDestroy(Description *description) { return cublasLtMatmulDescDestroy(description); }
+API cublasLtMatrixTransformDescSetAttribute(Description *description, int which, const void *value, size_t bytes) {
+  return cublasLtMatmulDescSetAttribute(description, which + 1, value, bytes); // TRANSA is 2 here
+}
+
+// Column by column: C = alpha op(A).
+API cublasLtMatrixTransform(void *handle, Description *how, const float *alpha, const void *a, Layout *la, const float *beta,
+                            const void *b, Layout *, void *c, Layout *lc, void *) {
+  if (refusedCopies)
+    return refusedCopies;
+  if (handle != &handles || b || *alpha != 1 || *beta != 0 || !how->transposed[0] || la->type != lc->type ||
+      la->rows != lc->columns || la->columns != lc->rows || la->batch != lc->batch)
+    return invalid;
+  const std::vector<double> from = numbersOf(a, *la);
+  if (from.empty())
+    return invalid;
+  ++copies;
+  for (int64_t matrix = 0; matrix < lc->batch; ++matrix)
+    for (int64_t j = 0; j < lc->columns; ++j)
+      for (int64_t i = 0; i < lc->rows; ++i)
+        store(from[matrix * la->distance + i * la->line + j], c, matrix * lc->distance + j * lc->line + i, lc->type);
   return 0;
 }

@@ -306,6 +306,11 @@ ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 // without a function of their own, from their next run on.
 ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply, void *context);
 
+// Gives all plans another function for symmetric products of 16-bit matrices on a GPU. It is measured beside the others
+// where ALTGRAD_CUDA_PRODUCTS is auto, under this name, which has its version, and first called outside of a capture.
+// A result other than 0 and an exception leave a product to the others. NULL: none.
+ALTGRAD_API altgrad_status altgrad_set_symmetric_gemm(altgrad_multiply multiply, void *context, const char *name);
+
 // Makes a plan factorize squares by this function, in the thread that calls altgrad_run. Without one, runs of such
 // phases are ALTGRAD_UNAVAILABLE. If `plan` is NULL, this is for all plans without a function of their own.
 ALTGRAD_API altgrad_status altgrad_set_factorize(altgrad_plan *plan, altgrad_factorize factorize, void *context);

@@ -31,7 +31,7 @@ typedef struct altgrad_gemm {
   void *stream;   // a CUstream of it
   double shift;
   // On a GPU: above 1 where c is symmetric and may be multiplied in so many strips of rows, each up to the diagonal,
-  // with a copy of what is below the diagonal above it. A function that multiplies all of c instead is right, too.
+  // with a copy of what is below the diagonal above it (strips.h). A function that multiplies all of c is right, too.
   int32_t strips;
 } altgrad_gemm;
 

@@ -30,7 +30,8 @@ namespace altgrad {
 // Who does symmetric products on a GPU, by $ALTGRAD_CUDA_PRODUCTS: the library, which multiplies whole squares, as
 // without the variable; the library in four strips of rows up to the diagonal, which are ten of sixteen blocks, and
 // a copy of the rest; these kernels; or whoever was fastest when a product of the shape was first met on such a
-// device, outside of a capture. A word that is none of the four is Unknown.
+// device, outside of a capture, and the function of altgrad_set_symmetric_gemm is one of these. A word that is none of
+// the four is Unknown.
 enum class ProductsBy { Library, Strips, Own, Auto, Unknown };
 inline constexpr char productsVariable[] = "ALTGRAD_CUDA_PRODUCTS";
 

@@ -10,6 +10,7 @@ import torch
 
 from . import _objects
 from ._library import Error, find_library, library, struct
+from ._quack import offer_quack
 
 _NAME = "libaltgrad_core.so"
 
@@ -124,6 +125,7 @@ def core():
     tell(loaded)
     library().altgrad_set_gemm(None, ctypes.cast(loaded.altgrad_core_multiply, c_void_p), None)
     library().altgrad_set_factorize(None, ctypes.cast(loaded.altgrad_core_factorize, c_void_p), None)
+    offer_quack()
     return loaded
 
 

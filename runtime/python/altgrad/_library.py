@@ -86,6 +86,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_set_parallel_for": (c_void_p, c_void_p),
     "altgrad_set_threads": (c_void_p, c_int32),
     "altgrad_set_gemm": (c_void_p, c_void_p, c_void_p),
+    "altgrad_set_symmetric_gemm": (c_void_p, c_void_p, c_char_p),
     "altgrad_set_factorize": (c_void_p, c_void_p, c_void_p),
     "altgrad_set_owner": (c_void_p, c_void_p, c_void_p, c_void_p),
     "altgrad_set_cuda_memory": (c_void_p, c_void_p, c_void_p),

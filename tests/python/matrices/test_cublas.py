@@ -19,22 +19,23 @@ HYPER = {"lr": 0.02, "momentum": 0.95, "decay": 0.1, "eps": 1e-7}
 SHAPES = [(12, 16), (12, 16), (16, 12), (8, 40), (8, 40), (40, 8), (5, 7)]
 
 
-def stepped(bundle, device):
-    """Weights after two steps of a plan of the C ABI without altgrad_set_gemm."""
+def stepped(bundle, device, shapes=SHAPES, steps=2):
+    """Weights after some steps of a plan of the C ABI without altgrad_set_gemm."""
     numbers = np.random.default_rng(3)
     step = runner.Runner(bundle, device)
     tensors = [{"w": numbers.standard_normal(shape).astype(np.float32), "buf": np.zeros(shape, np.float32),
-                "g": numbers.standard_normal(shape).astype(np.float32)} for shape in SHAPES]
+                "g": numbers.standard_normal(shape).astype(np.float32)} for shape in shapes]
     step.bind(tensors, {name: [value] for name, value in HYPER.items()})
-    for _ in range(2):
+    for _ in range(steps):
         step.step()
     return [tensor["w"] for tensor in tensors]
 
 
-def in_child(work, tmp_path, library=FAKE):
+def in_child(work, tmp_path, library=FAKE, products="library"):
     """Prints of a process of its own: torch gives a function to all plans of this one, and a library is opened once."""
     script = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from test_cublas import *; {work}"
     environment = {**os.environ, "ALTGRAD_CUBLASLT": str(library), "ALTGRAD_CACHE_DIR": str(tmp_path / "cache"),
+                   "ALTGRAD_CUDA_PRODUCTS": products,
                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -47,20 +48,30 @@ def bundle(request, tmp_path_factory):
     return runner.compile_rule("muon", {f"in={request.param}": True}, "states=f32", out, "x86-64-v3,sm_80,sm_90")
 
 
-def compare(bundle):
+def compare(bundle, *given):
     fake = ctypes.CDLL(str(FAKE))
-    for one, other in zip(stepped(bundle, "cuda"), stepped(bundle, "cpu:v3")):
+    for one, other in zip(stepped(bundle, "cuda", *given), stepped(bundle, "cpu:v3", *given)):
         assert np.isfinite(one).all(), one
         scale = max(1.0, one.shape[0] / one.shape[1]) ** 0.5
         assert np.abs(one - other).max() <= 2 * HYPER["lr"] * scale * (2.0 ** -16 if "f32" in bundle else 2.0 ** -6)
-    print(fake.fakecublas_products(), fake.fakecublas_matrices() > fake.fakecublas_products(), fake.fakecublas_kept())
+    print(fake.fakecublas_products(), fake.fakecublas_matrices() > fake.fakecublas_products(), fake.fakecublas_kept(),
+          fake.fakecublas_copies())
 
 
 def test_steps_are_those_of_the_plain_kernel(bundle, tmp_path):
     """Two steps of five iterations of three products, and neighbours of one shape are one call."""
     printed = in_child(f"compare({str(bundle)!r})", tmp_path).split()
-    assert printed[1:] == ["True", "0"]
+    assert printed[1:] == ["True", "0", "0"]
     assert "bf16" not in str(bundle) or printed[0] == str(2 * 5 * 3 * 5)
+
+
+@pytest.mark.parametrize("refused", [0, 15])
+def test_strips_up_to_the_diagonal_give_the_step_of_whole_squares(bundle, tmp_path, refused):
+    """Of a batch; and whole squares where the library does not copy what is below the diagonal above it."""
+    work = f"ctypes.CDLL(str(FAKE)).fakecublas_refuse_copies({refused}); compare({str(bundle)!r}, [(257, 260)] * 2, 1)"
+    products, _, kept, copies = in_child(work, tmp_path, products="strips").split()
+    squares = 0 if "f32" in str(bundle) else 10  # two of each of five iterations, each as 128, 128 and 1 rows
+    assert (int(products), int(copies), kept) == (15 + 2 * squares, 0 if refused else 2 * squares, "0")
 
 
 def refused(bundle, status):

@@ -16,7 +16,7 @@ for folder in Path(__file__).parents[1], Path(__file__).parents[2] / "reference"
 import gemms  # noqa: E402
 import runner  # noqa: E402
 from altgrad import _bundle, _core  # noqa: E402
-from altgrad._library import own_compiler  # noqa: E402
+from altgrad._library import library, own_compiler  # noqa: E402
 from altgrad._rule import find_rule  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("ALTGRAD_STANDS_FOR_CUDA") != "cpu", reason="only GPUs have these kernels")
@@ -199,31 +199,63 @@ def cu(name, *arguments):
     assert ctypes.CFUNCTYPE(ctypes.c_int, *map(type, arguments))(function.value)(*arguments) == 0, name
 
 
-def test_nothing_is_measured_under_capture(tmp_path):
-    """A shape that is not known yet is the library's there; afterwards a graph has what was decided."""
-    bundle = runner.compile_rule("muon", {}, "states=f32", tmp_path / "muon.so", "sm_80,sm_90", "--own-products")
+def runs(bundle, shape, captures):
+    """Steps of a plan of the C ABI, of which some are captured; yields after each."""
     step, context, stream, graph = runner.Runner(bundle, "cuda"), *[ctypes.c_void_p() for _ in range(3)]
-    tensor = {name: np.ones((40, 64), np.float32) for name in ("w", "buf", "g")}
+    tensor = {name: np.ones(shape, np.float32) for name in ("w", "buf", "g")}
     step.bind([tensor], {"lr": [LR], "momentum": [0.9], "decay": [0.1], "eps": [1e-7]})
     cu("cuDevicePrimaryCtxRetain", ctypes.pointer(context), ctypes.c_int(0))
     cu("cuCtxPushCurrent", context)
     cu("cuStreamCreate", ctypes.pointer(stream), ctypes.c_uint(1))
-    run = lambda: step._call("run", step.plan, step.workspace.ctypes.data, step.size, 0, -1, stream)
-    counts = []
-    with Driver(50) as driver:
-        for captured in (True, False, True):
-            driver.fake.fakecuda_clear_launches()
-            before = driver.fake.fakecuda_calls(b"cuEventElapsedTime")
-            if captured:
-                cu("cuStreamBeginCapture", stream, ctypes.c_int(0))
-            run()
-            if captured:
-                cu("cuStreamEndCapture", stream, ctypes.pointer(graph))
-                cu("cuGraphDestroy", graph)
-            counts.append((len(driver.own()), driver.fake.fakecuda_calls(b"cuEventElapsedTime") - before))
+    for captured in captures:
+        if captured:
+            cu("cuStreamBeginCapture", stream, ctypes.c_int(0))
+        step._call("run", step.plan, step.workspace.ctypes.data, step.size, 0, -1, stream)
+        if captured:
+            cu("cuStreamEndCapture", stream, ctypes.pointer(graph))
+            cu("cuGraphDestroy", graph)
+        yield
     cu("cuStreamDestroy", stream)
     cu("cuCtxPopCurrent", ctypes.pointer(context))
-    assert counts == [(0, 0), (12 + 10, 24), (10, 0)]
+
+
+def test_nothing_is_measured_under_capture(tmp_path):
+    """A shape that is not known yet is the library's there; afterwards a graph has what was decided."""
+    bundle = runner.compile_rule("muon", {}, "states=f32", tmp_path / "muon.so", "sm_80,sm_90", "--own-products")
+    counts = []
+    with Driver(50) as driver:
+        timed = lambda: driver.fake.fakecuda_calls(b"cuEventElapsedTime")
+        before = timed()
+        for _ in runs(bundle, (40, 64), (True, False, True)):
+            counts.append((len(driver.own()), timed() - before))
+            driver.fake.fakecuda_clear_launches()
+            before = timed()
+    assert counts == [(0, 0), (12 + 10, 20), (10, 0)]
+
+
+def given(bundle, *captures):
+    """Prints how often each step calls a function for symmetric products, which takes no time."""
+    calls = []
+    with Driver(50) as driver:
+        function = gemms.KIND(lambda gemm, context: calls.append(gemm) or driver.multiply(gemm, None))
+        library().altgrad_set_symmetric_gemm(ctypes.cast(function, ctypes.c_void_p), None, b"given 1")
+        for _ in runs(bundle, (256, 264), captures):
+            print(len(calls))
+            calls.clear()
+
+
+def test_a_function_that_another_process_has_chosen_is_first_called_outside_of_a_capture(tmp_path):
+    """It may compile in its first call."""
+    bundle = runner.compile_rule("muon", {}, "states=f32", tmp_path / "muon.so", "sm_80,sm_90")
+    printed = []
+    for captures in (False,), (True, False, True):
+        text = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from test_own_products import *; "
+        text += f"given({str(bundle)!r}, *{captures})"
+        done = subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout.split())
+    assert printed == [["22"], ["0", "10", "10"]]
 
 
 def test_only_programs_with_matrices_ask_for_them(cache, tmp_path):
