@@ -20,6 +20,7 @@ using namespace altgrad;
 // steps 8 n^2 m + 28 n^3, in f16 12 n^2 m + 22 n^3, and the other form 20 n^2 m + 10 n^3.
 static constexpr double elongated = 1.5, elongatedInF16 = 2;
 static constexpr uint64_t restart = 3, restartInF16 = 2;
+static constexpr double mostGrowthInF16 = 1024;
 static constexpr double leastRow = 1e-7;
 
 namespace {
@@ -98,12 +99,14 @@ Value Iteration::improve(Value x) {
 }
 
 // Without a fifth power a step has two products, and fewer operations in no other form. In bf16 the squares of singular
-// values are lost (tools/gram_accuracy.py).
+// values are lost, and in f16 where an error of 2^-11 grows to that of a whole value (tools/gram_accuracy.py).
 bool Iteration::hasGramForm() {
   bool quintic = true;
   for (uint64_t step = 0; step < op.getSteps(); ++step)
     quintic &= set.at(step)[2] != 0;
-  return format.getKnownName() != "bf16" && op.getSteps() > 1 && quintic;
+  if (format.getKnownName() == "bf16" || op.getSteps() < 2 || !quintic)
+    return false;
+  return format.isF32() || set.getErrorGrowth(op.getSteps()) < mostGrowthInF16;
 }
 
 // After some steps X and its gram are computed again: R has drifted from X Xᵀ.

@@ -46,7 +46,8 @@ class MARS(MatrixOwners, Named):
 
     _hypers = {**BETAS, "beta1_1d": ("betas_1d", 0), "beta2_1d": ("betas_1d", 1), "decay_1d": "weight_decay_1d"}
     _only_with = {"vmax": "amsgrad", "previous_grad": "exact"}
-    _unchecked = "mars_type",
+    _unchecked = _decides = "mars_type",
+    _spelled = {"exact": "is_approx=False"}
     _computed = "lr_1d_factor",
     _entry_states = "previous_grad",
     _options = {"amsgrad": lambda g: g["amsgrad"], "plain": lambda g: not g["optimize_1d"],

@@ -27,6 +27,7 @@ class Preconditioned(Timed, MatrixOwners, Named):
     """
 
     _has_fallen_back = False
+    _decides = "precondition_frequency", "max_precond_dim", "merge_dims", "precondition_1d", "factorize"
 
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options = super()._group_rule_with(group_rule, matrices, param)
@@ -81,6 +82,10 @@ class Preconditioned(Timed, MatrixOwners, Named):
             warn(f"altgrad.optim.{type(self).__name__}: products alone give no accurate root or basis of a square, which is close to "
                  "singular or has eigenvalues below 0: torch has factorized it, as it will others without a warning. "
                  "factorize=\"torch\" does so from the start")
+
+
+def _every(group):
+    return max(1, int(group["precondition_frequency"]))  # less is refused when the step has its options
 
 
 def merged(shape, most):
@@ -144,7 +149,7 @@ class SOAP(Preconditioned):
                  precondition_1d: bool = False, normalize_grads: bool = False, correct_bias: bool = True, factorize: str = "torch", **shared: Unpack[Shared]) -> None: ...
 
     def _words_at(self, step, group):
-        return ("first",) if step == 1 else ("refresh",) if (step - 1) % group["precondition_frequency"] == 0 else ()
+        return ("first",) if step == 1 else ("refresh",) if (step - 1) % _every(group) == 0 else ()
 
     def _check_group(self, group, where):
         super()._check_group(group, where)
@@ -196,6 +201,7 @@ class Shampoo(Preconditioned):
     _hypers = {**BETAS, "eps": "epsilon", "graft_beta2": "grafting_beta2", "graft_eps": "grafting_epsilon"}
     _options = {"graft": lambda g: g["grafting_type"] is not None}
     _only_with = {"v": "graft", "row_root": "root", "column_root": "root"}
+    _spelled = {"graft": "grafting_type"}
     _unchecked = "betas",
 
     @constructor
@@ -209,7 +215,7 @@ class Shampoo(Preconditioned):
         return group.get("merge_dims")
 
     def _words_at(self, step, group):
-        every, start = group["precondition_frequency"], group["start_preconditioning_step"]
+        every, start = _every(group), group["start_preconditioning_step"]
         start = every if start < 0 else start
         return ("early",) if step < start else ("root",) if step == start or step % every == 0 else ()
 
