@@ -131,17 +131,19 @@ def _begun(size, rank):
 
 def _of_authors(file):
     """A file of the authors' class in the words of this one; any other as it is."""
-    if not isinstance(file, dict) or not any(["momentum" in held for held in file.get("state", {}).values()]):
+    states = file.get("state") if isinstance(file, dict) else None
+    if not isinstance(states, dict) or not any([isinstance(held, dict) and "momentum" in held for held in states.values()]):
         return file
-    apart = "beta1", "beta2", "step", "oversample"
-    groups = [{key: value for key, value in group.items() if key not in apart} | {"betas": (group["beta1"], group["beta2"])}
-              for group in file["param_groups"]]
-    steps = {place: group["step"] for group in file["param_groups"] for place in group["params"]}
-    return {**file, "param_groups": groups, "state": {place: _state_of_authors(held, steps[place]) for place, held in file["state"].items()}}
+    groups, steps = [], {}
+    for group in file["param_groups"]:
+        steps |= dict.fromkeys(group["params"], float(group.get("step", 1)))
+        own = {key: value for key, value in group.items() if key not in ("beta1", "beta2", "step", "oversample")}
+        groups.append({**own, "betas": (group["beta1"], group["beta2"])} if "beta1" in group else own)
+    return {**file, "param_groups": groups, "state": {place: _state_of_authors(held, steps[place]) for place, held in states.items()}}
 
 
 def _state_of_authors(held, step):
-    found = {"step": torch.tensor(float(step), dtype=torch.float32, device="cpu"), "exp_avg": held["momentum"]}
+    found = {"step": torch.tensor(step, dtype=torch.float32, device="cpu"), "exp_avg": held["momentum"]}
     if "variance" in held:
         found["exp_avg_sq"] = held["variance"]
     if "Q" in held:
