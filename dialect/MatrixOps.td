@@ -276,7 +276,8 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
     ```
 
     In f16 it keeps singular values as well as the other form does in bf16. In bf16 R loses the small ones, and there is
-    the other form alone. The singular values of the result are near 1; how near, the coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
+    the other form alone, as in f16 where the coefficients let an error of 2^-10 of an operand grow to 1 until the last step
+    (`cans`: to 48). The singular values of the result are near 1; how near, the coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
     also be written: `coefficients<[3.4445, -4.775, 2.0315]>`, with a row of three numbers for
     each step, or one for all. A matrix of zeros gives zeros.
 

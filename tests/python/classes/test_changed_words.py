@@ -9,7 +9,7 @@ optim = altgrad.optim
 
 
 def train(kind, words, shape=(6, 4)):
-    """A parameter after a step for each of these, each have words of their own."""
+    """A parameter after a step with each of these words."""
     torch.manual_seed(0)
     param = torch.nn.Parameter(torch.randn(shape))
     optimizer = kind([dict(params=[param], **words[0])], lr=0.01)

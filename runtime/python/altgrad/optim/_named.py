@@ -80,10 +80,10 @@ class Named(Optimizer):
 
     def _warn_of_others(self):
         """Says that what a file holds of some parameters is another class's alone."""
-        own = {*self._keys.values(), *self._tensor_states, *self._file_states, *self._inputs, self._count_key, "step", "master",
-               REMAINDER, "copy", STATE}
+        own = {*self._keys.values(), *self._tensor_states, *self._file_states, *self._inputs, "master", REMAINDER, "copy", STATE}
         others = {key for group in self.param_groups if self._stored(self._options_of(group), self._storage_of(group))
-                  for held in filter(None, map(self.state.get, group["params"])) if own.isdisjoint(held) for key in held}
+                  for held in filter(None, map(self.state.get, group["params"])) if own.isdisjoint(held)
+                  for key in held if key not in ("step", self._count_key)}
         if others:
             name = f"altgrad.optim.{type(self).__name__}"
             warn(f"{name}: the file has {', '.join(map(repr, sorted(others, key=str)))} in the place of this class's states "
