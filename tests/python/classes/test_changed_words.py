@@ -53,6 +53,19 @@ def test_a_word_that_is_none_is_refused_by_the_next_step_and_changes_nothing(kin
     assert param.isfinite().all() and not torch.equal(param, before)
 
 
+@pytest.mark.parametrize("first, other, lacks", [("dion", "adamw", "'exp_avg_sq'"), ("adamw", "dion", "'q'")])
+def test_another_algorithm_of_dion_takes_no_averages_that_are_not_its_own(first, other, lacks):
+    param = torch.nn.Parameter(torch.randn(6, 4))
+    optimizer = optim.Dion([param], algorithm=first)
+    for name in (first, other):
+        optimizer.param_groups[0]["algorithm"], param.grad = name, torch.randn(6, 4)
+        if name == other:
+            with pytest.raises(ValueError, match=f"has 'exp_avg', .*and no {lacks}: load a state that is whole, or clear it"):
+                optimizer.step()
+            optimizer.state[param].clear()
+        optimizer.step()
+
+
 @pytest.mark.parametrize("kind, file, own", [(optim.AdamW, torch.optim.SGD, "'exp_avg', 'exp_avg_sq'"), (optim.Dion, torch.optim.Muon, "'exp_avg'"),
                                              (optim.Lion, torch.optim.RMSprop, None), (optim.AdamW, torch.optim.Adam, None)])
 def test_a_file_of_another_class_whose_states_are_of_no_use_is_named(kind, file, own, recwarn):

@@ -72,7 +72,7 @@ class Dion(MatrixOwners, Named):
         if not (0 <= group["mu"] <= 1 and group["epsilon"] >= 0):
             raise ValueError(f"{where}: mu is {group['mu']} and epsilon {group['epsilon']}, not from 0, the first up to 1")
         for key, most, words in (("rank_multiple_of", math.inf, "of at least 1"), ("power_iters", 99, "from 1 to 99")):
-            if group[key] != int(group[key]) or not 1 <= group[key] <= most:
+            if group[key] % 1 != 0 or not 1 <= group[key] <= most:
                 raise ValueError(f"{where}: {key} is {group[key]}, not a whole number {words}")
         if group["algorithm"] not in ("dion", "adamw"):
             raise ValueError(f"{where}: algorithm is {group['algorithm']!r}, neither 'dion' nor 'adamw': give parameters of "

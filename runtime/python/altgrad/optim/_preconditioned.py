@@ -55,7 +55,7 @@ class Preconditioned(Timed, MatrixOwners, Named):
 
     def _check_group(self, group, where):
         for key in ("precondition_frequency", "max_precond_dim"):
-            if group[key] != int(group[key]) or group[key] < 1:
+            if group[key] % 1 != 0 or group[key] < 1:
                 raise ValueError(f"{where}: {key} is {group[key]}, not a whole number of at least 1")
         if group["factorize"] not in ("torch", "products"):
             raise ValueError(f"{where}: factorize is {group['factorize']!r}, neither 'torch' nor 'products'")
