@@ -41,7 +41,9 @@ public:
   }
 
 private:
-  Value rounded(Value scalar) { return format.isF32() ? scalar : RoundOp::create(builder, scalar, format).getResult(); }
+  // In f16 lengths and what is divided by them are f32: numbers below 6e-8 and above 65504 would be lost.
+  bool isBf16() { return format.getKnownName() == "bf16"; }
+  Value rounded(Value scalar) { return isBf16() ? RoundOp::create(builder, scalar, format).getResult() : scalar; }
   Value f32(double number) { return arith::ConstantOp::create(builder, builder.getF32FloatAttr(float(number))); }
   Value normalized();
   Value getLength(Value norm);
@@ -62,7 +64,7 @@ private:
 };
 } // namespace
 
-// Each operation is rounded to the format, as torch does it in a tensor of no dimension.
+// In bf16 each operation is rounded, as torch does it in a tensor of no dimension.
 Value Iteration::getLength(Value norm) {
   Value eps = arith::TruncFOp::create(builder, builder.getF32Type(), op.getEps());
   if (set.margin != 1)
@@ -72,7 +74,7 @@ Value Iteration::getLength(Value norm) {
   return arith::MaximumFOp::create(builder, norm, rounded(eps));
 }
 
-// The norm is that of the rounded elements, and these are what is divided.
+// In bf16 the norm is that of the rounded elements, and these are what is divided.
 Value Iteration::normalized() {
   Value number = op.getElement();
   if (op.getEqualRows()) {
@@ -80,7 +82,7 @@ Value Iteration::normalized() {
     Value length = arith::MaximumFOp::create(builder, math::SqrtOp::create(builder, row), f32(leastRow));
     number = arith::DivFOp::create(builder, number, length);
   }
-  Value element = EntryOp::create(builder, MatrixOp::create(builder, list, number));
+  Value element = isBf16() ? EntryOp::create(builder, MatrixOp::create(builder, list, number)).getResult() : number;
   Value sum = ReduceOp::create(builder, Reduction::SumSq, element, op.getUnits() ? Scope::Unit : Scope::Tensor);
   Value norm = rounded(math::SqrtOp::create(builder, sum));
   return arith::DivFOp::create(builder, element, getLength(norm));
@@ -104,7 +106,7 @@ bool Iteration::hasGramForm() {
   bool quintic = true;
   for (uint64_t step = 0; step < op.getSteps(); ++step)
     quintic &= set.at(step)[2] != 0;
-  if (format.getKnownName() == "bf16" || op.getSteps() < 2 || !quintic)
+  if (isBf16() || op.getSteps() < 2 || !quintic)
     return false;
   return format.isF32() || set.getErrorGrowth(op.getSteps()) < mostGrowthInF16;
 }

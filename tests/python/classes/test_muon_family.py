@@ -61,6 +61,16 @@ def test_elongated_matrices_keep_singular_values_in_float16_as_well_as_in_bfloat
     assert (errors[0] < errors[1]).all(), errors
 
 
+@pytest.mark.parametrize("length", ["clamped", "added"])
+def test_a_step_in_float16_does_not_depend_on_the_size_of_the_gradient(length):
+    """Which may be beyond the numbers of float16: 6e-8 to 65504."""
+    given, steps = gradient((16, 64)), []
+    for exponent in (0, -40, -24, 10, 17, 40):
+        steps.append(update((16, 64), given * 2.0 ** exponent, eps=1e-20, orthogonalize=NewtonSchulz(dtype=torch.float16, length=length)))
+    assert torch.linalg.svdvals(steps[0]).min() > 0.6 and all(torch.equal(steps[0], one) for one in steps)
+    assert not update((16, 64), torch.zeros(16, 64), eps=1e-20, orthogonalize=NewtonSchulz(dtype=torch.float16, length=length)).any()
+
+
 @pytest.mark.parametrize("written", [False, True])
 def test_elongated_matrices_lose_no_singular_value_of_cans_in_float16(written):
     """Values from 1 to 0.01, of which the Gram form in float16 is off by more than 0.5, and the other one by 0.025."""
