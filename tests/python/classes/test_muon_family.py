@@ -124,6 +124,7 @@ def test_the_preset_of_kellerjordan_is_its_formula():
     ({"ns_coefficients": "yuo"}, "no known coefficients; write a name"),
     ({"ns_coefficients": (1.0, 2.0)}, "neither three finite numbers nor three for each step"),
     ({"ns_coefficients": (1.0, float("nan"), 2.0)}, "neither three finite numbers"),
+    ({"ns_coefficients": (1e300, 1.0, 2.0)}, "neither three finite numbers"),
     ({"preset": "adam"}, "preset is 'adam', none of 'torch', 'kj'"),
 ], ids=lambda value: str(value)[:40])
 def test_what_is_refused(given, words):
