@@ -88,7 +88,7 @@ class Dion(MatrixOwners, Named):
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options = group_rule
         if not matrices:
-            return find_template("dion"), ("vector",)
+            return rule, ("vector",)
         return rule, options + ("turned",) * bool(matrices.turned)
 
     def _begin_state(self, row, key, state):
@@ -108,7 +108,9 @@ class Dion(MatrixOwners, Named):
             if id(row) not in known and row.matrices and (q := self.state.get(row.owner, {}).get("q")) is not None:
                 rank = self._rank_of(row, len(q))
                 q[:, rank:] = 0
-                q[:, :rank].copy_(torch.where((q == 0).all(0), _begun(len(q), rank).to(q.device), q)[:, :rank])
+                missing = (q[:, :rank] == 0).all(0)
+                if missing.any():
+                    q[:, :rank] = torch.where(missing, _begun(len(q), rank).to(q.device)[:, :rank], q[:, :rank])
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state_dict of this class or of the authors' class, of which tensors are whole.
