@@ -41,7 +41,6 @@ public:
   }
 
 private:
-  // In f16 lengths and what is divided by them are f32: numbers below 6e-8 and above 65504 would be lost.
   bool isBf16() { return format.getKnownName() == "bf16"; }
   Value rounded(Value scalar) { return isBf16() ? RoundOp::create(builder, scalar, format).getResult() : scalar; }
   Value f32(double number) { return arith::ConstantOp::create(builder, builder.getF32FloatAttr(float(number))); }
@@ -74,7 +73,8 @@ Value Iteration::getLength(Value norm) {
   return arith::MaximumFOp::create(builder, norm, rounded(eps));
 }
 
-// In bf16 the norm is that of the rounded elements, and these are what is divided.
+// The norm is that of the rounded elements, and these are what is divided. In f16, where numbers below 6e-8 and above
+// 65504 would be lost, neither is rounded.
 Value Iteration::normalized() {
   Value number = op.getElement();
   if (op.getEqualRows()) {
@@ -82,7 +82,9 @@ Value Iteration::normalized() {
     Value length = arith::MaximumFOp::create(builder, math::SqrtOp::create(builder, row), f32(leastRow));
     number = arith::DivFOp::create(builder, number, length);
   }
-  Value element = isBf16() ? EntryOp::create(builder, MatrixOp::create(builder, list, number)).getResult() : number;
+  Value element = number;
+  if (isBf16() || format.isF32())
+    element = EntryOp::create(builder, MatrixOp::create(builder, list, number));
   Value sum = ReduceOp::create(builder, Reduction::SumSq, element, op.getUnits() ? Scope::Unit : Scope::Tensor);
   Value norm = rounded(math::SqrtOp::create(builder, sum));
   return arith::DivFOp::create(builder, element, getLength(norm));
