@@ -95,6 +95,9 @@ class Dion(MatrixOwners, Named):
         if key == "q":
             state.copy_(_begun(len(state), self._rank_of(row, len(state))))
 
+    def _begins_late(self, name, options):
+        return False  # the momentum that is there is no average of AdamW's
+
     def _rank_of(self, row, size):
         group = self.param_groups[row.group]
         multiple = int(group["rank_multiple_of"])

@@ -92,6 +92,10 @@ class RuleNames:
         return [(name, key) for name, key in self._keys.items() if name not in (*self._of_units, *self._unstored(options))
                 and self._only_with.get(name) in (None, *options)] + [(name, name) for name in self._inputs] + extra_streams(words)
 
+    def _begins_late(self, name, options):
+        """Whether a state may begin with these options beside others that are there already."""
+        return self._only_with.get(name) in options
+
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
 

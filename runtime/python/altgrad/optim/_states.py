@@ -22,7 +22,7 @@ def check_whole(optimizer, part, row, options):
     """Raises ValueError where a parameter has some of its states and lacks others.
 
     `part` is the Set of the row. Going on from zeros beside an old step count would be a large step.
-    A master, a copy and an average are made of the parameter, and a state of an option of its group begins when it is on. So does one of a rule
+    A master, a copy and an average are made of the parameter, and a state of an option begins when it is on. So does one of a rule
     of which some steps have another program: it may be that no step before had the state.
     """
     timed = bool(optimizer._timed_of(optimizer.param_groups[row.group]))
@@ -33,8 +33,8 @@ def check_whole(optimizer, part, row, options):
     if counted and (part.step or optimizer._always_counts):
         needed.append((None, counted))
     there = [key for _, key in needed if held.get(key) is not None]
-    switched = [state for state, option in optimizer._only_with.items() if option in optimizer._options and option in options]
-    missing = [key for stream, key in needed if held.get(key) is None and not (stream and (timed or stream.key in switched))]
+    missing = [key for stream, key in needed if held.get(key) is None
+               and not (stream and (timed or optimizer._begins_late(stream.key, options)))]
     if there and missing:
         raise ValueError(
             f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, row.owner)} has "
