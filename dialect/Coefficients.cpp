@@ -63,6 +63,29 @@ Polynomial CoefficientSet::at(int64_t step) const {
   return {row[0] / safety, row[1] / cube, row[2] / (cube * safety * safety)};
 }
 
+// Of a thousand singular values up to 1; the derivative of a result is the product of those of the steps behind it.
+double CoefficientSet::getErrorGrowth(int64_t count) const {
+  double most = 0;
+  for (int thousandth = 1; thousandth <= 1000; ++thousandth) {
+    SmallVector<double> values{thousandth / 1000.};
+    for (int64_t step = 0; step < count; ++step) {
+      auto [a, b, c] = at(step);
+      double x = values.back();
+      values.push_back(x * (a + x * x * (b + x * x * c)));
+    }
+    double growth = 1;
+    for (int64_t step = count - 1; step >= 0; --step) {
+      auto [a, b, c] = at(step);
+      double x = values[step], square = x * x;
+      growth *= a + square * (3 * b + square * 5 * c);
+      if (!std::isfinite(growth * x))
+        return std::numeric_limits<double>::infinity();
+      most = std::max(most, std::abs(growth * x));
+    }
+  }
+  return most;
+}
+
 static std::optional<CoefficientSet> written(ArrayAttr rows) {
   CoefficientSet set{"", "", rows.size() == 1 ? StepCount::Any : StepCount::All, 1, 1, {}};
   for (Attribute row : rows) {

@@ -28,6 +28,8 @@ struct CoefficientSet {
   std::string allowed() const;
   /// Of a step, from 0.
   Polynomial at(int64_t step) const;
+  /// How large the relative error of a step's operand becomes in a singular value at the end, at most.
+  double getErrorGrowth(int64_t count) const;
 };
 
 /// A set that has a name, or rows that are written; null: there is no such set.

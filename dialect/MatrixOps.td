@@ -256,16 +256,16 @@ def Altgrad_ProductsFiniteOp : Altgrad_Op<"products_finite", [Pure]> {
 def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
   let summary = "the element of the nearest matrix with orthonormal rows or columns";
   let description = [{
-    This is a Newton-Schulz iteration. The element is rounded to the format `in`, in which X
-    and all that follows is kept:
+    This is a Newton-Schulz iteration. X and all that follows is kept in the format `in`:
 
     ```
     X <- X / max(|X|, eps)           clamped;   X / (margin |X| + eps)   added
     A <- X Xᵀ,  B <- b A + c A A,  X <- a X + B X      for each step's a, b, c
     ```
 
-    |X| is the root of the sum of squares, rounded to the format as well; the margin is that of the
-    set of coefficients. X Xᵀ is `gram`, and the others are `product`. Where c is 0 a step is
+    |X| is the root of the sum of squares. In bf16 the element and the length are rounded before the division, as torch
+    does it; in f16, where they would leave the range of its numbers, the quotient is. The margin is that of the set of
+    coefficients. X Xᵀ is `gram`, and the others are `product`. Where c is 0 a step is
     `A <- X Xᵀ, X <- a X + b A X`.
 
     A tensor whose longer side is at least 1.5 times the shorter one in f32, or twice in f16, takes fewer operations by
@@ -276,7 +276,8 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
     ```
 
     In f16 it keeps singular values as well as the other form does in bf16. In bf16 R loses the small ones, and there is
-    the other form alone. The singular values of the result are near 1; how near, the coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
+    the other form alone, as in f16 where the coefficients let an error of 2^-10 of an operand grow to 1 until the last step
+    (`cans`: to 48). The singular values of the result are near 1; how near, the coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
     also be written: `coefficients<[3.4445, -4.775, 2.0315]>`, with a row of three numbers for
     each step, or one for all. A matrix of zeros gives zeros.
 

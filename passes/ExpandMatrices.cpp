@@ -20,6 +20,7 @@ using namespace altgrad;
 // steps 8 n^2 m + 28 n^3, in f16 12 n^2 m + 22 n^3, and the other form 20 n^2 m + 10 n^3.
 static constexpr double elongated = 1.5, elongatedInF16 = 2;
 static constexpr uint64_t restart = 3, restartInF16 = 2;
+static constexpr double mostGrowthInF16 = 1024;
 static constexpr double leastRow = 1e-7;
 
 namespace {
@@ -40,7 +41,8 @@ public:
   }
 
 private:
-  Value rounded(Value scalar) { return format.isF32() ? scalar : RoundOp::create(builder, scalar, format).getResult(); }
+  bool isBf16() { return format.getKnownName() == "bf16"; }
+  Value rounded(Value scalar) { return isBf16() ? RoundOp::create(builder, scalar, format).getResult() : scalar; }
   Value f32(double number) { return arith::ConstantOp::create(builder, builder.getF32FloatAttr(float(number))); }
   Value normalized();
   Value getLength(Value norm);
@@ -61,7 +63,7 @@ private:
 };
 } // namespace
 
-// Each operation is rounded to the format, as torch does it in a tensor of no dimension.
+// In bf16 each operation is rounded, as torch does it in a tensor of no dimension.
 Value Iteration::getLength(Value norm) {
   Value eps = arith::TruncFOp::create(builder, builder.getF32Type(), op.getEps());
   if (set.margin != 1)
@@ -71,7 +73,8 @@ Value Iteration::getLength(Value norm) {
   return arith::MaximumFOp::create(builder, norm, rounded(eps));
 }
 
-// The norm is that of the rounded elements, and these are what is divided.
+// The norm is that of the rounded elements, and these are what is divided. In f16, where numbers below 6e-8 and above
+// 65504 would be lost, neither is rounded.
 Value Iteration::normalized() {
   Value number = op.getElement();
   if (op.getEqualRows()) {
@@ -79,7 +82,9 @@ Value Iteration::normalized() {
     Value length = arith::MaximumFOp::create(builder, math::SqrtOp::create(builder, row), f32(leastRow));
     number = arith::DivFOp::create(builder, number, length);
   }
-  Value element = EntryOp::create(builder, MatrixOp::create(builder, list, number));
+  Value element = number;
+  if (isBf16() || format.isF32())
+    element = EntryOp::create(builder, MatrixOp::create(builder, list, number));
   Value sum = ReduceOp::create(builder, Reduction::SumSq, element, op.getUnits() ? Scope::Unit : Scope::Tensor);
   Value norm = rounded(math::SqrtOp::create(builder, sum));
   return arith::DivFOp::create(builder, element, getLength(norm));
@@ -98,12 +103,14 @@ Value Iteration::improve(Value x) {
 }
 
 // Without a fifth power a step has two products, and fewer operations in no other form. In bf16 the squares of singular
-// values are lost (tools/gram_accuracy.py).
+// values are lost, and in f16 where an error of 2^-11 grows to that of a whole value (tools/gram_accuracy.py).
 bool Iteration::hasGramForm() {
   bool quintic = true;
   for (uint64_t step = 0; step < op.getSteps(); ++step)
     quintic &= set.at(step)[2] != 0;
-  return format.getKnownName() != "bf16" && op.getSteps() > 1 && quintic;
+  if (isBf16() || op.getSteps() < 2 || !quintic)
+    return false;
+  return format.isF32() || set.getErrorGrowth(op.getSteps()) < mostGrowthInF16;
 }
 
 // After some steps X and its gram are computed again: R has drifted from X Xᵀ.

@@ -7,7 +7,6 @@ where torch is installed.
 """
 import argparse
 import importlib.util
-import inspect
 import os
 import pathlib
 import re
@@ -104,7 +103,7 @@ def optimizers():
     for name, made in classes().items():
         if made._storage:
             continue  # a narrow form of another
-        states = [f"`{word}` = `{key}`" + (f" with `{argument(made, made._only_with[word])}`" if word in made._only_with else "")
+        states = [f"`{word}` = `{key}`" + (f" with `{made._spelled_with()[word]}`" if word in made._only_with else "")
                   + " of each row" * (word in made._of_units) for word, key in made._keys.items()]
         for role, size in {"row": "of each row", "column": "of each column", "row_square": "of rows × rows",
                            "column_square": "of columns × columns"}.items():
@@ -116,15 +115,6 @@ def optimizers():
         rows.append([f"`{name}`", f"[{rule}](../../../templates/{rule}.mlir)", ", ".join(states),
                      str(4 * len(set(own) - set(made._of_units))) + (", of AdamW's parameters 8" if {*made._keys} - {*known} >= {"m", "v"} else "")])
     return table(["class", "rule", "states: word = key", "bytes"], rows)
-
-
-def argument(made, option):
-    """The keyword of a class that switches an option of its rule on, or the words that stand for one."""
-    if option not in made._options:
-        return option
-    defaults = {name: given.default for name, given in inspect.signature(made).parameters.items()}
-    return next(name + behind for value, behind in ((0.5, ""), (False, "=False")) for name in defaults
-                if made._options[option]({**defaults, name: value}))
 
 
 def templates():

@@ -1,7 +1,8 @@
 """Coefficients of Newton-Schulz steps as a caller writes them."""
 
-import math
 import numbers
+
+_LARGEST = 2.0 ** 128  # of float32, in which products are
 
 
 def rows_of(given, name):
@@ -13,7 +14,7 @@ def rows_of(given, name):
         rows = [[float(number) for number in row] for row in ([given] if is_one(given) else given)]
     except (TypeError, ValueError, LookupError):
         rows = []
-    if not all(len(row) == 3 and all(map(math.isfinite, row)) for row in rows or [()]):
+    if not all([len(row) == 3 and all([abs(number) < _LARGEST for number in row]) for row in rows or [()]]):
         raise ValueError(f"{name} is {given!r}, neither three finite numbers nor three for each step")
     return rows
 

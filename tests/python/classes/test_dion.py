@@ -16,18 +16,20 @@ SHAPES = [(9, 5), (5, 9), (7, 7), (33, 4), (3, 17), (6, 1), (1, 6)]
 class Reference:
     """microsoft/dion's dion_reference.py with Householder's QR for one matrix, in float64. Its Q has r columns."""
 
-    def __init__(self, weight, fraction):
-        self.w, self.m = weight.copy(), numpy.zeros_like(weight)
+    def __init__(self, weight, fraction, multiple=1, power_iters=1):
+        self.w, self.m, self.power_iters = weight.copy(), numpy.zeros_like(weight), power_iters
         n = min(weight.shape)
-        rank = math.ceil(fraction * n)
+        rank = min(multiple * math.ceil(fraction * n / multiple), n)
         self.q = torch.randn((n, rank), generator=torch.Generator().manual_seed(0)).double().numpy()
 
     def step(self, g):
         self.m = self.m + g
         wide = self.w.shape[0] < self.w.shape[1]
         b = self.m.T if wide else self.m
-        p = numpy.linalg.qr(b @ self.q)[0]
-        r = b.T @ p
+        r = self.q
+        for _ in range(self.power_iters):
+            p = numpy.linalg.qr(b @ r)[0]
+            r = b.T @ p
         self.q = r / (numpy.linalg.norm(r, axis=0) + EPS)
         lost, u = (1 - MU) * p @ r.T, p @ self.q.T
         self.m = self.m - (lost.T if wide else lost)
@@ -55,6 +57,89 @@ def test_fifty_steps_are_those_of_the_authors(shape, fraction):
     assert numpy.abs(state["exp_avg"].double().numpy() - reference.m).max() < 2e-4 * numpy.abs(reference.m).max()
     assert state["q"].shape == (min(shape),) * 2 and not state["q"][:, rank:].any()
     assert numpy.abs(state["q"][:, :rank].double().numpy() - reference.q).max() < 2e-3
+
+
+@pytest.mark.parametrize("multiple, power_iters", [(4, 1), (3, 2), (1, 4)])
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9), (12, 7)])
+def test_multiples_of_ranks_and_power_iterations_are_those_of_the_authors(shape, multiple, power_iters):
+    torch.manual_seed(0)
+    param, optimizer = made(shape, 0.3, rank_multiple_of=multiple, power_iters=power_iters)
+    first = param.detach().double().numpy().copy()
+    reference = Reference(first, 0.3, multiple, power_iters)
+    for _ in range(20):
+        param.grad = torch.randn(shape)
+        optimizer.step()
+        reference.step(param.grad.double().numpy())
+    q, rank = optimizer.state[param]["q"], reference.q.shape[1]
+    assert rank == {4: 4, 3: 3, 1: {5: 2, 7: 3}[min(shape)]}[multiple] and not q[:, rank:].any()
+    assert numpy.abs(param.detach().double().numpy() - reference.w).max() < 2e-4 * numpy.abs(reference.w - first).max()
+    assert numpy.abs(q[:, :rank].double().numpy() - reference.q).max() < 2e-3
+
+
+def test_power_iterations_are_of_each_group_and_take_numbers_of_any_size():
+    torch.manual_seed(0)
+    params = [torch.nn.Parameter(torch.ones(9, 5)) for _ in range(3)]
+    optimizer = altgrad.optim.Dion([dict(params=params[:1], power_iters=3), dict(params=params[1:2]), dict(params=params[2:], power_iters=3)])
+    for scale in (1.0, 1e15, 1e-15):
+        grad = scale * torch.randn(9, 1) @ torch.randn(1, 5)
+        for param in params:
+            param.grad = grad.clone()
+        optimizer.step()
+    assert torch.equal(params[0], params[2]) and all(param.isfinite().all() for param in params)
+    assert (params[0] != params[1]).any() and (params[0] - params[1]).abs().max() < 0.1
+
+
+def test_another_fraction_of_a_group_takes_columns_of_q_away_or_adds_those_that_it_began_with():
+    torch.manual_seed(0)
+    param, optimizer = made((9, 8), 0.25)
+    for fraction, multiple, rank in ((0.25, 1, 2), (0.5, 1, 4), (1.0, 1, 8), (0.25, 1, 2), (0.3, 4, 4)):
+        optimizer.param_groups[0].update(rank_fraction=fraction, rank_multiple_of=multiple)
+        before, param.grad = param.detach() * (1 - LR * DECAY), torch.randn(9, 8)
+        optimizer.step()
+        step = torch.linalg.svdvals((param.detach() - before).double())
+        assert (optimizer.state[param]["q"] != 0).any(0).tolist() == [index < rank for index in range(8)]
+        assert step[rank - 1] > 1e-3 and (rank == 8 or step[rank] < 1e-6)
+
+
+@pytest.mark.parametrize("shape, rank", [((9, 5), 5), ((5, 9), 3), ((9, 5), 2)])
+def test_a_file_of_the_authors_goes_on(shape, rank):
+    torch.manual_seed(0)
+    weight = torch.randn(shape)
+    reference = Reference(weight.double().numpy(), rank / min(shape))
+    for _ in range(5):
+        reference.step(torch.randn(shape).double().numpy())
+    vector, averages = torch.randn(4), dict(momentum=torch.randn(4), variance=torch.rand(4))
+    words = dict(lr=LR, mu=MU, beta1=0.9, beta2=0.95, weight_decay=DECAY, epsilon=EPS, rank_multiple_of=1, oversample=1.25, step=5)
+    file = dict(state={0: dict(momentum=torch.tensor(reference.m).float(), Q=torch.tensor(reference.q).float()), 1: averages}, param_groups=[
+        dict(words, params=[0], rank_fraction=rank / min(shape), algorithm="dion"), dict(words, params=[1], rank_fraction=1.0, algorithm="adamw")])
+    params = [torch.nn.Parameter(torch.tensor(reference.w).float()), torch.nn.Parameter(vector.clone())]
+    optimizer = altgrad.optim.Dion([dict(params=params[:1]), dict(params=params[1:])])
+    optimizer.load_state_dict(file)
+    adamw = torch.optim.AdamW([torch.nn.Parameter(vector.clone())], lr=LR, betas=(0.9, 0.95), eps=EPS, weight_decay=DECAY)
+    other, = adamw.param_groups[0]["params"]
+    adamw.state[other] = dict(step=torch.tensor(5.0), exp_avg=averages["momentum"].clone(), exp_avg_sq=averages["variance"].clone())
+    for _ in range(5):
+        for param in (*params, other):
+            param.grad = torch.randn(param.shape)
+        other.grad = params[1].grad.clone()
+        optimizer.step(), adamw.step()
+        reference.step(params[0].grad.double().numpy())
+    assert numpy.abs(params[0].detach().double().numpy() - reference.w).max() < 1e-5 and torch.allclose(params[1], other, atol=1e-6)
+
+
+def test_q_begins_alike_whatever_the_default_dtype_and_device():
+    torch.manual_seed(0)
+    weight, found = torch.randn(9, 5), []
+    for dtype, device in ((torch.float32, "cpu"), (torch.bfloat16, "cpu"), (torch.float64, "cpu"), (torch.float32, "meta")):
+        param = torch.nn.Parameter(weight.clone())
+        param.grad = weight.clone()
+        torch.set_default_dtype(dtype), torch.set_default_device(device)
+        try:
+            altgrad.optim.Dion([param], rank_fraction=0.5).step()
+        finally:
+            torch.set_default_dtype(torch.float32), torch.set_default_device("cpu")
+        found.append(param.detach())
+    assert all(torch.equal(found[0], one) for one in found) and not torch.equal(found[0], weight)
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
@@ -178,6 +263,23 @@ def test_arguments_that_are_none_are_refused_by_name():
     param = torch.nn.Parameter(torch.ones(3, 2))
     for given, words in ((dict(rank_fraction=0.0), "rank_fraction is 0.0, not above 0"), (dict(rank_fraction=1.5), "at most 1"),
                          (dict(mu=1.5), "mu is 1.5"), (dict(epsilon=-1.0), "epsilon -1.0"), (dict(betas=(0.9, 1.0)), "Invalid beta"),
-                         (dict(algorithm="lion"), "neither 'dion' nor 'adamw'"), (dict(lr=-1.0), "Invalid learning rate")):
+                         (dict(algorithm="lion"), "neither 'dion' nor 'adamw': give"), (dict(rank_multiple_of=1.5), "rank_multiple_of is 1.5"),
+                         (dict(power_iters=0), "power_iters is 0, not a whole number from 1 to 99"), (dict(lr=-1.0), "Invalid learning rate")):
         with pytest.raises(ValueError, match=words):
             altgrad.optim.Dion([param], **given)
+    for given, words in ((dict(qr_method="qr"), "torch's QR decomposition factorizes; leave it out"),
+                         (dict(mixed_precision_config=None), 'write storage="m=bf16 v=bf16"'), (dict(replicate_mesh=None), "give DTensors")):
+        with pytest.raises(TypeError, match=words):
+            altgrad.optim.Dion([param], **given)
+        with pytest.raises(TypeError, match=words):
+            altgrad.optim.Dion([dict(params=[param], **given)])
+
+
+def test_the_storage_line_speaks_of_the_averages_of_vectors():
+    matrix, vector = torch.nn.Parameter(torch.ones(6, 4)), torch.nn.Parameter(torch.ones(6))
+    optimizer = altgrad.optim.Dion([matrix, vector], storage="v=bf16")
+    matrix.grad, vector.grad = torch.ones(6, 4), torch.ones(6)
+    optimizer.step()
+    assert optimizer.state[vector]["exp_avg_sq"].dtype == torch.bfloat16 and "exp_avg_sq" not in optimizer.state[matrix]
+    with pytest.raises(ValueError, match="names no stream of altgrad.optim.Dion; .* v is stored with algorithm='adamw'\n"):
+        altgrad.optim.Dion([matrix], storage="q=bf16")

@@ -61,6 +61,29 @@ def test_elongated_matrices_keep_singular_values_in_float16_as_well_as_in_bfloat
     assert (errors[0] < errors[1]).all(), errors
 
 
+@pytest.mark.parametrize("length", ["clamped", "added"])
+def test_a_step_in_float16_does_not_depend_on_the_size_of_the_gradient(length):
+    """Which may be beyond the numbers of float16: 6e-8 to 65504."""
+    given, steps = gradient((16, 64)), []
+    for exponent in (0, -40, -24, 10, 17, 40):
+        steps.append(update((16, 64), given * 2.0 ** exponent, eps=1e-20, orthogonalize=NewtonSchulz(dtype=torch.float16, length=length)))
+    assert torch.linalg.svdvals(steps[0]).min() > 0.6 and all(torch.equal(steps[0], one) for one in steps)
+    assert not update((16, 64), torch.zeros(16, 64), eps=1e-20, orthogonalize=NewtonSchulz(dtype=torch.float16, length=length)).any()
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_elongated_matrices_lose_no_singular_value_of_cans_in_float16(written):
+    """Values from 1 to 0.01, of which the Gram form in float16 is off by more than 0.5, and the other one by 0.025."""
+    rows = ((8.4703, -25.1081, 18.6293), (4.1828, -3.1087, .5806), (3.9619, -2.9541, .5630), (3.2866, -2.4647, .5074), (2.2737, -1.6447, .4162))
+    for seed in (19, 30, 37, 39):
+        left, _, right = torch.linalg.svd(gradient((64, 256), seed).double(), full_matrices=False)
+        given = (left * torch.logspace(0, -2, 64) @ right).float()
+        ours = update((64, 256), given, nesterov=False, orthogonalize=NewtonSchulz(
+            dtype=torch.float16, coefficients=rows if written else "cans", scale="match_rms_adamw")).double() / 3.2
+        exact = iterate(given, rows, lambda norm: norm)
+        assert (torch.linalg.svdvals(ours) - torch.linalg.svdvals(exact)).abs().max() < 0.1
+
+
 @pytest.mark.parametrize("name, interval", [("polar_gns", (0.846, 1.124)), ("polar_dion", (0.859, 1.141)),
                                             ("you", (0.978, 1.032)), ("jordan", (0.682, 1.134))])
 def test_singular_values_are_in_the_interval_of_the_set(name, interval):
@@ -101,6 +124,7 @@ def test_the_preset_of_kellerjordan_is_its_formula():
     ({"ns_coefficients": "yuo"}, "no known coefficients; write a name"),
     ({"ns_coefficients": (1.0, 2.0)}, "neither three finite numbers nor three for each step"),
     ({"ns_coefficients": (1.0, float("nan"), 2.0)}, "neither three finite numbers"),
+    ({"ns_coefficients": (1e300, 1.0, 2.0)}, "neither three finite numbers"),
     ({"preset": "adam"}, "preset is 'adam', none of 'torch', 'kj'"),
 ], ids=lambda value: str(value)[:40])
 def test_what_is_refused(given, words):

@@ -72,6 +72,21 @@ def test_any_strides_give_the_numbers_and_gradients_of_a_copy(made):
         assert torch.allclose(ours, its) and torch.allclose(strided.grad, copy.grad)
 
 
+@pytest.mark.parametrize("length", ["clamped", "added"])
+def test_float16_has_norms_that_are_no_numbers_of_it(length):
+    x = torch.randn(48, 64, generator=torch.Generator().manual_seed(0))
+    grad, found = torch.randn(48, 64, generator=torch.Generator().manual_seed(1)).half(), []
+    for size, dtype in ((2.0 ** 12, torch.float16), (1.0, torch.float16), (1.0, torch.float32)):
+        one = (x.half() * size).to(dtype).requires_grad_()
+        out = altgrad.matrices.newton_schulz(one, eps=1e-9, length=length)
+        out.backward(grad.to(dtype))
+        assert out.dtype == one.grad.dtype == dtype
+        found.append((out.float(), one.grad.float() * size))
+    assert torch.equal(found[0][0], found[1][0]) and (found[0][0] - found[2][0]).abs().max() < 0.01
+    assert (found[1][1] - found[2][1]).norm() < 0.02 * found[2][1].norm()
+    assert not altgrad.matrices.newton_schulz(torch.zeros(3, 4, dtype=torch.float16), eps=1e-9, length=length).any()
+
+
 @pytest.mark.parametrize("function", [altgrad.matrices.gram, lambda x: altgrad.matrices.newton_schulz(x, steps=2)])
 def test_second_derivatives_are_the_numerical_ones(function):
     assert torch.autograd.gradgradcheck(function, drawn((2, 4)).requires_grad_())

@@ -11,7 +11,8 @@ import altgrad
 
 KINDS = {
     "AdamW": {}, "Lion": {}, "SGD": dict(momentum=0.9), "AdamW8bit": {}, "LAMB": {}, "ManifoldAdamW": {},
-    "Muon": {}, "Prodigy": {}, "AdamW4bit": {},
+    "Muon": {}, "Prodigy": {}, "AdamW4bit": {}, "MARS": dict(mars_type="mars-shampoo"), "Scion": dict(momentum=0.1), "SOAP": {},
+    "Dion": dict(power_iters=2),
 }
 
 
@@ -38,6 +39,28 @@ def test_the_bits_of_torchs_average_and_the_steps_of_none(name):
     others, plain, _ = run(name)
     assert all(param.equal(other) for param, other in zip(params, others))
     assert all("ema" not in held for held in plain.state.values())
+
+
+@pytest.mark.parametrize("storage", ["states=f32", "states=bf16", "states=bnb8:256"])
+def test_a_storage_of_all_states_leaves_the_average_in_float32(storage):
+    params, optimizer, wanted = run("Lion", ema=0.9, storage=storage)
+    assert all(optimizer.state[param]["ema"].equal(average) for param, average in zip(params, wanted))
+
+
+def test_groups_with_rules_of_several_texts_have_averages_all():
+    params = [torch.nn.Parameter(torch.ones(6, 4)) for _ in range(3)]
+    words = [dict(mars_type="mars-shampoo"), {}, dict(mars_type="mars-lion")], [dict(power_iters=2), {}, dict(algorithm="adamw", power_iters=3)]
+    for kind, groups in zip((altgrad.optim.MARS, altgrad.optim.Dion), words):
+        optimizer = kind([dict(params=[param], **given) for param, given in zip(params, groups)], ema=0.5)
+        before = [param.detach().clone() for param in params]
+        for param in params:
+            param.grad = torch.randn(6, 4)
+        optimizer.step()
+        for param, old in zip(params, before):
+            torch.testing.assert_close(optimizer.state[param]["ema"], old.lerp(param.detach(), 0.5))
+    for make in (lambda: altgrad.optim.GridOptim(params, ema=0.5), lambda: altgrad.optim.AdamW(params, ema=0.5, storage="rungs=ocp.e4m3fn")):
+        with pytest.raises(ValueError, match="ema averages no parameters on a grid: leave ema= out"):
+            make()
 
 
 def test_weights_are_exchanged_and_come_back():

@@ -81,6 +81,11 @@ class Groups:
                 if values is None or not all(map(_is_plain, values))]
 
 
+def plain(group):
+    """The group itself, of one of which a Reading notes the keys."""
+    return group._group if isinstance(group, Reading) else group
+
+
 def values_of(keys):
     """A function of a group: its length and its values of `keys`; None where one is missing."""
     # "params" is read, too, so that itemgetter returns a tuple even for one key.

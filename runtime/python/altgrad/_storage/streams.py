@@ -40,7 +40,7 @@ def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), 
         text = " ".join(line.split()) if isinstance(line, str) else str(Storage(line))
         meant = dict(others)
         near = [meant[name]] if name in meant else difflib.get_close_matches(name, known, 1)
-        needs = "".join(f"; {state} is stored with {option.removesuffix('_on')}" for state, option in dict(only_with).items())
+        needs = "".join(f"; {state} is stored with {option}" for state, option in dict(only_with).items())
         spelled = f"{name}={word}" if f"{name}={word}" in text else f"{name}="
         mark = f"{text}\n{' ' * _column(text, spelled)}^"
         if name in (per := dict(numbers)):
@@ -59,7 +59,7 @@ def check_used(owner: str, words: StorageLike, optimizer: Any, groups: "list[dic
         if option in optimizer._options and not any([option in optimizer._options_of(group) for group in groups]):
             key = optimizer._keys.get(name, name)
             raise ValueError(f"{owner}: storage '{key}={word}' is for a state that is not there: {key} is stored with "
-                             f"{option.removesuffix('_on')}. Set it, or leave {key} out of the storage")
+                             f"{optimizer._spelled_with()[name]}. Set it, or leave {key} out of the storage")
 
 
 def _column(text, word):

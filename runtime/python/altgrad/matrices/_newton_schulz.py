@@ -22,8 +22,8 @@ def newton_schulz(x: Tensor, coefficients: Sequence[float] | Sequence[Sequence[f
 
         X = X / max(|X|, eps);  A = X Xᵀ,  X = a X + (b A + c A A) X  for each step's a, b, c
 
-    The formula is that of `altgrad.orthogonalize` in rules, and of torch.optim.Muon for bfloat16. A matrix of
-    zeros gives zeros. The backward keeps X and A of each step.
+    The formula is that of `altgrad.orthogonalize` in rules, and of torch.optim.Muon for bfloat16. In float16 norms are
+    float32. A matrix of zeros gives zeros. The backward keeps X and A of each step.
 
     Args:
         x: A floating-point tensor of the shape (..., rows, columns), with any strides.
@@ -59,8 +59,14 @@ def newton_schulz(x: Tensor, coefficients: Sequence[float] | Sequence[Sequence[f
 
 
 def _length(x, eps, added):
-    norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True)
+    norm = _norm(x)
     return norm + eps if added else norm.clamp(min=eps)
+
+
+def _norm(x):
+    # Of 4096 elements of 1024 it is no number of float16, and an eps of 1e-8 is 0 there.
+    wide = torch.float32 if x.dtype == torch.float16 else None
+    return torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True, dtype=wide)
 
 
 def _fused(added, left, right, by, weight):
@@ -73,7 +79,7 @@ def _fused(added, left, right, by, weight):
 def _iterates(x, coefficients, eps, added):
     """X before each step and behind the last one, on the shorter side."""
     y = (x.mT if x.shape[-2] > x.shape[-1] else x).contiguous()
-    found = [y / _length(y, eps, added)]
+    found = [(y / _length(y, eps, added)).to(y.dtype)]
     for a, b, c in zip(*[iter(coefficients)] * 3):
         y = found[-1]
         square = torch.matmul(y, y.mT)
@@ -126,10 +132,10 @@ def _gradient(x, kept, grad, ctx):
     grad = grad.mT if tall else grad
     # Of x / length(|x|): along x the length changes, unless eps is the length.
     length = _length(x, ctx.eps, ctx.added)
-    norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True)
-    along = (grad * x).sum(dim=(-2, -1), keepdim=True) / (length * norm)
+    norm = _norm(x)
+    along = (grad * x).sum(dim=(-2, -1), keepdim=True, dtype=norm.dtype) / (length * norm)
     moves = norm > 0 if ctx.added else norm > ctx.eps
-    return (grad - torch.where(moves, along, 0) * x) / length
+    return ((grad - torch.where(moves, along, 0) * x) / length).to(x.dtype)
 
 
 _iterate.register_autograd(_backward, setup_context=_keep)

@@ -72,13 +72,11 @@ class AdamMini(MatrixOwners, Named):
         try:
             for group in _parted(param_group, param_group.get("split", self.defaults["split"])):
                 super().add_param_group(group)
-                self._check(len(self.param_groups) - 1)
         except (TypeError, ValueError, RuntimeError):
             del self.param_groups[before:]
             raise
 
-    def _check(self, place):
-        group, where = self.param_groups[place], f"altgrad.optim.AdamMini, group {place}"
+    def _check_group(self, group, where):
         if group["split"] not in ("rows", "heads", *_RULES):
             raise ValueError(f"{where}: split is {group['split']!r}, none of 'rows', 'heads', 'tensor', 'elements', 'names'")
         if group["split"] != "heads":

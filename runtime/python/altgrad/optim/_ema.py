@@ -74,7 +74,11 @@ class EmaMixin:
         self._ema = check_decay(type(self).__name__, decay)
         self._keys, self._hypers = {**self._keys, STATE: STATE}, {**self._hypers, RATE: STATE}
         self._older = {**self._older, STATE: self._ema}
-        storage = Storage({STATE: "f32"}) | Storage(storage) if STATE not in Storage(storage) else Storage(storage)
+        storage = Storage(storage)
+        if "rungs" in storage:
+            raise ValueError(f"altgrad.optim.{type(self).__name__}: ema averages no parameters on a grid: leave ema= out, and average "
+                             "them with torch.optim.swa_utils.AveragedModel")
+        storage = storage if STATE in storage else storage | Storage({STATE: "f32"})
         if word_of(storage[STATE]).dtype not in map(TYPES.get, PARAM_DTYPES) or word_of(storage[STATE]).block > 1:
             raise ValueError(f"altgrad.optim.{type(self).__name__}: storage says ema={storage[STATE]}; an average is stored as "
                              "f32, bf16 or f16")

@@ -74,7 +74,7 @@ class _FromRule(PartsOfMatrices, Optimizer, metaclass=_Made):
         super().__init__(params, {**self._older, **given, **parts}, **shared)
 
     def _check_group(self, group, where):
-        check_parameters(self, type(self), group, len(self.param_groups) - 1)
+        check_parameters(self, type(self), group, [of is group for of in self.param_groups].index(True))
 
     def _rule_of(self, group):
         return self._rule

@@ -150,6 +150,10 @@ _MIGRATION = {
     "algorithm": 'write "use_muon": False in a group that AdamW steps',
     "muon_params": 'write params=[{"params": muon_params}, {"params": adamw_params, "use_muon": False}]',
     "adamw_params": 'write params=[{"params": muon_params}, {"params": adamw_params, "use_muon": False}]',
+    **dict.fromkeys(("qr_method", "cqr_warmup_steps", "rcqr_oversample"), "torch's QR decomposition factorizes; leave it out"),
+    "mixed_precision_config": 'write storage="m=bf16 v=bf16"; Q is float32',
+    **dict.fromkeys(("replicate_mesh", "outer_shard_mesh", "inner_shard_mesh"), "give DTensors, which have their mesh; leave it out"),
+    "replicate_mesh_grad_sync": "DDP or fully_shard reduces gradients before the step; leave it out",
     "distributed_mesh": "altgrad.distributed.DistMuon takes DTensors and a process_group",
 }
 

@@ -1,11 +1,14 @@
 """MARS, whose matrices are stepped in one of three ways, with the arguments and state keys of its authors."""
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._rule import Rule, joined
 from ._entries import enter
 from ._keywords import Shared
 from ._named import BETAS, MAXIMIZE, Named, constructor, find_template
@@ -46,7 +49,8 @@ class MARS(MatrixOwners, Named):
 
     _hypers = {**BETAS, "beta1_1d": ("betas_1d", 0), "beta2_1d": ("betas_1d", 1), "decay_1d": "weight_decay_1d"}
     _only_with = {"vmax": "amsgrad", "previous_grad": "exact"}
-    _unchecked = "mars_type",
+    _unchecked = _decides = "mars_type",
+    _spelled = {"exact": "is_approx=False"}
     _computed = "lr_1d_factor",
     _entry_states = "previous_grad",
     _options = {"amsgrad": lambda g: g["amsgrad"], "plain": lambda g: not g["optimize_1d"],
@@ -66,6 +70,10 @@ class MARS(MatrixOwners, Named):
         if group["mars_type"] not in _MARS:
             raise ValueError(f"{where}: mars_type is {group['mars_type']!r}, none of {', '.join(map(repr, _MARS))}")
 
+    def _rule_of(self, group):
+        # An average is a part of the text, which is one for all groups.
+        return super()._rule_of(group) if self._ema is None else _with_shampoo()
+
     def _is_shared(self):
         # The other types step a rank's part of a matrix.
         return any([group["mars_type"] == "mars-shampoo" for group in self.param_groups]) and super()._is_shared()
@@ -77,7 +85,7 @@ class MARS(MatrixOwners, Named):
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options = group_rule
         if matrices:
-            rule, left_out = find_template("marsshampoo"), ("amsgrad", "plain")
+            rule, left_out = replace(rule, name="marsshampoo") if rule.text else find_template("marsshampoo"), ("amsgrad", "plain")
         elif param.dim() == 2 or "plain" not in options:
             left_out = ("plain", "amsgrad" if "lion" in options else "")
         else:
@@ -97,3 +105,8 @@ class MARS(MatrixOwners, Named):
 
     def _entries_of(self, group):
         return {} if group["is_approx"] else super()._entries_of(group)
+
+
+@cache
+def _with_shampoo():
+    return Rule("mars", joined([find_template(name)._words() for name in ("mars", "marsshampoo")]), "<templates/mars.mlir>")

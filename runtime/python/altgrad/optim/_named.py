@@ -6,6 +6,9 @@ from typing import Any
 import torch
 
 from .._rule import find_rule
+from .._storage.master import REMAINDER
+from .._warn import warn
+from ._ema import STATE
 from ._entries import entry_of
 from ._keywords import DEFAULTS, Init, check_numbers, meant, signature_of
 from ._optimizer import Optimizer
@@ -73,6 +76,18 @@ class Named(Optimizer):
             # torch's numbers of a tensor are float32.
             held.update({key: held[key].to(torch.float64) for key in _declared(self._template, "scalar")
                          if isinstance(held.get(key), torch.Tensor)})
+        self._warn_of_others()
+
+    def _warn_of_others(self):
+        """Says that what a file holds of some parameters is another class's alone."""
+        own = {*self._keys.values(), *self._tensor_states, *self._file_states, *self._inputs, "master", REMAINDER, "copy", STATE}
+        others = {key for group in self.param_groups if self._stored(self._options_of(group), self._storage_of(group))
+                  for held in filter(None, map(self.state.get, group["params"])) if own.isdisjoint(held)
+                  for key in held if key not in ("step", self._count_key)}
+        if others:
+            name = f"altgrad.optim.{type(self).__name__}"
+            warn(f"{name}: the file has {', '.join(map(repr, sorted(others, key=str)))} in the place of this class's states "
+                 f"{', '.join(map(repr, self._keys.values()))}, so parameters begin anew: load a file of {name}, or rename its states")
 
     def _rule_of(self, group):
         return find_template(self._template)

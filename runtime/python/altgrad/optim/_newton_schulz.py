@@ -43,7 +43,7 @@ class NewtonSchulz:
             keyword).
         dtype: What the products take: torch.bfloat16, as torch's do, torch.float16 or torch.float32. In
             float16, from twice the shorter side on, and float32 elongated matrices take the Gram form, with fewer
-            operations (ns_dtype).
+            operations; in float16 not with coefficients that enlarge errors a thousandfold, such as "cans" (ns_dtype).
         length: What a matrix is divided by: "clamped", max(|X|, eps), as Muon has it, or "added", |X| + eps, as NorMuon
             has it (ns_length).
         equilibrate: "rows" divides each row by max(|row|, 1e-7) before the iteration, as MuonEq-R does (equilibrate).

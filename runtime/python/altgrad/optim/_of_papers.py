@@ -50,7 +50,7 @@ class ManifoldAdamW(Named):
         >>> optimizer = altgrad.optim.ManifoldAdamW(model.parameters(), lr=1e-3, mantissa_bits=3)
     """
 
-    _only_with = {"position": "positions"}
+    _only_with, _spelled = {"position": "positions"}, {"positions": "bit_position"}
     _options = {"plain": lambda g: not g["manifold_aware"], "positions": lambda g: g["bit_position"], **MAXIMIZE}
 
     @constructor

@@ -10,7 +10,7 @@ import torch
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
-from .._binding.groups import Groups
+from .._binding.groups import Groups, plain
 from .._binding.hooks import uncompiled, watched
 from .._binding.group_rules import BOUND, GroupRules, check_bound, check_capturable, clip_of
 from .._binding.offload import Offload, check_offload, take_offload
@@ -93,7 +93,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         if given["ema"] is not None:
             storage = self._begin_ema(given["ema"], storage)
             defaults = {**defaults, STATE: self._ema}
-        check_streams(storage, f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
+        check_streams(storage, f"altgrad.optim.{type(self).__name__}", self._keys, self._spelled_with(), self._keys)
         self._words = type(self)._words | in_rule_names(storage, self._keys)
         check_words(self._words)
         defaults = {**defaults, **storage_entry(self._words, self._keys), **seeded(self._words, given["seed"], self._draws)}
@@ -190,7 +190,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
             raise
 
     def _check_group(self, group, where):
-        """Raises ValueError where a group, the last one, says what the class does not take; `where` names it."""
+        """Raises ValueError where a group says what the class does not take; `where` names it. Steps ask again after changes."""
 
     def _next_group(self):
         return f"altgrad.optim.{type(self).__name__}, group {len(self.param_groups)}"
@@ -198,7 +198,7 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
     def _own_storage(self, line):
         """The entry of a group that says a storage of its own; the defaults get a seed where it is the first that draws."""
         where = self._next_group()
-        check_streams(line, where, self._keys, self._only_with, self._keys)
+        check_streams(line, where, self._keys, self._spelled_with(), self._keys)
         words = self._storage_of({LINE: str(Storage(line))})
         check_words(words)
         if "rungs" in words and words["rungs"] != self._words.get("rungs"):
@@ -349,14 +349,16 @@ class Optimizer(RuleNames, StatisticsMixin, EmaMixin, Traced, Numerics):
         self._watched.remember(self.param_groups, changed)
 
     def _group_rule(self, group):
-        """(rule, options, whether it is differentiable, its Storage or None); checks what the group says."""
+        """(rule, options, whether it is differentiable, its Storage or None, what decides); checks what the group says."""
+        index = next((index for index, of in enumerate(self.param_groups) if of is plain(group)), len(self.param_groups))
+        self._check_group(plain(group), f"altgrad.optim.{type(self).__name__}, group {index}")
         check_entries(self, group)
         check_capturable(group)
         rule = self._rule_of(group)
         if self._ema is not None:
             rule = averaged(rule, tuple(sorted({self._rule_of(of) for of in self.param_groups}, key=attrgetter("name"))))
         storage = self._storage_of(group) if dict.__contains__(group, LINE) else None  # a Reading takes `in` for all keys
-        return rule, self._options_of(group), bool(group.get("differentiable")), storage
+        return rule, self._options_of(group), bool(group.get("differentiable")), storage, tuple(map(group.get, self._decides))
 
     def _every_rule(self):
         """The rules that groups of this class have, here or on another rank."""

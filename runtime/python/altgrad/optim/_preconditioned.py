@@ -31,6 +31,7 @@ class Preconditioned(Timed, MatrixOwners, Named):
     """
 
     _has_fallen_back = False
+    _decides = "precondition_frequency", "max_precond_dim", "merge_dims", "precondition_1d", "factorize", "blocks"
 
     def _group_rule_with(self, group_rule, matrices, param):
         rule, options, *_ = super()._group_rule_with(group_rule, matrices, param)
@@ -63,18 +64,13 @@ class Preconditioned(Timed, MatrixOwners, Named):
         check_blocks(blocks, held, self._count_key)
         return blocks
 
-    def _group_rule(self, group):
-        # What has squares is no option of a rule.
-        shapes = "max_precond_dim", "merge_dims", "precondition_1d", "blocks"
-        return *super()._group_rule(group), tuple(map(group.get, shapes))
-
     def _has_basis(self, group):
         """Whether a parameter of one dimension is a matrix of one column."""
         return group.get("precondition_1d")
 
     def _check_group(self, group, where):
         for key in ("precondition_frequency", "max_precond_dim"):
-            if group[key] != int(group[key]) or group[key] < 1:
+            if group[key] % 1 != 0 or group[key] < 1:
                 raise ValueError(f"{where}: {key} is {group[key]}, not a whole number of at least 1")
         if group["blocks"] not in (True, False):
             raise ValueError(f"{where}: blocks is {group['blocks']!r}, neither True nor False; max_precond_dim says how long its sides are")
@@ -108,6 +104,10 @@ class Preconditioned(Timed, MatrixOwners, Named):
 @lru_cache(1 << 8)
 def _matrix_of(shape):
     return matrices_of({"flatten": True, "split": None}, torch.empty(shape, device="meta"))
+
+
+def _every(group):
+    return max(1, int(group["precondition_frequency"]))  # less is refused when the step has its options
 
 
 def merged(shape, most):
@@ -173,7 +173,7 @@ class SOAP(Preconditioned):
                  blocks: bool = False, **shared: Unpack[Shared]) -> None: ...
 
     def _words_at(self, step, group):
-        return ("first",) if step == 1 else ("refresh",) if (step - 1) % group["precondition_frequency"] == 0 else ()
+        return ("first",) if step == 1 else ("refresh",) if (step - 1) % _every(group) == 0 else ()
 
     def _check_group(self, group, where):
         super()._check_group(group, where)
@@ -231,6 +231,7 @@ class Shampoo(Preconditioned):
     _hypers = {**BETAS, "eps": "epsilon", "graft_beta2": "grafting_beta2", "graft_eps": "grafting_epsilon"}
     _options = {"graft": lambda g: g["grafting_type"] is not None}
     _only_with = {"v": "graft", "row_root": "root", "column_root": "root"}
+    _spelled = {"graft": "grafting_type"}
     _unchecked = "betas",
 
     @constructor
@@ -244,7 +245,7 @@ class Shampoo(Preconditioned):
         return group.get("merge_dims")
 
     def _words_at(self, step, group):
-        every, start = group["precondition_frequency"], group["start_preconditioning_step"]
+        every, start = _every(group), group["start_preconditioning_step"]
         start = every if start < 0 else start
         return ("early",) if step < start else ("root",) if step == start or step % every == 0 else ()
 

@@ -29,6 +29,8 @@ class RuleNames:
 
     _rule_of = None  # a method: the Rule of a param_group
     _options = {}  # {option: test of a group}
+    _decides = ()  # keys of a group that say of each of its parameters which rule and which matrices it has
+    _spelled = {}  # {option: what the user writes for it, where that is no keyword of its name}
     _hypers = {}  # {hyper: key of a group, or (key, index)}
     _computed = ()  # keys of a group that are made of arguments
     _absent = ()  # keys that may be None, which stands for 0
@@ -59,6 +61,12 @@ class RuleNames:
     def _entries_of(self, group):
         return self._entries
 
+    @classmethod
+    def _spelled_with(cls):
+        """{state: what the user writes so that there is one}, of those that have a word in a storage line."""
+        return {name: cls._spelled.get(option, option.removesuffix("_on")) for name, option in cls._only_with.items()
+                if name in cls._keys}
+
     def _timed_of(self, group):
         return self._timed
 
@@ -83,6 +91,10 @@ class RuleNames:
         """(the compiler's word, key in state) of everything that is stored with these options in a Storage."""
         return [(name, key) for name, key in self._keys.items() if name not in (*self._of_units, *self._unstored(options))
                 and self._only_with.get(name) in (None, *options)] + [(name, name) for name in self._inputs] + extra_streams(words)
+
+    def _begins_late(self, name, options):
+        """Whether a state may begin with these options beside others that are there already."""
+        return self._only_with.get(name) in options
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))

@@ -53,6 +53,7 @@ class Scion(MatrixOwners, Named):
 
     _only_with = {"buf": "momentum_on"}
     _count_key = None
+    _decides = "norm", "norm_kwargs"
     _options = {"momentum_on": lambda g: g["momentum"] != 1, "unconstrained": lambda g: g["unconstrained"], **MAXIMIZE}
 
     @constructor

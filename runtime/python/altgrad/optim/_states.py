@@ -35,7 +35,7 @@ def check_whole(optimizer, part, row, options):
         needed.append((None, counted))
     there = [key for _, key in needed if held.get(key) is not None]
     missing = [key for stream, key in needed if held.get(key) is None
-               and not (stream and (timed or optimizer._only_with.get(stream.key) in options))]
+               and not (stream and (timed or optimizer._begins_late(stream.key, options)))]
     if there and missing:
         raise ValueError(
             f"altgrad.optim.{type(optimizer).__name__}: the state of {name_here(name_of(optimizer, row.owner), row.part)} has "
