@@ -145,6 +145,7 @@ def test_state_has_the_tensors_of_each_block():
         "block_1.column_root": (6, 6)}
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("words", [{}, dict(storage="states=int8:128")], ids=str)
 def test_a_file_goes_on_in_another_optimizer(words):
     twins = Twins(Shampoo, (90, 150), 64, **words, **ADAM)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from .._binding.matrix_blocks import plain_key
 from .._rule import find_rule
 from .._storage.master import REMAINDER
 from .._warn import warn
@@ -82,8 +83,8 @@ class Named(Optimizer):
         """Says that what a file holds of some parameters is another class's alone."""
         own = {*self._keys.values(), *self._tensor_states, *self._file_states, *self._inputs, "master", REMAINDER, "copy", STATE}
         others = {key for group in self.param_groups if self._stored(self._options_of(group), self._storage_of(group))
-                  for held in filter(None, map(self.state.get, group["params"])) if own.isdisjoint(held)
-                  for key in held if key not in ("step", self._count_key)}
+                  for held in filter(None, map(self.state.get, group["params"])) if own.isdisjoint(map(plain_key, held))
+                  for key in held if plain_key(key) not in ("step", self._count_key)}
         if others:
             name = f"altgrad.optim.{type(self).__name__}"
             warn(f"{name}: the file has {', '.join(map(repr, sorted(others, key=str)))} in the place of this class's states "
