@@ -22,7 +22,16 @@ if "ALTGRAD_UNDER" in os.environ:  # altgrad's code runs under these of torch's 
     modes.install(os.environ["ALTGRAD_UNDER"])
 
 
+def settings():
+    return (torch.get_default_dtype(), torch._C._len_torch_function_stack(), torch.is_grad_enabled(),
+            torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision())
+
+
 @pytest.fixture(autouse=True)
 def reproducible():
+    """A test that leaves other settings of torch fails, and not those behind it."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    before = settings()
+    yield
+    assert settings() == before, "the test leaves torch's global settings changed; set_default_device('cpu') is one, too: None is not"

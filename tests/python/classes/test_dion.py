@@ -137,7 +137,7 @@ def test_q_begins_alike_whatever_the_default_dtype_and_device():
         try:
             altgrad.optim.Dion([param], rank_fraction=0.5).step()
         finally:
-            torch.set_default_dtype(torch.float32), torch.set_default_device("cpu")
+            torch.set_default_dtype(torch.float32), torch.set_default_device(None)
         found.append(param.detach())
     assert all(torch.equal(found[0], one) for one in found) and not torch.equal(found[0], weight)
 
