@@ -8,8 +8,7 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// With s strips a product takes (1 + 1 / s) / 2 of the operations. Narrower strips run less well in a library; those of
-// 16 bits have not been tried.
+// With s strips a product takes (1 + 1 / s) / 2 of the operations. Narrower strips run less well in a library.
 constexpr int64_t narrowest = 64, narrowestOf16 = 256, mostStrips = 8;
 // Lines of a tile, which a mirror takes through a block of its own: columns of a matrix are in too few sets of a cache.
 constexpr int64_t tile = 16;

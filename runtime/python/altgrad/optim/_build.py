@@ -178,17 +178,14 @@ def _rows_of(optimizer, group_rules, fallback_ids, known, stepped, ranks):
                 raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, param)}: {error}") from None
             tags = tags_of(blocks, place, more)
             if param.grad is None and tags[0] not in known and param in stepped and ranks and not is_elsewhere(param):
-                known.update({tag: _row(namer, param, index, place, group_rule, tag, block) for tag, block in zip(tags, blocks)})
+                known.update(zip(tags, _rows_for(namer, param, index, place, group_rule, tags, blocks)))
             elif param.grad is not None and not is_elsewhere(param):
                 known_well = all([tag in known and known[tag].grad_dtype is param.grad.dtype for tag in tags])
                 _check_pair(optimizer, param, group, known_well)
-                for tag, block in zip(tags, blocks):
-                    try:
-                        row = known[tag] if known_well else _row(namer, param, index, place, group_rule, tag, block)
-                    except (TypeError, ValueError) as error:
-                        raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, param)}: {error}") from None
-                    rows.append(row)
-                    rules[row.line] = group_rule[0]
+                found = [known[tag] for tag in tags] if known_well else (
+                    _rows_for(namer, param, index, place, group_rule, tags, blocks))
+                rows += found
+                rules.update({row.line: group_rule[0] for row in found})
             place, more = place + 1, more + len(blocks) - 1
     namer.warn()
     for row in [*rows, *known.values()]:
@@ -196,6 +193,15 @@ def _rows_of(optimizer, group_rules, fallback_ids, known, stepped, ranks):
     busy = {_set_of(row) for row in rows}
     rows += [row for row in known.values() if row.owner.grad is None and _set_of(row) in busy]
     return sorted(rows, key=lambda row: row.index), rules
+
+
+def _rows_for(namer, param, group, place, group_rule, tags, blocks):
+    """The rows of a parameter, or of its blocks; an error names it."""
+    try:
+        return [_row(namer, param, group, place, group_rule, tag, block) for tag, block in zip(tags, blocks)]
+    except (TypeError, ValueError) as error:
+        optimizer = namer.optimizer
+        raise type(error)(f"altgrad.optim.{type(optimizer).__name__}: {name_of(optimizer, param)}: {error}") from None
 
 
 def _set_of(row):
